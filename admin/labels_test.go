@@ -138,7 +138,7 @@ func TestPagesAreAccessible(t *testing.T) {
 		"with data":         func(*wordSource) {},
 		"unavailable store": func(f *wordSource) { f.fail = true },
 		"without data": func(f *wordSource) {
-			*f = wordSource{word: f.word, generated: f.generated, book: f.book.With(nil), survey: wordSourceOf("word").survey}
+			*f = wordSource{word: f.word, generated: f.generated, book: f.book.WithLessons(nil), survey: wordSourceOf("word").survey}
 		},
 	} {
 		f := wordSourceOf("word")

@@ -45,7 +45,7 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 		if err != nil {
 			continue // the session was deleted; the page says that no stored session contains the text
 		}
-		old.text = inject.Part(block, trial.LessonSlug(old.row.Slug))
+		old.text = inject.LessonLines(block, trial.LessonSlug(old.row.Slug))
 	}
 }
 
@@ -55,7 +55,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
 	}
-	present := inject.Part(block, trial.LessonSlug(slug))
+	present := inject.LessonLines(block, trial.LessonSlug(slug))
 	return g.Group{
 		quiet(g.Text("Older texts and other presentations: each is a separate arm.")),
 		cards(

@@ -312,7 +312,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"possible duplicates": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Trigger.Keywords = []string{"a late train"}
 			old := &lesson.Lesson{Slug: "old", Title: "Late!", State: lesson.Rejected, Trigger: lesson.Trigger{Keywords: []string{"a late train"}}}
-			f.book = f.book.With([]*lesson.Lesson{l, old})
+			f.book = f.book.WithLessons([]*lesson.Lesson{l, old})
 		}, []string{`similar title: <a href="/lessons/old"><code>old</code></a> (rejected).`}},
 		"evidence without stored words": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}

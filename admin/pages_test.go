@@ -141,7 +141,7 @@ func TestQueueShowsChangesAndBacktestOfCandidates(t *testing.T) {
 	if strings.Contains(page, `id="candidate-helpful"`) {
 		t.Error("an active lesson is in the queue")
 	}
-	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: newFakeLibrary(t).book.With(nil)} })
+	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: newFakeLibrary(t).book.WithLessons(nil)} })
 	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
 		t.Error("an empty queue lacks \"The queue is empty\"")
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Config holds every key of precept.yaml. The struct tags hold the rules: yaml is the key, enum
-// lists the allowed words, min and max are the bounds. restart marks a key whose change needs a
-// restart; restart:"on" marks a key that needs a restart only to be switched on.
+// Config holds every key of precept.yaml. The struct tags hold the rules of a key. yaml is the name, enum lists the
+// allowed words, and min and max are the bounds. restart marks a key whose change needs a restart; restart:"on" marks a
+// key that needs a restart only to be switched on.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -60,7 +60,7 @@ type Upstream struct {
 	URL string `yaml:"url"`
 }
 
-// Routes names the upstream of each dialect, the form of an API. Other is for paths that precept does not rewrite.
+// Routes names the upstream of each dialect, which is the form of an API. Other is the upstream of all other paths.
 type Routes struct {
 	Chat      string `yaml:"chat"`
 	Responses string `yaml:"responses"`
@@ -68,7 +68,7 @@ type Routes struct {
 	Other     string `yaml:"other"`
 }
 
-// Key is a key with which clients authenticate to precept (tenancy: keys).
+// Key is a key with which a client authenticates to precept (tenancy: keys).
 type Key struct {
 	Name        string   `yaml:"name"`
 	KeySHA256   string   `yaml:"key_sha256"`
@@ -84,9 +84,9 @@ type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match selects the texts that are searched for the phrases of lessons, and configures likeness: a lesson also matches
-// words that resemble the lesson. System lists the agents whose system prompts are searched in addition to the user's
-// words.
+// Match selects the texts that are searched for the phrases of lessons, and configures likeness. By likeness, a lesson
+// also matches words that resemble the lesson. System lists the agents whose system prompts are searched in addition to
+// the user's words.
 type Match struct {
 	System   []string `yaml:"system"`
 	Like     string   `yaml:"like" enum:"on|suggest|off"`
@@ -95,8 +95,8 @@ type Match struct {
 	Embeddings Embeddings `yaml:"embeddings"`
 }
 
-// Embeddings names the API that embeds lessons and user words, for matches by meaning. Without an
-// upstream there are no embeddings.
+// Embeddings names the API that embeds lessons and user words, for matches by meaning. Without Upstream, no lesson
+// matches by meaning.
 type Embeddings struct {
 	Upstream string `yaml:"upstream" restart:"yes"`
 	Model    string `yaml:"model" restart:"yes"`
@@ -110,8 +110,8 @@ const (
 	LikeOff     = "off"     // lessons match exactly only
 )
 
-// SystemAgents returns the patterns of the agents whose system prompts are searched. The entry true means every agent,
-// and the entry false means no agent.
+// SystemAgents returns the name patterns of the agents whose system prompts are searched. The entry true of System
+// means every agent. The entry false adds no agent.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {
@@ -145,12 +145,12 @@ type Bandit struct {
 	TokenCost float64 `yaml:"token_cost" min:"0" max:"1"`
 }
 
-// Detect switches the warnings for agents.
+// Detect turns the warnings for agents on and off.
 type Detect struct {
 	Loops bool `yaml:"loops"`
 }
 
-// Learning configures the stored part of an exchange.
+// Learning configures the storage of exchanges.
 type Learning struct {
 	Enabled        bool          `yaml:"enabled" restart:"on"`
 	AnonymizePII   bool          `yaml:"anonymize_pii"`
@@ -169,7 +169,7 @@ type Reward struct {
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures the report: Guardrails are the outcomes whose rise is shown next to a verdict.
+// Report configures the report. Guardrails are the outcomes whose rise is shown next to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }
@@ -215,7 +215,7 @@ type Distill struct {
 	Gate        string        `yaml:"gate" enum:"human|auto" restart:"yes"`
 }
 
-// Writ switches the /lesson commands of assistants.
+// Writ configures the /lesson commands of assistants.
 type Writ struct {
 	Enabled   bool   `yaml:"enabled"`
 	Advertise bool   `yaml:"advertise"`
@@ -230,7 +230,7 @@ type Ledger struct {
 	Trust  string `yaml:"trust" enum:"quarantined|own" restart:"yes"`
 }
 
-// Limits bounds sizes, counts and times.
+// Limits bounds sizes, counts and durations.
 type Limits struct {
 	InspectBytes          Size          `yaml:"inspect_bytes" min:"0"`
 	InspectTotalBytes     Size          `yaml:"inspect_total_bytes" min:"0"`
@@ -274,7 +274,7 @@ type Otel struct {
 	Sample   float64  `yaml:"sample" restart:"yes" min:"0" max:"1"`
 }
 
-// Header returns the headers of each export; an entry of Headers is written "Name: value".
+// Header returns the headers of each export. An entry of Headers has the form "Name: value".
 func (o Otel) Header() (http.Header, error) {
 	h := http.Header{}
 	for i, line := range o.Headers {

@@ -15,21 +15,21 @@ import (
 // decoder sets the values of a Config and collects every fault.
 type decoder struct {
 	env     func(string) (string, bool)
-	source  string // the source being read: a file name, a flag, a variable
-	inFile  bool   // the source is a file: faults name the line
+	source  string // present source: the name of a file, a flag or a variable
+	inFile  bool   // the source is a file, so that faults name the line
 	faults  Faults
-	sources map[string]string // source of each key's value
-	// secretFaults holds the fault of each variable whose value comes from a file, where that file cannot be used.
+	sources map[string]string // by key, the source of its value
+	// secretFaults holds, by name of a variable, the reason why the file with its value cannot be used.
 	secretFaults map[string]string
 }
 
-func (d *decoder) fault(path string, n ast.Node, value, problem string) {
+func (d *decoder) addFault(path string, n ast.Node, value, problem string) {
 	d.faults = append(d.faults, Fault{
 		Key: path, Value: value, Source: d.position(n), Problem: problem,
 	})
 }
 
-// position returns the file and the line of a node, or only the source if the source is not a file.
+// position returns the file and the line of a node. If the source is not a file, it returns the source.
 func (d *decoder) position(n ast.Node) string {
 	if !d.inFile || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source
@@ -37,8 +37,8 @@ func (d *decoder) position(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
 }
 
-// parse reads YAML into a tree. Duplicate keys are accepted here, because readSection reports them with
-// all other faults.
+// parse parses YAML into a tree. Duplicate keys are accepted here, because readSection reports them together with all
+// other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
 	text = strings.TrimPrefix(text, "\ufeff") // editors on Windows write a byte order mark at the start of a file
 	file, err := parser.ParseBytes([]byte(maskReferences(text)), 0, parser.AllowDuplicateMapKey())
@@ -47,7 +47,7 @@ func (d *decoder) parse(text string) (ast.Node, bool) {
 		return nil, false
 	}
 	if len(file.Docs) > 1 {
-		d.fault("", file.Docs[1].Body, "", "holds more than one document; keep the first")
+		d.addFault("", file.Docs[1].Body, "", "holds more than one document; keep the first")
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil, false
@@ -55,12 +55,12 @@ func (d *decoder) parse(text string) (ast.Node, bool) {
 	return file.Docs[0].Body, true
 }
 
-// syntaxFault adds the fault of a YAML syntax error, with its line.
+// syntaxFault adds a fault with its line for a YAML syntax error.
 func (d *decoder) syntaxFault(err error) {
 	var syntax *yaml.SyntaxError
 	if !errors.As(err, &syntax) {
 		first, _, _ := strings.Cut(err.Error(), "\n")
-		d.fault("", nil, "", "is not YAML: "+first)
+		d.addFault("", nil, "", "is not YAML: "+first)
 		return
 	}
 	f := Fault{Source: d.source, Problem: "is not YAML: " + unmaskReferences(syntax.Message)}
@@ -90,14 +90,14 @@ func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 		i, ok := indices[name]
 		switch {
 		case !ok:
-			problem := "is not a key" + nearest(name, indices)
-			if newName := presentName(keyPath); newName != "" {
+			problem := "is not a key" + suggestion(name, indices)
+			if newName := currentName(keyPath); newName != "" {
 				problem = "is renamed to " + newName + "; use the new name"
 			}
-			d.fault(keyPath, it.Key(), "", problem)
+			d.addFault(keyPath, it.Key(), "", problem)
 			d.faults[len(d.faults)-1].unknown = true
 		case seen[name]:
-			d.fault(keyPath, it.Key(), "", "is given twice; keep one")
+			d.addFault(keyPath, it.Key(), "", "is given twice; keep one")
 		default:
 			d.readValue(keyPath, v.Field(i), v.Type().Field(i).Tag, it.Value())
 		}
@@ -105,8 +105,7 @@ func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 	}
 }
 
-// readValue sets v from one node. A key without a value (all children are comments) keeps its
-// earlier value.
+// readValue sets v from one node. A key without a value, or with comments only, keeps its earlier value.
 func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	if n == nil || n.Type() == ast.NullType {
 		return
@@ -133,7 +132,7 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 	}
 }
 
-// readMapping replaces a map as a whole. An entry of the defaults that the file does not contain is removed.
+// readMapping replaces a map as a whole, so that an entry of the defaults that the file does not contain is removed.
 func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	pairs, ok := d.pairs(path, n)
 	if !ok {
@@ -144,7 +143,7 @@ func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTa
 		key := reflect.ValueOf(unmaskReferences(it.Key().GetToken().Value))
 		keyPath := join(path, key.String())
 		if out.MapIndex(key).IsValid() {
-			d.fault(keyPath, it.Key(), "", "is given twice; keep one")
+			d.addFault(keyPath, it.Key(), "", "is given twice; keep one")
 			continue
 		}
 		elem := reflect.New(v.Type().Elem()).Elem()
@@ -154,23 +153,23 @@ func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTa
 	v.Set(out)
 }
 
-// readList replaces a list as a whole. A scalar in place of a list of scalars is read as a comma list,
-// the form of flags and variables.
+// readList replaces a list as a whole. A scalar in place of a list of scalars is read as a comma-separated list,
+// because flags and variables have this form.
 func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	seq, ok := n.(*ast.SequenceNode)
 	text, scalar := scalarText(n)
 	switch {
 	case ok:
-	case isSection(v.Type().Elem()) && scalarField(v.Type().Elem()) >= 0: // one entry in place of a list of one
+	case isSection(v.Type().Elem()) && scalarField(v.Type().Elem()) >= 0: // one entry in place of a list with one entry
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.readValue(path, elem, tag, n)
 		v.Set(reflect.Append(reflect.MakeSlice(v.Type(), 0, 1), elem))
 		return
 	case isSection(v.Type().Elem()):
-		d.fault(path, n, "", "is not a list; write - {name: ..., ...} below it")
+		d.addFault(path, n, "", "is not a list; write - {name: ..., ...} below it")
 		return
 	case !scalar:
-		d.fault(path, n, "", "is not a list; write [a, b]")
+		d.addFault(path, n, "", "is not a list; write [a, b]")
 		return
 	default:
 		d.readCommaList(path, v, tag, n, text)
@@ -185,7 +184,7 @@ func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, 
 	v.Set(out)
 }
 
-// readCommaList reads a comma list such as "a, b, c".
+// readCommaList reads a comma-separated list such as "a, b, c".
 func (d *decoder) readCommaList(
 	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, text string,
 ) {
@@ -204,22 +203,22 @@ func (d *decoder) readCommaList(
 func (d *decoder) readScalar(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	text, ok := scalarText(n)
 	if !ok {
-		d.fault(path, n, "", "must be one value, not a list, a mapping, an anchor or an alias")
+		d.addFault(path, n, "", "must be one value, not a list, a mapping, an anchor or an alias")
 		return
 	}
 	d.setText(path, v, tag, n, text)
 }
 
-// setText expands and sets one scalar.
+// setText sets a scalar from its text, after the references to environment variables are replaced.
 func (d *decoder) setText(
-	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, written string,
+	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, raw string,
 ) {
-	shown := written
+	shownValue := raw
 	if isSecret(v.Type()) {
-		shown = ""
+		shownValue = ""
 	}
 	var secretFault string
-	text, err := expand(written, func(name string) (string, bool) {
+	text, err := expand(raw, func(name string) (string, bool) {
 		value, ok := d.env(name)
 		secretFault = cmp.Or(secretFault, d.secretFaults[name])
 		return value, ok
@@ -241,15 +240,15 @@ func (d *decoder) setText(
 		err = checkTag(v, tag)
 	}
 	if err != nil {
-		d.fault(path, n, shown, err.Error())
+		d.addFault(path, n, shownValue, err.Error())
 	}
 }
 
-// pairs returns n as a mapping.
+// pairs returns n as a mapping. If n is not a mapping, it adds a fault.
 func (d *decoder) pairs(path string, n ast.Node) (ast.MapNode, bool) {
 	pairs, ok := n.(ast.MapNode)
 	if _, alias := n.(*ast.AliasNode); !ok || alias {
-		d.fault(path, n, "", "must contain further keys (key: value)")
+		d.addFault(path, n, "", "must contain further keys (key: value)")
 		return nil, false
 	}
 	return pairs, true

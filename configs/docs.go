@@ -15,8 +15,8 @@ var reference string
 //go:embed lessons
 var starter embed.FS
 
-// Starter returns the lessons that are included with precept.
-func Starter() fs.FS {
+// StarterLessons returns the lessons that are included in the program.
+func StarterLessons() fs.FS {
 	sub, err := fs.Sub(starter, "lessons")
 	if err != nil {
 		panic(err) // the folder is embedded
@@ -24,16 +24,16 @@ func Starter() fs.FS {
 	return sub
 }
 
-// Reference returns precept.yaml: every key with its comment and default.
+// Reference returns precept.yaml, which contains every key with its comment and default.
 func Reference() string { return reference }
 
 // doc is the documentation of one key in the reference.
 type doc struct {
 	usage string // comment above the key, as one line
-	text  string // the default as written
+	text  string // default as written
 }
 
-// readDocs returns the comments and the defaults of the reference, by path.
+// readDocs returns the comment and the default of each key in the reference, by path of the key.
 func readDocs() map[string]doc {
 	out := map[string]doc{}
 	file, err := parser.ParseBytes([]byte(reference), parser.ParseComments)
@@ -59,7 +59,7 @@ func collectDocs(out map[string]doc, prefix string, n ast.Node) {
 	}
 }
 
-// sourceText returns a value as written, without the trailing comment.
+// sourceText returns a value as written, without the comment at its end.
 func sourceText(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:

@@ -12,7 +12,7 @@ type Fault struct {
 	Key     string `json:"key"`             // path such as bandit.epsilon; "" for the whole file
 	Value   string `json:"value,omitempty"` // as written by the operator; never a secret
 	Source  string `json:"source"`          // precept.yaml:12, --bandit-epsilon, PRECEPT_BANDIT_EPSILON, default
-	Problem string `json:"problem"`         // fact and remedy
+	Problem string `json:"problem"`         // description of the fault, and its remedy
 
 	unknown bool // the key does not exist
 }
@@ -59,8 +59,8 @@ func AsFaults(err error) (Faults, bool) {
 	return f, ok
 }
 
-// orNil returns f as an error, or nil if f is empty.
-func (f Faults) orNil() error {
+// errOrNil returns the faults sorted by key, or nil if there are none.
+func (f Faults) errOrNil() error {
 	if len(f) == 0 {
 		return nil
 	}

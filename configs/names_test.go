@@ -46,7 +46,7 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 		"limits.inspect_bytes": {"limits-inspect-bytes", "PRECEPT_LIMITS_INSPECT_BYTES"},
 	}
 	flags, envs := map[string]string{}, map[string]string{}
-	for _, n := range Names() {
+	for _, n := range KeyInfos() {
 		if w, ok := want[n.Path]; ok && (w.flag != n.Flag || w.env != n.Env) {
 			t.Errorf("%s: flag %s, want %s; variable %s, want %s", n.Path, n.Flag, w.flag, n.Env, w.env)
 		}
@@ -60,12 +60,12 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 		flags[n.Flag], envs[n.Env] = n.Path, n.Path
 	}
 	for path := range want {
-		t.Errorf("Names lacks key %s", path)
+		t.Errorf("KeyInfos lacks key %s", path)
 	}
 }
 
 func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
-	for _, n := range Names() {
+	for _, n := range KeyInfos() {
 		switch n.Path {
 		case "listen":
 			if n.Usage != "Address of the data listener, where agents send their requests; port 0 picks a free port (restart)." {
@@ -92,12 +92,12 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 // Values that need a restart keep their old setting, and are listed while they differ.
 func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
-	if got, pending := Follow(started, next); len(pending) != 0 || got.Hash() != started.Hash() {
+	if got, pending := ApplyReload(started, next); len(pending) != 0 || got.Hash() != started.Hash() {
 		t.Fatalf("two equal configurations: got pending keys %v or another configuration, want neither", pending)
 	}
 	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
 	next.Learning.Enabled = false // takes effect without a restart
-	got, pending := Follow(started, next)
+	got, pending := ApplyReload(started, next)
 	if strings.Join(pending, " ") != "listen store.url reward.tiers" {
 		t.Fatalf("the keys that need a restart are %q, want listen, store.url and reward.tiers", pending)
 	}
@@ -108,7 +108,7 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 		t.Errorf("the new configuration has listen %q, want 127.0.0.1:1 as read", next.Listen)
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
-	if got, pending := Follow(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
+	if got, pending := ApplyReload(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
 		t.Errorf("after a start without learning: got pending keys %v and learning.enabled %v, want learning.enabled pending and false", pending, got.Learning.Enabled)
 	}
 }

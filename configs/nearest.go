@@ -8,15 +8,16 @@ import (
 	"precept/internal/spell"
 )
 
-// nearest returns the end of an error message: the key that is closest to the misspelt name, or all keys.
-func nearest(name string, keys map[string]int) string {
+// suggestion returns the end of a message about a misspelt key. It names the most similar key or, without a similar
+// key, all keys.
+func suggestion(name string, keys map[string]int) string {
 	if best := spell.Nearest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
 	}
 	return "; " + alternatives(keys)
 }
 
-// alternatives returns the sorted names as one text.
+// alternatives returns the sorted names as a clause for a message.
 func alternatives[V any](names map[string]V) string {
 	if len(names) == 1 {
 		return "there is only " + slices.Sorted(maps.Keys(names))[0]
@@ -24,16 +25,16 @@ func alternatives[V any](names map[string]V) string {
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// presentName returns the present name of a key that only an earlier release accepts, "" for any other key.
-func presentName(key string) string {
+// currentName returns the new name of a key that was renamed in an earlier release, or "" for any other key.
+func currentName(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
 	}
 	return ""
 }
 
-// reportMisspelt adds a fault for each variable PRECEPT_... whose name is close to the name of a key. Variables
-// in ${...}, and the variables that Kubernetes makes for a service named precept, get no fault.
+// reportMisspelt adds a fault for each variable PRECEPT_... whose name is similar to the name of a key. Variables that
+// the configuration refers to are accepted, and so are the variables that Kubernetes sets for a service named precept.
 func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	accepted := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings
@@ -55,21 +56,21 @@ func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool)
 				near += fileSuffix
 			}
 			d.source = "environment"
-			d.fault(name, nil, "", "is not a key; did you mean "+envPrefix+near+"?")
+			d.addFault(name, nil, "", "is not a key; did you mean "+envPrefix+near+"?")
 			d.faults[len(d.faults)-1].unknown = true
 		}
 	}
 }
 
-// isServiceLink reports whether Kubernetes makes a variable of this name for a service.
+// isServiceLink reports whether Kubernetes sets a variable with this name for a service.
 func isServiceLink(name string) bool {
 	return strings.HasSuffix("_"+name, "_SERVICE_HOST") || strings.Contains("_"+name, "_SERVICE_PORT") ||
 		strings.HasSuffix("_"+name, "_PORT") || strings.Contains("_"+name, "_TCP") || strings.Contains("_"+name, "_UDP")
 }
 
-// nearestVariable returns the most likely correct name of a misspelt variable, both without PRECEPT_: the
-// name with the fewest different letters, a name with more or fewer words at the end, or the only name
-// with one more section at the start. The result is "" if no name matches.
+// nearestVariable returns the most likely correct name of a misspelt variable, or "" if no name is similar. All names
+// are without PRECEPT_. The result is the name with the fewest different letters, a name with more or fewer words at
+// the end, or the only name with one more section at the start.
 func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
 	if near := spell.Nearest(upper, names); near != "" {

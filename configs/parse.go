@@ -14,16 +14,16 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Sources is everything a configuration is read from. The zero value selects the defaults.
+// Sources holds the sources of a configuration. The zero value selects the defaults.
 type Sources struct {
 	FileName string                            // name of File in faults; "" means precept.yaml
 	File     []byte                            // content of the file; nil means no file
 	Env      func(name string) (string, bool)  // looks up a variable, as os.LookupEnv does; nil means no variable is set
-	EnvNames []string                          // names of all variables, to find misspelt names
+	EnvNames []string                          // names of all variables, for the search for misspelt names
 	ReadFile func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil means no value
 	Flags    map[string]string                 // values of the given flags by key, such as bandit.epsilon
 	Redis    func(url string) error            // checks a Redis URL for the store; nil means each URL is valid
-	Offline  bool                              // for commands without network: faults of server keys are ignored
+	Offline  bool                              // faults of keys that only a server needs are ignored, for commands that work without a server
 }
 
 // Default returns the configuration of the embedded precept.yaml.
@@ -67,13 +67,13 @@ func Parse(src Sources) (*Config, error) {
 	d.readFlags(c, src.Flags)
 	d.derive(c, env)
 	d.reportMisspelt(src.EnvNames, env, used)
-	v := &validator{config: c, given: d.sources, decoded: d.faults, redis: src.Redis}
+	v := &validator{config: c, sources: d.sources, decoderFaults: d.faults, redis: src.Redis}
 	v.run()
 	faults := append(d.faults, v.faults...)
 	if src.Offline {
-		faults = slices.DeleteFunc(faults, Fault.serverOnly)
+		faults = slices.DeleteFunc(faults, Fault.isServerOnly)
 	}
-	return c, faults.orNil()
+	return c, faults.errOrNil()
 }
 
 const (
@@ -81,8 +81,8 @@ const (
 	fileSuffix = "_FILE" // suffix of a variable that names a file with the value, such as a mounted secret
 )
 
-// secretFile returns the content of file, which the variable name+fileSuffix names, as the value of the variable name.
-// text is the value that the variable name has itself.
+// secretFile returns the content of a file as the value of the variable name. The variable name+fileSuffix names the
+// file. text is the value of the variable name itself, and must be empty.
 func (d *decoder) secretFile(src *Sources, name, text, file string) (string, bool) {
 	fault := func(problem string) {
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
@@ -107,9 +107,9 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 	return string(b), err == nil
 }
 
-// serverOnly reports whether only a server needs the key of the fault. A command that prints a report ignores such
+// isServerOnly reports whether only a server needs the key of the fault. A command that prints a report ignores such
 // faults, because the shell of an operator often lacks the environment variables of the service.
-func (f Fault) serverOnly() bool {
+func (f Fault) isServerOnly() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
 	switch section {
@@ -120,7 +120,7 @@ func (f Fault) serverOnly() bool {
 	}
 }
 
-// readFile sets the keys that text contains, the content of a configuration file. Faults show name as the source.
+// readFile sets the keys that a configuration file contains. text is its content, and name is its name in faults.
 func (d *decoder) readFile(name, text string, c *Config) {
 	d.source = name
 	if n, ok := d.parse(text); ok {
@@ -128,8 +128,8 @@ func (d *decoder) readFile(name, text string, c *Config) {
 	}
 }
 
-// HostKeys returns the keys of a configuration file whose values name a host and differ from the defaults, and
-// whether the file refers to an environment variable.
+// HostKeys returns the keys of a configuration file whose values name a host and differ from the defaults. expands
+// reports whether the file refers to an environment variable.
 func HostKeys(file []byte) (keys []string, expands bool) {
 	c := &Config{}
 	d := &decoder{sources: map[string]string{}, env: func(string) (string, bool) {
@@ -138,7 +138,7 @@ func HostKeys(file []byte) (keys []string, expands bool) {
 	}}
 	d.readFile("default", reference, c)
 	d.readFile("", string(file), c)
-	for _, key := range Changed(c) {
+	for _, key := range ChangedKeys(c) {
 		switch key {
 		case "upstream", "upstreams", "distill.judge", "otel.endpoint":
 			keys = append(keys, key)
@@ -155,40 +155,40 @@ func HostKeys(file []byte) (keys []string, expands bool) {
 	return keys, expands
 }
 
-// readVariables sets each key from its variable PRECEPT_...; an empty variable counts as not set.
+// readVariables sets each key from its variable PRECEPT_... An empty variable has no effect.
 func (d *decoder) readVariables(c *Config, env func(string) (string, bool)) {
 	for _, f := range leafFields() {
 		text, ok := env(envName(f.path))
 		d.source = envName(f.path)
 		if problem := d.secretFaults[d.source]; problem != "" {
-			d.fault(f.path, nil, "", problem)
+			d.addFault(f.path, nil, "", problem)
 		} else if ok && text != "" {
-			d.readExternal(c, f, text)
+			d.readFlagOrVariable(c, f, text)
 		}
 	}
 }
 
-// readFlags sets the keys of the given flags, and reports flags without a key.
+// readFlags sets the keys of the given flags, and adds a fault for each flag without a key.
 func (d *decoder) readFlags(c *Config, given map[string]string) {
 	rest := maps.Clone(given)
 	for _, f := range leafFields() {
 		if text, ok := rest[f.path]; ok {
 			d.source = "--" + flagName(f.path)
-			d.readExternal(c, f, text)
+			d.readFlagOrVariable(c, f, text)
 			delete(rest, f.path)
 		}
 	}
 	for path := range rest {
 		d.source = "flags"
-		d.fault(path, nil, "", "is not a key; precept serve --help lists the flags")
+		d.addFault(path, nil, "", "is not a key; precept serve --help lists the flags")
 	}
 }
 
-// readExternal sets one key from a flag or a variable. Scalars are used as written, independent of YAML's types. A list
-// of scalars is comma-separated or a YAML flow sequence. A map or a list of mappings is in YAML flow style. A scalar in
-// place of a list of mappings makes a list of one mapping: the scalar is the value of the struct field with the tag
-// "alone".
-func (d *decoder) readExternal(c *Config, f field, text string) {
+// readFlagOrVariable sets one key from a flag or a variable. A scalar is used as written, independent of YAML's types.
+// A list of scalars is comma-separated or a YAML flow sequence. A map or a list of mappings is in YAML flow style. A
+// scalar in place of a list of mappings makes a list of one mapping. The scalar is then the value of the struct field
+// with the tag "alone".
+func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
 	kind := v.Kind()
@@ -212,8 +212,8 @@ func (d *decoder) readExternal(c *Config, f field, text string) {
 	}
 }
 
-// checkRoutes reports the routes of a file that also sets upstream, because upstream serves all requests. The default
-// routes, as in a copy of the reference, are accepted.
+// checkRoutes reports the routes of a file that also sets upstream, because upstream then serves all requests. Routes
+// that equal the defaults, as in a copy of the reference, are accepted.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byPath()
 	for path, name := range c.Routes.byPath() {
@@ -224,14 +224,14 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 }
 
 // derive sets the keys that follow from other keys and variables. PRECEPT_ADMIN_TOKEN becomes the first admin token.
-// Hashes of keys become lower-case. OPENAI_BASE_URL becomes the upstream if none is configured. If the key upstream is
-// set, all routes lead to this upstream. Otherwise, if the key upstreams has a single entry, the routes that are not
-// configured lead to this entry.
+// Hashes of keys become lower-case. OPENAI_BASE_URL becomes the upstream if no upstream is configured. If the key
+// upstream is set, all routes lead to this upstream. Otherwise, if the key upstreams has a single entry, the routes
+// that are not configured lead to this entry.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
 		d.source = "PRECEPT_ADMIN_TOKEN"
-		d.fault("admin.tokens", nil, "", problem)
+		d.addFault("admin.tokens", nil, "", problem)
 	} else if ok && token != "" {
 		var first Secret
 		d.source = "PRECEPT_ADMIN_TOKEN"
@@ -268,10 +268,10 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream is the name that the upstream of the key upstream has in Upstreams.
+// defaultUpstream is the name in Config.Upstreams of the upstream that the key upstream sets.
 const defaultUpstream = "default"
 
-// byPath returns each route by its key.
+// byPath returns pointers to the routes, by key.
 func (r *Routes) byPath() map[string]*string {
 	return map[string]*string{
 		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages,
@@ -288,7 +288,7 @@ func (c *Config) AllUpstreams() map[string]string {
 	return out
 }
 
-// Route returns the names of the upstreams by route: chat, responses, messages and other.
+// Route returns the names of the upstreams by route, which is chat, responses, messages or other.
 func (c *Config) Route() map[string]string {
 	return map[string]string{
 		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
@@ -326,7 +326,7 @@ func (c *Config) EffectiveTree() (tree map[string]any, err error) {
 }
 
 // Hash returns the first 12 hex digits of the SHA-256 of the effective configuration without secrets. Samples and
-// reports name their configuration by Hash.
+// reports contain the hash of their configuration.
 func (c *Config) Hash() string {
 	text, err := c.Effective()
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"precept/internal/price"
 )
 
-// PriceTable returns the prices of models. The first fitting entry of prices applies, then
-// admin.price_input. Without both keys the built-in table applies, which is in US dollars: with
-// another currency no model has a price.
+// PriceTable returns the prices of models. The first matching entry of prices applies, then admin.price_input. Without
+// both keys, the built-in table applies. Its prices are in US dollars, so no model has a price if another currency is
+// configured.
 func (c *Config) PriceTable() *price.Table {
 	t := &price.Table{}
 	for _, p := range c.Prices {

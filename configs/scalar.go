@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// scalarText returns a scalar as written, independent of YAML's types: the key decides the meaning
-// of 0x10, yes and 1e3.
+// scalarText returns a scalar as written, independent of YAML's types. The type of the key decides the meaning of texts
+// such as 0x10, yes and 1e3.
 func scalarText(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -27,7 +27,7 @@ func scalarText(n ast.Node) (string, bool) {
 	}
 }
 
-// setScalar parses text as the type of v.
+// setScalar parses text as a value of the type of v, and sets v.
 func setScalar(v reflect.Value, text string) error {
 	switch {
 	case isDuration(v.Type()):
@@ -75,7 +75,7 @@ func parseBool(text string) (bool, error) {
 	}
 }
 
-// checkTag checks a value against the enum, min and max of its field.
+// checkTag checks a value against the tags enum, min and max of its field.
 func checkTag(v reflect.Value, tag reflect.StructTag) error {
 	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
 		words := strings.Split(enum, "|")
@@ -94,21 +94,21 @@ func checkTag(v reflect.Value, tag reflect.StructTag) error {
 		return nil
 	}
 	if x < minimum || x > maximum {
-		return fmt.Errorf("is out of bounds; it must be %s", boundText(v.Type(), minimum, maximum))
+		return fmt.Errorf("is out of bounds; it must be %s", formatBounds(v.Type(), minimum, maximum))
 	}
 	return nil
 }
 
-func bound(tag reflect.StructTag, name string, otherwise float64) float64 {
+func bound(tag reflect.StructTag, name string, fallback float64) float64 {
 	f, err := strconv.ParseFloat(tag.Get(name), 64)
 	if err != nil {
-		return otherwise
+		return fallback
 	}
 	return f
 }
 
-// boundText describes the bounds of a number in the notation of its type.
-func boundText(t reflect.Type, minimum, maximum float64) string {
+// formatBounds returns the bounds of a number in the notation of its type, as a clause for a message.
+func formatBounds(t reflect.Type, minimum, maximum float64) string {
 	show := func(x float64) string {
 		switch {
 		case isDuration(t) && x <= 1:

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Name describes one key: path, flag, environment variable and purpose.
-type Name struct {
-	Path    string // bandit.epsilon
-	Flag    string // bandit-epsilon
-	Env     string // PRECEPT_BANDIT_EPSILON
-	Usage   string // the comment above the key in precept.yaml
+// KeyInfo describes one key of the configuration.
+type KeyInfo struct {
+	Path    string // such as bandit.epsilon
+	Flag    string // such as bandit-epsilon
+	Env     string // such as PRECEPT_BANDIT_EPSILON
+	Usage   string // comment above the key in precept.yaml
 	Default string // as written in precept.yaml
-	Bool    bool   // the flag alone means true
+	Bool    bool   // the flag needs no value, and means true without a value
 	Restart bool   // a change needs a restart of the server
 }
 
-// field is a leaf of Config: a key with a value.
+// field is a key of the configuration with a value, as a field of Config or of a struct in Config.
 type field struct {
 	path  string
 	index []int
@@ -29,7 +29,7 @@ type field struct {
 // isSection reports whether a key of the type t has keys below it.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
-// scalarField returns the index of the field of the section t that has the tag "alone"; -1 if no field has the tag. A
+// scalarField returns the index of the field of the section t with the tag "alone", or -1 if no field has this tag. A
 // scalar in place of the section sets this field.
 func scalarField(t reflect.Type) int {
 	if !isSection(t) {
@@ -49,7 +49,7 @@ func yamlName(f reflect.StructField) string {
 	return name
 }
 
-// fields lists the leaves of t in the order of the struct.
+// fields returns the fields of the section t and of the sections in it, in the order of the structs.
 func fields(t reflect.Type, prefix string, index []int) []field {
 	var out []field
 	for i := range t.NumField() {
@@ -75,24 +75,23 @@ func join(prefix, name string) string {
 // leafFields returns every key of Config.
 func leafFields() []field { return fields(reflect.TypeFor[Config](), "", nil) }
 
-// flagName returns the flag of a key: the path with dashes.
+// flagName returns the flag of a key, which is the path with dashes.
 func flagName(path string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(path)
 }
 
-// envName returns the environment variable of a key: the path in upper snake case, with envPrefix.
+// envName returns the environment variable of a key, which is envPrefix and the path in upper case with underscores.
 func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// Names lists every key, in the order of the file. Flags, help texts and documentation use the
-// list.
-func Names() []Name {
+// KeyInfos describes every key, in the order of the file. Flags, help texts and documentation are made from this list.
+func KeyInfos() []KeyInfo {
 	docs := readDocs()
 	all := leafFields()
-	out := make([]Name, len(all))
+	out := make([]KeyInfo, len(all))
 	for i, f := range all {
-		out[i] = Name{
+		out[i] = KeyInfo{
 			Path:    f.path,
 			Flag:    flagName(f.path),
 			Env:     envName(f.path),
@@ -105,9 +104,9 @@ func Names() []Name {
 	return out
 }
 
-// Follow returns the configuration that a running server can use: next, except that keys that need
-// a restart keep the values of started. pending lists the keys whose new values need the restart.
-func Follow(started, next *Config) (effective *Config, pending []string) {
+// ApplyReload returns the configuration of a running server after a reload. It equals next, except that keys that need
+// a restart keep the values of started. pending lists the keys whose new values wait for the restart.
+func ApplyReload(started, next *Config) (effective *Config, pending []string) {
 	pending = differingKeys(started, next, func(f field) bool {
 		switch f.tag.Get("restart") {
 		case "":
@@ -128,12 +127,12 @@ func Follow(started, next *Config) (effective *Config, pending []string) {
 	return &config, pending
 }
 
-// Changed lists the keys with values other than the defaults.
-func Changed(c *Config) []string {
+// ChangedKeys returns the keys whose values are not the defaults.
+func ChangedKeys(c *Config) []string {
 	return differingKeys(Default(), c, func(field) bool { return true })
 }
 
-// differingKeys lists the keys for which include returns true and whose values differ in a and b.
+// differingKeys returns the keys whose values differ in a and b, and for which include returns true.
 func differingKeys(a, b *Config, include func(field) bool) []string {
 	var out []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
@@ -149,10 +148,10 @@ func differingKeys(a, b *Config, include func(field) bool) []string {
 	return out
 }
 
-// isDuration reports whether t is time.Duration, whose kind is that of a plain integer.
+// isDuration reports whether t is time.Duration. Its kind is the same as that of an integer.
 func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
 
-// isSecret reports whether values of t are never shown.
+// isSecret reports whether t is Secret or a list of secrets, whose values are never shown.
 func isSecret(t reflect.Type) bool {
 	if t.Kind() == reflect.Slice {
 		t = t.Elem()

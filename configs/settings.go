@@ -8,20 +8,20 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Setting is one key of a configuration as shown to people.
+// Setting is one key of a configuration, as shown to operators.
 type Setting struct {
 	Path    string `json:"key"`
 	Value   string `json:"value"`   // as YAML; a secret is hidden
 	Default string `json:"default"` // default as YAML; a secret is hidden
-	Changed bool   `json:"changed"` // Value is not Default
+	Changed bool   `json:"changed"` // Value differs from Default
 	Restart bool   `json:"restart"` // a change takes effect after a restart
 	Usage   string `json:"usage"`
 }
 
-// Settings lists every key with its value, in the order of the file, without secrets.
+// Settings returns every key with its value, in the order of the file, without secrets.
 func Settings(c *Config) ([]Setting, error) {
 	current, defaults := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
-	names := Names()
+	names := KeyInfos()
 	var out []Setting
 	for i, f := range leafFields() {
 		s := Setting{Path: f.path, Restart: names[i].Restart, Usage: names[i].Usage}
@@ -38,7 +38,7 @@ func Settings(c *Config) ([]Setting, error) {
 	return out, nil
 }
 
-// formatValue formats a value as in the file; Secret hides itself.
+// formatValue returns a value as YAML. A secret is hidden by its own MarshalText.
 func formatValue(v reflect.Value) (string, error) {
 	b, err := yaml.Marshal(v.Interface())
 	return strings.TrimSpace(string(b)), err

@@ -20,8 +20,8 @@ limits: {capture_bytes: 2MiB}
 		t.Fatal(err)
 	}
 	list, err := Settings(c)
-	if err != nil || len(list) != len(Names()) {
-		t.Fatalf("got %d settings, want %d: %v", len(list), len(Names()), err)
+	if err != nil || len(list) != len(KeyInfos()) {
+		t.Fatalf("got %d settings, want %d: %v", len(list), len(KeyInfos()), err)
 	}
 	b, err := json.Marshal(list)
 	if err != nil || strings.Contains(string(b), canary) {
@@ -47,7 +47,7 @@ limits: {capture_bytes: 2MiB}
 			}
 		}
 	}
-	if want := Changed(c); !slices.Equal(changed, want) {
+	if want := ChangedKeys(c); !slices.Equal(changed, want) {
 		t.Errorf("the settings marked as changed are %v, want %v", changed, want)
 	}
 }

@@ -28,7 +28,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 }
 
 // otherValue returns a value of a key that differs from its default, in the form of a flag.
-func otherValue(n configs.Name) string {
+func otherValue(n configs.KeyInfo) string {
 	values := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
 		"admin.base_path": "/x", "upstream": "http://127.0.0.1:3/v1", "upstreams": "{x: {url: 'http://127.0.0.1:4'}, openai: {url: 'http://a'}, anthropic: {url: 'http://b'}}",
@@ -56,7 +56,7 @@ func otherValue(n configs.Name) string {
 // Each key has the same value from a line of the file, from its variable and from its flag, and
 // from no other source. A running server applies the change if the reference permits it without a restart.
 func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
-	for _, n := range configs.Names() {
+	for _, n := range configs.KeyInfos() {
 		value := otherValue(n)
 		with := configs.Sources{Flags: map[string]string{}}
 		want := []string{n.Path}
@@ -93,11 +93,11 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 				t.Errorf("%s by its %s: got error %v, want none", n.Path, name, err)
 				continue
 			}
-			got := configs.Changed(c)
+			got := configs.ChangedKeys(c)
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 				t.Errorf("%s with its %s changes %v, want %v", n.Path, name, got, want)
 			}
-			_, pending := configs.Follow(configs.Default(), c)
+			_, pending := configs.ApplyReload(configs.Default(), c)
 			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.Restart {
 				t.Errorf("%s: the keys that need a restart are %v, want this key among them: %t", n.Path, pending, n.Restart)
 			}
@@ -252,8 +252,8 @@ func TestVariableNamesAFileWithTheValue(t *testing.T) {
 	if _, err := configs.Parse(unreadable); err != nil {
 		t.Errorf("offline with unreadable files for server keys: got error %v, want none", err)
 	}
-	for _, n := range configs.Names() {
-		if slices.ContainsFunc(configs.Names(), func(other configs.Name) bool { return other.Env == n.Env+"_FILE" }) {
+	for _, n := range configs.KeyInfos() {
+		if slices.ContainsFunc(configs.KeyInfos(), func(other configs.KeyInfo) bool { return other.Env == n.Env+"_FILE" }) {
 			t.Errorf("%[1]s_FILE is a key of its own, want only the name of a file with the value of %[1]s", n.Env)
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"precept/internal/price"
 )
 
-// validator checks the values of a decoded configuration. The decoder has reported values of a wrong type.
+// validator checks the values of a decoded configuration. The decoder has already reported values of a wrong type.
 type validator struct {
-	config  *Config
-	given   map[string]string      // source of each given key
-	decoded Faults                 // faults of the decoder
-	faults  Faults                 // faults of the validator
-	redis   func(url string) error // returns an error if the store cannot use a Redis URL; nil means each URL is valid
+	config        *Config
+	sources       map[string]string      // by key, the source of its value; defaults have no entry
+	decoderFaults Faults                 // faults of the decoder
+	faults        Faults                 // faults of the validator
+	redis         func(url string) error // returns an error if the store cannot use a Redis URL; nil skips the check
 }
 
 // run checks all settings, and adds a fault for each wrong value.
@@ -40,7 +40,7 @@ func (v *validator) run() {
 		v.must(!slices.Contains(c.Admin.Tokens, t), entry("admin.viewer_tokens", i), "",
 			"is also one of admin.tokens, which permit every action; choose another token for viewers")
 	}
-	v.must(c.Admin.BasePath == "" || plainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
+	v.must(c.Admin.BasePath == "" || isPlainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
 		"is not a path of letters, digits, dots, - and _; write for example /precept")
 	v.must(c.DataDir != "", "data_dir", "", "is empty; name a directory")
 	v.must(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
@@ -50,44 +50,45 @@ func (v *validator) run() {
 		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
 	v.must(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
 		"is empty, and ledger.trust: own needs the name of one agent; set ledger.agent, or set ledger.trust to quarantined")
-	v.must(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", noHTTP)
+	v.must(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", notHTTPProblem)
 	v.must(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
 		"is missing, and distill.judge is an API: name the model that judges")
-	v.must(c.Otel.Endpoint == "" || isHTTP(c.Otel.Endpoint), "otel.endpoint", "", noHTTP)
+	v.must(c.Otel.Endpoint == "" || isHTTP(c.Otel.Endpoint), "otel.endpoint", "", notHTTPProblem)
 	if _, err := c.Otel.Header(); err != nil {
-		v.fault("otel.headers", "", err.Error())
+		v.addFault("otel.headers", "", err.Error())
 	}
 }
 
-// must adds a fault of a key unless ok is true.
+// must adds a fault for a key unless ok is true.
 func (v *validator) must(ok bool, path, value, problem string) {
 	if !ok {
-		v.fault(path, value, problem)
+		v.addFault(path, value, problem)
 	}
 }
 
-// fault adds a fault, unless the decoder has reported a fault of the same key or of an entry of its list: one mistake
-// gives one line. A list of one entry may be written without the list. The decoder then reports the key of the entry
-// without an index.
-func (v *validator) fault(path, value, problem string) {
+// addFault adds a fault, unless the decoder has already reported a fault of the same key or of an entry of its list, so
+// that one mistake is reported once. A list with one entry may be written without the list. The decoder then reports
+// the key of the entry without an index.
+func (v *validator) addFault(path, value, problem string) {
 	unindexed := strings.Replace(path, "[0]", "", 1)
 	reported := func(f Fault) bool { return f.Key == path || f.Key == unindexed || strings.HasPrefix(f.Key, path+"[") }
-	if !slices.ContainsFunc(v.decoded, reported) {
-		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.source(path), Problem: problem})
+	if !slices.ContainsFunc(v.decoderFaults, reported) {
+		v.faults = append(v.faults, Fault{Key: path, Value: value, Source: v.sourceOf(path), Problem: problem})
 	}
 }
 
-// source returns the source of the key, or of the nearest key above.
-func (v *validator) source(path string) string {
+// sourceOf returns the source of a key or, for a key without an entry in v.sources, of the section that contains the
+// key.
+func (v *validator) sourceOf(path string) string {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
-		if s, ok := v.given[p]; ok {
+		if s, ok := v.sources[p]; ok {
 			return s
 		}
 	}
 	return "default"
 }
 
-// entry returns the key of one entry of a list.
+// entry returns the key of entry i of a list.
 func entry(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 // checkKeys checks the keys with which clients authenticate to precept.
@@ -122,8 +123,8 @@ func (v *validator) checkPrices() {
 	}
 }
 
-// checkHooks checks the secrets and the tenants of webhooks. Each webhook needs a secret of its own, because the
-// secret selects the tenant.
+// checkHooks checks the secrets and the tenants of webhooks. Each webhook needs its own secret, because the secret
+// selects the tenant.
 func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
@@ -148,8 +149,8 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// checkStoreAddress checks a path or an address of Redis. The function redis of the store parses the address, so
-// that every address that the check accepts is also valid at the start.
+// checkStoreAddress checks a path or an address of Redis. An address is parsed by v.redis, the parser of the store, so
+// that an accepted address is also valid at the start.
 func (v *validator) checkStoreAddress(path, value string) {
 	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
 	isLessons := path == "lessons"
@@ -158,24 +159,24 @@ func (v *validator) checkStoreAddress(path, value string) {
 	case !ok:
 		v.must(value == "" || isPath(value), path, "", problem)
 	case kind == "sqlite" || kind == "sqlite3" || kind == "file":
-		v.fault(path, kind+"://", "is not an address that precept supports; write the path alone, such as "+barePath(rest))
+		v.addFault(path, kind+"://", "is not an address that precept supports; write the path alone, such as "+examplePath(rest))
 	case !slices.Contains([]string{"redis", "rediss", "redis-sentinel"}, kind):
-		v.fault(path, kind+"://", problem)
+		v.addFault(path, kind+"://", problem)
 	case isLessons && strings.Contains(rest, "@"):
-		v.fault(path, kind+"://",
+		v.addFault(path, kind+"://",
 			"contains a password, which the dashboard would show; write redis:// alone to use the Redis of store.url")
 	case isLessons && rest == "" && kind == "redis":
 		v.must(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
 			"is the Redis of store.url, and store.url is not a Redis; write redis://host:6379/0")
 	case v.redis != nil:
 		if err := v.redis(value); err != nil {
-			v.fault(path, kind+"://", err.Error())
+			v.addFault(path, kind+"://", err.Error())
 		}
 	}
 }
 
-// isPath reports whether a text without :// is a path and not an address whose scheme is missing or
-// incomplete: host:6379, redis:/host, file:x.db, :memory:.
+// isPath reports whether a text without :// is a path. Texts such as host:6379, redis:/host, file:x.db and :memory: are
+// not paths, but addresses whose scheme is missing or incomplete.
 func isPath(text string) bool {
 	before, after, ok := strings.Cut(text, ":")
 	switch {
@@ -192,8 +193,8 @@ func isPath(text string) bool {
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// barePath returns the path of a URL for an example, or an example where the URL holds none.
-func barePath(rest string) string {
+// examplePath returns the path of a URL for a message, or a default path if the URL has no path or contains an @.
+func examplePath(rest string) string {
 	rest, _, _ = strings.Cut(rest, "?")
 	if strings.Contains(rest, "@") || strings.Trim(rest, "/") == "" {
 		return "./data/precept.db"
@@ -201,11 +202,11 @@ func barePath(rest string) string {
 	return rest
 }
 
-const noHTTP = "is not a URL that can be used; it must begin with http:// or https://, and name a host"
+const notHTTPProblem = "is not a URL that can be used; it must begin with http:// or https://, and name a host"
 
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Hostname() != "" && validPort(u) && (u.Scheme == "http" || u.Scheme == "https")
+	return err == nil && u.Hostname() != "" && hasValidPort(u) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // checkPatterns checks the globs of the opt-outs and of match.system.
@@ -228,7 +229,7 @@ func (v *validator) checkPatterns() {
 	}
 }
 
-// checkTags checks the rules that add tags to turns. A tag that no lesson can name would have no effect.
+// checkTags checks the phrases by which tags are added to turns. A tag that no lesson can name would have no effect.
 func (v *validator) checkTags() {
 	for tag, words := range v.config.Tags {
 		v.must(isTag(tag), "tags."+tag, tag,
@@ -244,9 +245,9 @@ func isTag(s string) bool {
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
-// plainPath reports whether a path begins with a slash and has no empty segment, no segment of dots, and no character
+// isPlainPath reports whether a path begins with a slash and has no empty segment, no segment of dots, and no character
 // that proxies and routers encode differently.
-func plainPath(path string) bool {
+func isPlainPath(path string) bool {
 	segments := strings.Split(path, "/")
 	return segments[0] == "" && !slices.ContainsFunc(segments[1:], func(s string) bool {
 		return strings.Trim(s, ".") == "" ||
@@ -254,26 +255,26 @@ func plainPath(path string) bool {
 	})
 }
 
-// minToken is the minimum length of a plain-text token if other machines can reach the admin listener. The throttle of
-// the admin listener never refuses a correct token, so only the length prevents guessing.
-const minToken = 16
+// minTokenBytes is the minimum length of a plain-text token if other machines can reach the admin listener. The admin
+// listener never refuses a correct token, whatever the number of wrong attempts, so only the length prevents guessing.
+const minTokenBytes = 16
 
-// checkTokens checks the form of admin tokens; their text is never shown.
+// checkTokens checks the form of admin tokens. No fault contains their text.
 func (v *validator) checkTokens(key string, tokens []Secret) {
-	exposed := !loopback(v.config.Admin.Listen)
+	exposed := !isLoopback(v.config.Admin.Listen)
 	for i, t := range tokens {
 		path, text := entry(key, i), strings.TrimSpace(t.Reveal())
 		hash, hashed := strings.CutPrefix(t.Reveal(), "sha256:")
 		switch {
 		case text == "":
-			v.fault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
+			v.addFault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
 		case hashed:
 			v.must(isSHA256(hash), path, "", "is not sha256: and a SHA-256 in hex; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
 		case strings.Contains(strings.ToLower(text), "sha256"):
-			v.fault(path, "", "looks like a hash and is read as a token in clear; write sha256:<hex>, and viewers' tokens under admin.viewer_tokens")
+			v.addFault(path, "", "looks like a hash and is read as a token in clear; write sha256:<hex>, and viewers' tokens under admin.viewer_tokens")
 		default:
-			v.must(len(t) >= minToken || !exposed, path, "",
-				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32")
+			v.must(len(t) >= minTokenBytes || !exposed, path, "",
+				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minTokenBytes)+" characters: openssl rand -hex 32")
 		}
 	}
 }

@@ -16,7 +16,7 @@ func (v *validator) checkAddresses() {
 	}
 	v.must(c.Listen != c.Admin.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", c.Admin.Listen,
 		"is also the address of the data listener; use another port")
-	v.must(loopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
+	v.must(isLoopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
 		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
 
@@ -39,14 +39,14 @@ func (v *validator) checkAddress(path, value string) (ok bool) {
 	return problem == ""
 }
 
-// validPort reports whether a URL has no port, or a port from 1 to 65535.
-func validPort(u *url.URL) bool {
+// hasValidPort reports whether a URL has no port, or a port from 1 to 65535.
+func hasValidPort(u *url.URL) bool {
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	return u.Port() == "" || err == nil && n > 0
 }
 
-// loopback reports whether only this machine can reach an address.
-func loopback(address string) bool {
+// isLoopback reports whether only this machine can reach an address.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false
@@ -70,7 +70,7 @@ func (v *validator) checkUpstreams() {
 		v.must(name != "" && !strings.ContainsAny(name, "/,= "), "upstreams."+name, name,
 			"is not a name; use letters, digits, - and _")
 		if problem := v.upstreamProblem(u.URL); problem != "" {
-			v.fault(path, showURL(u.URL), problem)
+			v.addFault(path, showURL(u.URL), problem)
 		}
 	}
 	for path, name := range c.Routes.byPath() {
@@ -84,7 +84,7 @@ func (v *validator) checkUpstreams() {
 	}
 }
 
-// showURL returns a URL without user, password and query, which may be secret.
+// showURL returns a URL without user, password and query, because these parts may be secret.
 func showURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil && u.Host == "" {
@@ -94,9 +94,8 @@ func showURL(text string) string {
 	return u.String()
 }
 
-// upstreamProblem returns the fault of an upstream's URL, empty for none. The most likely mistake
-// is an upstream that is precept itself, because OPENAI_BASE_URL both points agents to precept and
-// names the upstream.
+// upstreamProblem returns the fault of an upstream's URL, or "" for a valid URL. The most likely mistake is that the
+// URL is precept's own address, because OPENAI_BASE_URL both points agents to precept and names the upstream.
 func (v *validator) upstreamProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -106,7 +105,7 @@ func (v *validator) upstreamProblem(text string) string {
 		return "must begin with http:// or https://; write one such as https://api.openai.com/v1"
 	case u.Hostname() == "":
 		return "has no host; write one such as https://api.openai.com/v1"
-	case !validPort(u):
+	case !hasValidPort(u):
 		return "has no port from 1 to 65535; write one such as http://127.0.0.1:8000/v1"
 	case u.User != nil:
 		return "holds a user or a password; clients send their own credential, or use keys with upstream_key"
@@ -119,8 +118,8 @@ func (v *validator) upstreamProblem(text string) string {
 	}
 }
 
-// isSelf reports whether a URL is the address of a listener of this precept, which would forward
-// requests to itself.
+// isSelf reports whether a URL is the address of a listener of this precept. precept would then forward requests to
+// itself.
 func (v *validator) isSelf(u *url.URL) bool {
 	for _, address := range []string{v.config.Listen, v.config.Admin.Listen} {
 		host, port, err := net.SplitHostPort(address)
@@ -130,7 +129,7 @@ func (v *validator) isSelf(u *url.URL) bool {
 		ip := net.ParseIP(host)
 		everyAddress := host == "" || (ip != nil && ip.IsUnspecified())
 		if strings.EqualFold(host, u.Hostname()) ||
-			((everyAddress || loopback(address)) && loopback(net.JoinHostPort(u.Hostname(), port))) {
+			((everyAddress || isLoopback(address)) && isLoopback(net.JoinHostPort(u.Hostname(), port))) {
 			return true
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // Size is a number of bytes. The file accepts forms like 8MiB.
 type Size int64
 
-// hidden is printed in place of a secret.
-const hidden = "(hidden)"
+// hiddenText is printed in place of a secret.
+const hiddenText = "(hidden)"
 
 // Secret is a text that logs, faults and marshalled output never show.
 type Secret string
@@ -24,22 +24,21 @@ type Secret string
 // Reveal returns the text of the secret.
 func (s Secret) Reveal() string { return string(s) }
 
-// String hides the text. An empty secret is shown as empty, because a missing secret is a fault
-// that people look for.
+// String hides the text. An empty secret is shown as empty, so that operators see that a secret is missing.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
 	}
-	return hidden
+	return hiddenText
 }
 
-// GoString hides the text from %#v too.
+// GoString hides the text from the verb %#v, too.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
 // MarshalText hides the text in JSON and in slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// String formats a size in the largest unit that divides the size: 8MiB.
+// String formats a size in the largest unit that divides it, such as 8MiB.
 func (s Size) String() string {
 	n, units := int64(s), []string{"", "KiB", "MiB", "GiB", "TiB"}
 	for ; len(units) > 1 && n != 0 && n%1024 == 0; units = units[1:] {
@@ -48,10 +47,10 @@ func (s Size) String() string {
 	return strconv.FormatInt(n, 10) + units[0]
 }
 
-// MarshalText writes a size as String does.
+// MarshalText formats a size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// sizeUnits returns the bytes of each unit of a size.
+// sizeUnits returns the number of bytes of each unit of a size.
 func sizeUnits() map[string]int64 {
 	return map[string]int64{
 		"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -61,7 +60,7 @@ func sizeUnits() map[string]int64 {
 
 var errSize = errors.New("is not a size; write a number of bytes, or 64KiB, 8MiB, 1GiB")
 
-// ParseSize reads 8MiB, 8 MiB, 8MB or 8388608.
+// ParseSize parses a size such as 8MiB, 8 MiB, 8MB or 8388608.
 func ParseSize(text string) (Size, error) {
 	number := strings.TrimRight(strings.TrimSpace(text), "kKMGTiB")
 	factor, ok := sizeUnits()[strings.TrimSpace(text)[len(number):]]
@@ -79,7 +78,7 @@ var errDuration = errors.New(
 	"is not a time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
 )
 
-// parseDuration parses the forms of time.ParseDuration, and whole days.
+// parseDuration parses the forms of time.ParseDuration, and whole days such as 30d.
 func parseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -117,12 +116,12 @@ var envReference = regexp.MustCompile( //nolint:gochecknoglobals // immutable
 	`\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}"'\\\r\n]*)?\}`,
 )
 
-// maskedReference matches a reference that maskReferences has replaced.
+// maskedReference matches the text with which maskReferences replaces a reference.
 var maskedReference = regexp.MustCompile("\uE000([0-9a-f]+)\uE001") //nolint:gochecknoglobals // immutable
 
-// maskReferences replaces the references to variables in a YAML text by letters and digits between two
-// characters of the private use area. A reference can then be a value in {...} and [...], where YAML
-// reads the brace of a reference as structure. The number of lines stays.
+// maskReferences replaces the references to variables in a YAML text by letters and digits between two characters of
+// the private use area. A reference can then be a value in {...} and [...], where YAML would read its brace as
+// structure. The number of lines does not change.
 func maskReferences(text string) string {
 	return envReference.ReplaceAllStringFunc(text, func(ref string) string { return "\uE000" + hex.EncodeToString([]byte(ref)) + "\uE001" })
 }
@@ -141,7 +140,7 @@ func unmaskReferences(text string) string {
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
 // expand replaces ${NAME} and ${NAME:-text} in one value. The YAML is parsed before, so that the text of a variable
-// never becomes structure. As in a shell, an empty variable counts as not set only in the form ${NAME:-text}.
+// never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable by text.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

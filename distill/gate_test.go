@@ -41,7 +41,7 @@ func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson
 
 // draftWithAdvice returns a draft with the title and the advice, and a slug derived from the title.
 func draftWithAdvice(title string, advice ...string) distill.Draft {
-	slug := lesson.Hyphenated(strings.TrimSpace(title), 60)
+	slug := lesson.Slugify(strings.TrimSpace(title), 60)
 	if len(slug) < 2 {
 		slug = "an-advice"
 	}

@@ -186,10 +186,10 @@ func (w *work) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) er
 // putInBook adds a lesson to the book, or replaces the lesson with the same slug.
 func (w *work) putInBook(l *lesson.Lesson) {
 	if _, known := w.book.Get(l.Slug); !known {
-		w.book = w.book.And(l)
+		w.book = w.book.AppendLesson(l)
 		return
 	}
-	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
+	w.book = w.book.WithLessons(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
 // addSightings adds sessions to the stored sightings of a lesson, and returns all sightings. The note of the sightings

@@ -140,7 +140,7 @@ func (g *group) addTriggers(d Draft) (Draft, bool) {
 // slugOf returns a slug of the letters and digits of a text, cut at a word to at most 72 bytes.
 func slugOf(text string) string {
 	const maxLen, minLen = 72, 8
-	s := lesson.Hyphenated(text, len(text))
+	s := lesson.Slugify(text, len(text))
 	if len(s) > maxLen {
 		at := strings.LastIndexByte(s[:maxLen+1], '-')
 		if at < minLen {

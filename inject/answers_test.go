@@ -64,7 +64,7 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"system","content":"You deploy it."},{"role":"user","content":"begin"}]}`
 	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {
 		h := newHop("s", inject.Advice)
-		h.injector = inject.New(inject.Config{System: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
+		h.injector = inject.New(inject.Config{SystemPromptAgents: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 		got := h.sendThrough(t, chainBook("ask-first"), wire.Chat, body)
 		if searched != strings.Contains(got, `"content":"Lessons from past experience:`) || !strings.Contains(got, `begin"}]}`) {
 			t.Errorf("pattern %q: request = %s\nwant a block before the user message: %v", pattern, got, searched)
@@ -82,7 +82,7 @@ func TestTokenEstimateIsAQuarterOfTheBytes(t *testing.T) {
 	for _, budget := range []int{0, 300, 100} {
 		cfg := inject.Config{BudgetBytes: budget}
 		block := cfg.Block(l, &text, nil)
-		if shown, bytes := cfg.Present(l, &text, nil), len(inject.Part(block, "ask-first")); block != "" && shown.Tokens != (bytes+3)/4 {
+		if shown, bytes := cfg.Present(l, &text, nil), len(inject.LessonLines(block, "ask-first")); block != "" && shown.Tokens != (bytes+3)/4 {
 			t.Errorf("budget of %d bytes: Tokens = %d, want a quarter of the lesson's %d bytes", budget, shown.Tokens, bytes)
 		}
 		if fits := budget != 100; fits != (block != "") || budget > 0 && len(block) > budget {

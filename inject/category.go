@@ -8,30 +8,30 @@ import (
 )
 
 // sessionCategory returns the class of a session for which a baseline reward is estimated: "agent|model family|length
-// class of the first message". These facts are known before the first coin, so that no lesson can affect the category.
+// class of the first message". These three facts are known before the first coin, so no lesson can affect the category.
 func sessionCategory(rec *session.Record, req *wire.Request) string {
-	n := 0
+	size := 0
 	for _, w := range req.NewUserTexts() {
-		n += len(w)
+		size += len(w)
 	}
-	return shorten(rec.Identity.Agent) + "|" + shorten(modelFamily(req.Model)) + "|" + lengthClass(n)
+	return shorten(rec.Identity.Agent) + "|" + shorten(modelFamily(req.Model)) + "|" + lengthClass(size)
 }
 
-// lengthClass returns the class of a message's length in bytes. Typical messages of the classes are a question (s), a
-// task (m), a specification (l) and a document (xl).
-func lengthClass(n int) string {
+// lengthClass returns the class of a message of size bytes. Typical messages of the classes are a question (s), a task
+// (m), a specification (l) and a document (xl).
+func lengthClass(size int) string {
 	switch {
-	case n < 100:
+	case size < 100:
 		return "s"
-	case n < 500:
+	case size < 500:
 		return "m"
-	case n < 4000:
+	case size < 4000:
 		return "l"
 	}
 	return "xl"
 }
 
-// modelFamily returns a model's name without vendor, version and date. For "vendor/claude-opus-4-8" it returns
+// modelFamily returns the name of a model without vendor, version and date. For "vendor/claude-opus-4-8" it returns
 // "claude-opus".
 func modelFamily(model string) string {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
@@ -44,7 +44,7 @@ func modelFamily(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// shorten returns at most 48 bytes of s, because the result becomes part of a counter's name.
+// shorten returns the first 48 bytes of s, because a client chooses s, and the result becomes part of a counter's name.
 func shorten(s string) string {
 	const limit = 48
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")

@@ -14,7 +14,7 @@ const (
 	Pitfalls Style = "pitfalls" // between "[KNOWN PITFALLS ...]" and "[END KNOWN PITFALLS]"
 )
 
-// Placement selects where lessons that the user's words triggered are inserted.
+// Placement is the place of lessons that the user's words triggered.
 type Placement string
 
 // The placements.
@@ -25,16 +25,16 @@ const (
 
 // Config is the operator's configuration.
 type Config struct {
-	Style       Style          // "" is Advice
-	Placement   Placement      // "" is InMessage
-	BudgetBytes int            // maximum bytes of one block; a session gets at most twice as many. 0 means 2 KiB.
-	NoLoops     bool           // do not look for loops and insert no loop warnings
-	NoCautions  bool           // measured counts never turn a lesson into a caution
-	Writ        bool           // inform agents about /lesson commands
-	Tags        *lesson.Tagger // derives tags from the text of a turn; nil derives none
-	Like        bool           // insert matches by likeness of the lessons that permit such matches; otherwise such a match is a suggestion only
-	System      []string       // name patterns of the agents that put the task into the system prompt; a new session's system prompt is searched
-	Bandit      bandit.Config
+	Style              Style          // "" is Advice
+	Placement          Placement      // "" is InMessage
+	BudgetBytes        int            // maximum bytes of one block; a session gets at most twice as many. 0 means 2 KiB.
+	NoLoops            bool           // turns off the detection of loops and the loop warnings
+	NoCautions         bool           // measured counts never turn a lesson into a caution
+	Writ               bool           // inform agents about /lesson commands
+	Tags               *lesson.Tagger // derives tags from the text of a turn; nil derives none
+	Like               bool           // inserts lessons that match by likeness if their file has like: true; false only suggests them
+	SystemPromptAgents []string       // name patterns of the agents whose system prompt contains the task; the first request of their sessions is matched with its system prompt
+	Bandit             bandit.Config
 }
 
 // defaultBudget is the budget of a block in bytes.

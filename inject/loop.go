@@ -14,23 +14,23 @@ import (
 // maxLoops is the maximum number of loops that are found in one session.
 const maxLoops = 32
 
-// loop is a loop in the new content: a call that the agent repeats with the same result.
+// loop is a loop in the new content: the agent repeats a call and gets the same result.
 type loop struct {
 	detect.Loop
 
-	at    spot // where the warning is inserted
-	first bool // first loop of the session
+	spot    spot // spot of the warning
+	isFirst bool // the loop is the first loop of the session
 }
 
-// findLoops stores the loops in the new content in w.loops and in the session's record, and returns the number of loops
-// that were not found before. A loop whose warning is withheld is recorded as well, so that the loop is counted once.
-func (w *work) findLoops() (fresh int64) {
+// findLoops stores the loops in the new content in w.loops and in the session's record. It returns the number of loops
+// that no earlier turn found. A loop whose warning is withheld is recorded as well, so that the loop is counted once.
+func (w *work) findLoops() (newLoops int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detectLoops(state) {
 		if len(state.WarnedCalls) >= maxLoops {
-			return fresh
+			return newLoops
 		}
-		at, warned, ok := w.resultOf(l)
+		at, hasWarning, ok := w.loopSpot(l)
 		if !ok {
 			continue
 		}
@@ -38,17 +38,17 @@ func (w *work) findLoops() (fresh int64) {
 			state.WarnedCalls = make(map[string]bool)
 		}
 		state.WarnedCalls[l.CallID], w.rec.State.Dirty = true, true
-		if warned { // another precept between the agent and this one has inserted the warning
+		if hasWarning { // another precept between the agent and this one has inserted the warning
 			continue
 		}
 		if !l.Again {
 			state.Count++
 			w.plan.Loops++
-			fresh++
+			newLoops++
 		}
 		w.loops = append(w.loops, loop{l, at, state.Count == 1 && !l.Again})
 	}
-	return fresh
+	return newLoops
 }
 
 // insertWarnings inserts a warning for each found loop at the top of the loop's newest result. One coin per session
@@ -57,14 +57,14 @@ func (w *work) findLoops() (fresh int64) {
 func (w *work) insertWarnings() {
 	for _, l := range w.loops {
 		text := Warning(l.Loop)
-		if w.mayWarn(estimateTokens(len(text)), l.first) {
-			w.addBlock(l.at, session.Block{Text: text, Loop: true})
+		if w.mayWarn(estimateTokens(len(text)), l.isFirst) {
+			w.addBlock(l.spot, session.Block{Text: text, Loop: true})
 		}
 	}
 }
 
-// detectLoops returns the loops in the new content. For a delta request, which does not contain the history, the
-// detector uses its state from the previous turn.
+// detectLoops returns the loops in the new content. A delta request does not contain the history, so the detector then
+// uses its state from the previous turn.
 func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	recall := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Thread.Calls[id]
@@ -79,9 +79,9 @@ func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	return loops
 }
 
-// resultOf returns the spot at the top of the loop's newest result. warned reports whether the result already contains
-// a warning. ok is false if no block can be inserted there.
-func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
+// loopSpot returns the spot at the top of the loop's newest result. hasWarning reports whether the result already
+// contains a warning. ok is false if no block can be inserted at this spot.
+func (w *work) loopSpot(l detect.Loop) (at spot, hasWarning, ok bool) {
 	if l.CallID == "" {
 		return spot{}, false, false
 	}
@@ -94,27 +94,27 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	return spot{}, false, false
 }
 
-// mayWarn reports whether the coin of the session permits loop warnings. The coin is flipped at the first loop and
-// applies to all warnings of the session. size is the size of the warning in tokens.
-func (w *work) mayWarn(size int, first bool) bool {
+// mayWarn reports whether the coin of the session permits a loop warning of the given number of tokens. The coin is
+// flipped at the first loop, and applies to all warnings of the session.
+func (w *work) mayWarn(tokens int, isFirst bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick
 	var ok bool
 	w.withCoins(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
-	if ok && (!first || w.input.Unit == nil) {
+	if ok && (!isFirst || w.input.Unit == nil) {
 		return pick.Injected
 	}
-	picks := w.decide([]bandit.Action{{Slug: slug, Arm: trial.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)
+	picks := w.decide([]bandit.Action{{Slug: slug, Arm: trial.LoopArm, Confidence: 0.5, Tokens: tokens, Forced: true}}, 0)
 	pick, ok = pickOf(picks, slug)
-	seen := sample.Lesson{Slug: slug, Arm: string(trial.LoopArm), State: "withheld", Propensity: pick.Propensity}
+	entry := sample.Lesson{Slug: slug, Arm: string(trial.LoopArm), State: "withheld", Propensity: pick.Propensity}
 	switch {
 	case !ok:
-		seen.State = "control"
+		entry.State = "control"
 	case pick.Injected:
-		seen.State = "injected"
+		entry.State = "injected"
 	}
-	if ok || first {
-		w.plan.Lessons = append(w.plan.Lessons, seen)
+	if ok || isFirst {
+		w.plan.Lessons = append(w.plan.Lessons, entry)
 	}
 	return ok && pick.Injected
 }

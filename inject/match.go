@@ -33,8 +33,8 @@ type matchedLesson struct {
 	spot   spot
 }
 
-// insertLessons matches the lessons to the new content, picks some of the matches, and inserts the injected picks.
-// Content at which no block can be inserted is not matched, so that its lessons can match in a later turn.
+// insertLessons matches the lessons with the new content, picks some of the matches, and inserts the injected picks.
+// New content at which no block can be inserted is not matched, so that its lessons can match in a later turn.
 func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
@@ -43,10 +43,10 @@ func (w *work) insertLessons() {
 	if len(spots) == 0 && len(w.input.Meaning) == 0 {
 		return
 	}
-	var all []matchedLesson
+	var matches []matchedLesson
 	var inserted map[string]bool
 	hits := w.input.Book.Match(&q)
-	w.plan.Spent = q.Spent
+	w.plan.LimitExceeded = q.LimitExceeded
 	hits = append(hits, w.matchByMeaning(&q, hits, spots)...)
 	for i, h := range hits {
 		if i == 0 {
@@ -57,7 +57,7 @@ func (w *work) insertLessons() {
 			continue
 		}
 		at, ok := spots[h.CallID]
-		if !ok || w.wasMatched(&h) || len(w.rec.Lessons.Matched)+len(all) >= maxMatched {
+		if !ok || w.wasMatched(&h) || len(w.rec.Lessons.Matched)+len(matches) >= maxMatched {
 			continue
 		}
 		shown := w.present(h.Lesson)
@@ -65,33 +65,33 @@ func (w *work) insertLessons() {
 		if h.Like != nil {
 			action.Slug, action.Arm, action.Trial, action.Parent = trial.LikeSlug(action.Slug), action.Arm.Like(), "", ""
 		}
-		all = append(all, matchedLesson{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: action, spot: at})
+		matches = append(matches, matchedLesson{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: action, spot: at})
 	}
-	if len(all) == 0 {
+	if len(matches) == 0 {
 		return
 	}
-	actions := make([]bandit.Action, 0, len(all))
-	for i := range all {
-		f := &all[i]
-		w.rec.Lessons.Matched = append(w.rec.Lessons.Matched, f.action.Slug)
-		w.plan.Matched = append(w.plan.Matched, f.action.Slug)
-		f.action.Size = f.line.fullSize()
-		f.action.Tokens = estimateTokens(f.action.Size)
-		actions = append(actions, f.action)
+	actions := make([]bandit.Action, 0, len(matches))
+	for i := range matches {
+		m := &matches[i]
+		w.rec.Lessons.Matched = append(w.rec.Lessons.Matched, m.action.Slug)
+		w.plan.Matched = append(w.plan.Matched, m.action.Slug)
+		m.action.Size = m.line.fullSize()
+		m.action.Tokens = estimateTokens(m.action.Size)
+		actions = append(actions, m.action)
 	}
-	picks := w.decide(actions, w.room(all))
-	w.insertPicks(all, picks)
-	w.recordMatches(all, picks)
+	picks := w.decide(actions, w.room(matches))
+	w.insertPicks(matches, picks)
+	w.recordMatches(matches, picks)
 }
 
-// meaningSpot is the key, in the map of spots by call id, of the spot for lessons that match by meaning. No call has
+// meaningSpot is the key of the spot for lessons that match by meaning, in the map of spots by call id. No call has
 // this id.
 const meaningSpot = "\x00meaning"
 
 // matchByMeaning returns hits for the lessons that match earlier words of the session by meaning, except the lessons in
 // matched. It adds the spot of these hits to spots: before the user's words, or at the top of the first tool result.
 func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
-	if len(w.input.Meaning) == 0 || q.Spent {
+	if len(w.input.Meaning) == 0 || q.LimitExceeded {
 		return nil
 	}
 	at, ok := w.answerSpot()
@@ -99,8 +99,8 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 		return nil
 	}
 	for _, r := range w.input.Meaning {
-		known := slices.ContainsFunc(matched, func(h lesson.Hit) bool { return h.Lesson.Slug == r.Lesson.Slug })
-		if h, ok := w.input.Book.Meant(q, r); ok && !known {
+		isKnown := slices.ContainsFunc(matched, func(h lesson.Hit) bool { return h.Lesson.Slug == r.Lesson.Slug })
+		if h, ok := w.input.Book.MatchByMeaning(q, r); ok && !isKnown {
 			h.CallID = meaningSpot
 			hits, spots[meaningSpot] = append(hits, h), at
 		}
@@ -109,18 +109,18 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 }
 
 // wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness. It also
-// returns true if the session's unit has picked the lesson by the other kind of match, because each kind has its own
-// arm.
-func (w *work) wasMatched(h *lesson.Hit) (was bool) {
-	slug, other := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
-	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, other) {
+// returns true if the unit of the session has picked the lesson by the other kind of match, because each kind has its
+// own arm.
+func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
+	slug, otherSlug := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
+	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, otherSlug) {
 		return true
 	}
 	if h.Like != nil {
-		other = slug
+		otherSlug = slug
 	}
-	w.withCoins(func(u *session.Record) { _, was = u.Assignment.Pick(other) })
-	return was
+	w.withCoins(func(u *session.Record) { _, matched = u.Assignment.Pick(otherSlug) })
+	return matched
 }
 
 // insertedElsewhere returns the slugs of the lessons that another precept, between the agent and this one, has inserted
@@ -130,7 +130,7 @@ func insertedElsewhere(req *wire.Request) map[string]bool {
 		return nil
 	}
 	slugs := map[string]bool{}
-	read := func(lead string) {
+	addSlugs := func(lead string) {
 		for line := range strings.Lines(lead) {
 			if rest, ok := strings.CutPrefix(line, "- ["); ok {
 				slug, _, _ := strings.Cut(rest, "]")
@@ -143,20 +143,20 @@ func insertedElsewhere(req *wire.Request) map[string]bool {
 			continue
 		}
 		it := req.Item(i)
-		read(it.LeadingBlocks)
+		addSlugs(it.LeadingBlocks)
 		for _, res := range it.Results {
-			read(res.LeadingBlocks)
+			addSlugs(res.LeadingBlocks)
 		}
 	}
 	return slugs
 }
 
-// query returns the matcher's input for the turn, and the spots for blocks by the id of the tool call. The empty id is
-// the key of the spot for matches in the user's words.
+// query returns the matcher's input for the turn, and the spots for blocks by the id of the tool call. The spot for
+// matches in the user's words has the key "".
 func (w *work) query() (lesson.Query, map[string]spot) {
-	c := &w.input.Claim
+	claim := &w.input.Claim
 	q := lesson.Query{
-		Tenant: w.rec.Identity.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools, Now: w.input.Now,
+		Tenant: w.rec.Identity.Tenant, Agent: claim.Agent, Role: claim.Role, Skill: claim.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools, Now: w.input.Now,
 	}
 	spots := make(map[string]spot)
 	if at, ok := w.wordsSpot(); ok {
@@ -174,11 +174,11 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		w.addTaskWords(&q, spots)
 	}
 	if _, ok := spots[""]; ok {
-		q.Tags = c.Tags
+		q.Tags = claim.Tags
 	}
 	for _, found := range w.input.Request.NewResults() {
 		r := found.Result
-		if _, twice := spots[r.CallID]; twice || r.CallID == "" {
+		if _, seen := spots[r.CallID]; seen || r.CallID == "" {
 			continue
 		}
 		call := w.callByID(r.CallID)
@@ -195,8 +195,8 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	return q, spots
 }
 
-// callByID returns the tool call with an id. If the request contains only the results of calls, the call is taken from
-// an earlier reply.
+// callByID returns the tool call with an id. A delta request contains only the results of calls, so the call then comes
+// from an earlier reply.
 func (w *work) callByID(id string) wire.Call {
 	if c, ok := w.input.Request.CallOf(id); ok {
 		return c
@@ -205,7 +205,7 @@ func (w *work) callByID(id string) wire.Call {
 }
 
 // action returns the lesson as an action of the bandit, with the lesson's planned trial. The action's parent is the arm
-// of the first lesson in the book that this lesson supersedes.
+// of the first lesson in l.Supersedes that the book contains.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
@@ -220,8 +220,8 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	return a
 }
 
-// present returns the current presentation of the lesson, see Config.Present.
-func (w *work) present(l *lesson.Lesson) Shown {
+// present returns the current presentation of the lesson; see Config.Present.
+func (w *work) present(l *lesson.Lesson) Presentation {
 	p, _ := w.input.Beliefs.(publisher)
 	return w.in.cfg.Present(l, w.input.Book.Text(l), p)
 }
@@ -229,24 +229,25 @@ func (w *work) present(l *lesson.Lesson) Shown {
 // estimateTokens estimates the number of tokens of a text from its length in bytes.
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
-// room returns the number of bytes that the new picks may take within the budgets of a block and of the
-// session. The room decides whether a lesson is inserted, but never shortens its text. Withheld picks use
-// up room, too, so that the room does not depend on a coin.
-func (w *work) room(all []matchedLesson) int {
-	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(all)
-	if left <= 0 {
+// room returns the number of bytes that the new picks may take within the budgets of a block and of the session. The
+// number decides whether a lesson is inserted, but never shortens its text. Withheld picks count like injected picks,
+// so that the number does not depend on a coin.
+func (w *work) room(matches []matchedLesson) int {
+	remaining := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
+	if remaining <= 0 {
 		return bandit.NoRoom
 	}
-	return left
+	return remaining
 }
 
-// totalFrameBytes returns the number of bytes of the fixed lines of the blocks. There is one block for each spot.
-func (w *work) totalFrameBytes(all []matchedLesson) int {
-	places := make(map[spot]bool, 1)
-	for i := range all {
-		places[all[i].spot] = true
+// totalFrameBytes returns the number of bytes of the fixed lines of the blocks. There is one block for each spot, and
+// at most one block for each pick.
+func (w *work) totalFrameBytes(matches []matchedLesson) int {
+	spots := make(map[spot]bool, 1)
+	for i := range matches {
+		spots[matches[i].spot] = true
 	}
-	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frameBytes()
+	return min(len(spots), w.in.cfg.Bandit.K) * w.in.cfg.Style.frameBytes()
 }
 
 // decide picks among the actions, flips the coins of the new picks, stores the picks in the session's unit, and returns
@@ -275,38 +276,38 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	return picks
 }
 
-// insertPicks inserts one block at each spot, with the injected picks of the spot. Both injected and withheld picks
-// count against the byte budget of the session.
-func (w *work) insertPicks(all []matchedLesson, picks []trial.Pick) {
-	var order []spot
+// insertPicks inserts one block at each spot, with the injected picks of the spot. Injected and withheld picks count
+// against the byte budget of the session.
+func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
+	var spotOrder []spot
 	lines := make(map[spot][]line)
 	slugs := make(map[spot][]string)
 	charged := make(map[spot]bool)
-	for i := range all {
-		f := &all[i]
-		pick, ok := pickOf(picks, f.action.Slug)
+	for i := range matches {
+		m := &matches[i]
+		pick, ok := pickOf(picks, m.action.Slug)
 		if !ok {
 			continue
 		}
-		w.rec.Lessons.BlockBytes += f.line.fullSize()
-		if !charged[f.spot] {
-			charged[f.spot] = true
+		w.rec.Lessons.BlockBytes += m.line.fullSize()
+		if !charged[m.spot] {
+			charged[m.spot] = true
 			w.rec.Lessons.BlockBytes += w.in.cfg.Style.frameBytes()
 		}
 		if !pick.Injected {
-			w.plan.Withheld = append(w.plan.Withheld, f.action.Slug)
+			w.plan.Withheld = append(w.plan.Withheld, m.action.Slug)
 			continue
 		}
-		w.plan.Injected = append(w.plan.Injected, f.action.Slug)
-		if lines[f.spot] == nil {
-			order = append(order, f.spot)
+		w.plan.Injected = append(w.plan.Injected, m.action.Slug)
+		if lines[m.spot] == nil {
+			spotOrder = append(spotOrder, m.spot)
 		}
-		lines[f.spot] = append(lines[f.spot], f.line)
-		slugs[f.spot] = append(slugs[f.spot], f.action.Slug)
+		lines[m.spot] = append(lines[m.spot], m.line)
+		slugs[m.spot] = append(slugs[m.spot], m.action.Slug)
 	}
-	for _, at := range order {
+	for _, at := range spotOrder {
 		text := w.in.cfg.Style.block(lines[at])
-		if at.item == wire.System { // after the prompt, not before the user's words
+		if at.item == wire.System { // the block follows the prompt
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}
 		w.addBlock(at, session.Block{Slugs: slugs[at], Text: text})
@@ -324,11 +325,11 @@ func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 
 // recordMatches adds each lesson that matched in this turn to the plan, with its state: injected, withheld, control
 // (the session is a control session) or matched (not picked).
-func (w *work) recordMatches(all []matchedLesson, picks []trial.Pick) {
+func (w *work) recordMatches(matches []matchedLesson, picks []trial.Pick) {
 	control := false
 	w.withCoins(func(u *session.Record) { control = u.Assignment.Control })
-	for i := range all {
-		a := &all[i].action
+	for i := range matches {
+		a := &matches[i].action
 		l := sample.Lesson{Slug: a.Slug, Arm: string(a.Arm), State: "matched"}
 		if pick, ok := pickOf(picks, a.Slug); ok {
 			l.Propensity, l.State = pick.Propensity, "withheld"

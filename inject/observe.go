@@ -12,29 +12,29 @@ import (
 )
 
 // observe counts the loops, errors and corrections in the new content of a turn, and adds the counts to the sums of the
-// session's unit. observe runs before the picks of the turn, so that the content that triggers a pick is not an outcome
-// of the pick. observe also runs after the upstream refused an insertion of the session. Only treated sessions can be
-// refused, so leaving out their outcomes would bias the comparison. No step reads the result of a coin.
+// session's unit. It runs before the picks of the turn, so that the content that triggers a pick is not an outcome of
+// the pick. It also runs after the upstream refused an insertion of the session. Only treated sessions can be refused,
+// so leaving out their outcomes would bias the comparison. observe never reads the result of a coin.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return
 	}
-	var seen trial.Tally
+	var counts trial.Tally
 	var recurred []string
 	if w.plan.Kind == session.NewTurn {
 		if !w.in.cfg.NoLoops && !w.isExcluded() {
-			seen.Loops = w.findLoops()
+			counts.Loops = w.findLoops()
 		}
-		if watched := w.measuredSlugs(); len(watched) > 0 {
-			errors := w.newErrors()
-			seen.Errors = int64(len(errors))
-			seen.Corrections = w.corrections()
-			recurred = w.recurredSlugs(watched, errors)
+		if measured := w.measuredSlugs(); len(measured) > 0 {
+			toolErrors := w.newErrors()
+			counts.Errors = int64(len(toolErrors))
+			counts.Corrections = w.corrections()
+			recurred = w.recurredSlugs(measured, toolErrors)
 		}
 	}
 	w.withCoins(func(u *session.Record) {
-		seen.Turns = 1
-		u.AddTally(seen)
+		counts.Turns = 1
+		u.AddTally(counts)
 		for i := range u.Assignment.Picks {
 			if p := &u.Assignment.Picks[i]; slices.Contains(recurred, p.Slug) {
 				p.Watch.Recurred = true
@@ -71,7 +71,7 @@ func (w *work) newErrors() (out []lesson.ErrorText) {
 	return out
 }
 
-// corrections returns the number of times that a person corrects or rejects the agent's work in the new content.
+// corrections returns the number of times that the user corrects or rejects the agent's work in the new content.
 func (w *work) corrections() (n int64) {
 	recall := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Thread.Calls[id]
@@ -85,16 +85,15 @@ func (w *work) corrections() (n int64) {
 	return n
 }
 
-// recurredSlugs returns those of the slugs whose lesson is about one of the errors. The lesson then did not prevent the
-// error.
-func (w *work) recurredSlugs(slugs []string, errors []lesson.ErrorText) (out []string) {
-	if len(errors) == 0 || w.input.Book == nil {
+// recurredSlugs returns the slugs whose lesson is about one of the errors. Such a lesson did not prevent the error.
+func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
+	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil
 	}
-	c := &w.input.Claim
+	claim := &w.input.Claim
 	q := lesson.Query{
-		Tenant: w.rec.Identity.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools,
-		Errors: errors, Now: w.input.Now,
+		Tenant: w.rec.Identity.Tenant, Agent: claim.Agent, Role: claim.Role, Skill: claim.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools,
+		Errors: toolErrors, Now: w.input.Now,
 	}
 	w.in.cfg.Tags.Tag(&q)
 	for _, h := range w.input.Book.Match(&q) {
@@ -109,22 +108,21 @@ func (w *work) recurredSlugs(slugs []string, errors []lesson.ErrorText) (out []s
 		}
 	}
 	for _, slug := range slugs {
-		if l, ok := w.input.Book.Get(slug); ok && l.Prevented(errors) {
+		if l, ok := w.input.Book.Get(slug); ok && l.ShouldPrevent(toolErrors) {
 			out = append(out, slug)
 		}
 	}
 	return out
 }
 
-// watcher is implemented by beliefs that measure outcomes. Watch returns the measurement of a new pick of arm k,
-// derived from the outcomes of closed sessions. from holds the sums of the session at the pick.
+// watcher is implemented by beliefs that measure outcomes. Watch returns the measurement of a new pick of an arm. The
+// measurement is derived from the outcomes of closed sessions. baseline holds the sums of the session at the pick.
 type watcher interface {
-	Watch(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Tally) trial.Watch
+	Watch(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Tally) trial.Watch
 }
 
-// startMeasuring starts the measurement of the outcomes of new picks. The coins of the picks are already flipped, but
-// the measurement does not depend on them, because its numbers follow from closed sessions and from the session before
-// the pick.
+// startMeasuring starts the measurement of the outcomes of new picks. Their coins are already flipped, but do not
+// affect the measurement, which is derived from closed sessions and from the sums of the session before the pick.
 func (w *work) startMeasuring(u *session.Record, picks []trial.Pick, actions []bandit.Action) {
 	beliefs, ok := w.input.Beliefs.(watcher)
 	if !ok {
@@ -140,8 +138,8 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick, actions []b
 	}
 }
 
-// outcomes returns the outcomes that are measured for the lesson or section slug. trial.Recurrence (the error occurred
-// again) is measured only for lessons about an error.
+// outcomes returns the outcomes that are measured for a lesson or a section. The outcome trial.Recurrence means that an
+// error occurred again, and is measured only for lessons about an error.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
 	set := trial.SetOf(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
 	if !w.in.cfg.NoLoops {
@@ -150,7 +148,7 @@ func (w *work) outcomes(slug string) trial.OutcomeSet {
 	if w.input.Book == nil {
 		return set
 	}
-	if l, ok := w.input.Book.Get(trial.LessonSlug(slug)); ok && l.AboutError() {
+	if l, ok := w.input.Book.Get(trial.LessonSlug(slug)); ok && l.IsAboutError() {
 		set |= trial.SetOf(trial.Recurrence)
 	}
 	return set

@@ -51,8 +51,8 @@ func (l *line) size(limit int) int {
 	return n
 }
 
-// adviceLimitFor returns the largest number of bytes of advice with which the lesson fits into size bytes; negative if
-// not even the title fits.
+// adviceLimitFor returns the largest number of bytes of advice with which the lesson fits into size bytes. The result
+// is negative if not even the title fits.
 func (l *line) adviceLimitFor(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }
@@ -92,19 +92,19 @@ func (l *line) write(b *strings.Builder, limit int) {
 	}
 }
 
-// Part returns the lines of the lesson slug in a rendered block, or "" if the block does not contain the lesson.
-func Part(block, slug string) string {
+// LessonLines returns the lines of the lesson slug in a rendered block, or "" if the block does not contain the lesson.
+func LessonLines(block, slug string) string {
 	head := "- [" + slug + "] "
-	at := strings.Index("\n"+block, "\n"+head)
-	if at < 0 {
+	start := strings.Index("\n"+block, "\n"+head)
+	if start < 0 {
 		return ""
 	}
-	end := at
-	for line := range strings.Lines(block[at:]) {
-		if end > at && !strings.HasPrefix(line, linePrefix) {
+	end := start
+	for line := range strings.Lines(block[start:]) {
+		if end > start && !strings.HasPrefix(line, linePrefix) {
 			break
 		}
 		end += len(line)
 	}
-	return block[at:end]
+	return block[start:end]
 }

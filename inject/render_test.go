@@ -107,12 +107,12 @@ func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 		for _, l := range sampleLines() {
 			var want strings.Builder
 			l.write(&want, l.adviceLimit)
-			if got := Part(block, l.text.Slug); got != want.String() {
-				t.Errorf("Part(block, %q) = %q, want %q", l.text.Slug, got, want.String())
+			if got := LessonLines(block, l.text.Slug); got != want.String() {
+				t.Errorf("LessonLines(block, %q) = %q, want %q", l.text.Slug, got, want.String())
 			}
 		}
-		if got := Part(block, "no-such"); got != "" {
-			t.Errorf("Part of a missing lesson = %q, want an empty text", got)
+		if got := LessonLines(block, "no-such"); got != "" {
+			t.Errorf("LessonLines of a missing lesson = %q, want an empty text", got)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// reinsertBlocks inserts the blocks of earlier turns again, each at its anchor. A block whose anchor is missing is
-// marked as gone.
+// reinsertBlocks inserts the blocks of earlier turns again, each at its anchor. It sets AnchorRemoved in a block whose
+// anchor is missing.
 func (w *work) reinsertBlocks() {
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
@@ -20,33 +20,33 @@ func (w *work) reinsertBlocks() {
 			item, block, ok = w.findRewritten(b)
 		}
 		if !ok {
-			w.setGone(b, true)
+			w.setAnchorRemoved(b, true)
 			continue
 		}
-		w.setGone(b, false)
+		w.setAnchorRemoved(b, false)
 		b.Anchor.Index = item
 		w.insert(item, block, b)
 	}
 }
 
 // Replay returns the plan for a side request that repeats the history of a session. The plan inserts the session's
-// blocks again, so that the request has the prefix in the provider's cache. No coin is flipped, and the request does
-// not count as a turn. The caller holds the lock of the record.
-func (in *Injector) Replay(rec *session.Record, t Input) Plan {
+// blocks again, so that the request begins with the text in the provider's cache. No coin is flipped, and the request
+// does not count as a turn. The caller holds the lock of the record.
+func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: session.Repeat}
-	w := work{in: in, rec: rec, input: t, plan: &p}
+	w := work{in: in, rec: rec, input: input, plan: &p}
 	if p.Skip = w.idleReason(); p.Skip != "" {
 		return p
 	}
 	w.cutSections()
 	w.reinsertBlocks()
-	w.finish()
+	w.setSkipReason()
 	return p
 }
 
 // isDue reports whether the block has to be inserted into this request. A request with the full history needs every
-// block. A delta request needs only the blocks that were first inserted into the same request, which the agent now
-// repeats, because the provider has stored all other blocks with the history.
+// block. The provider of a delta request has stored the history with its blocks. A delta request therefore needs a
+// block only if the agent repeats the request into which the block was first inserted.
 func (w *work) isDue(b *session.Block) bool {
 	if !w.input.Request.Delta {
 		return true
@@ -68,8 +68,8 @@ func (w *work) isDue(b *session.Block) bool {
 	return false
 }
 
-// findBlock returns the position of a block. A block whose anchor was missing in the previous turn is searched at its
-// former index only. Otherwise every turn of a sub-agent with the same session name, which has other messages, would
+// findBlock returns the position of a block. If the anchor of the block was missing in the previous turn, only the
+// former index is searched. Otherwise every turn of a sub-agent with the same session name and other messages would
 // search its whole list.
 func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	if b.AnchorRemoved && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
@@ -104,33 +104,33 @@ func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 	return i, -1, true
 }
 
-func (w *work) setGone(b *session.Block, gone bool) {
-	if b.AnchorRemoved != gone {
-		b.AnchorRemoved = gone
+func (w *work) setAnchorRemoved(b *session.Block, removed bool) {
+	if b.AnchorRemoved != removed {
+		b.AnchorRemoved = removed
 		w.rec.State.Dirty = true
 	}
 }
 
-// maxReinserted is the maximum number of blocks in one session that reapply inserts.
+// maxReinserted is the maximum number of blocks that reinsertCompacted inserts in one session.
 const maxReinserted = 16
 
-// reinsertCompacted inserts the blocks that the agent removed with a compaction of the history before the newest user
-// message. The text is the original one even if the lesson has been edited since, because the edited lesson is another
-// arm.
+// reinsertCompacted inserts the blocks that the agent removed with a compaction of the history. They precede the newest
+// user message. The text is the original one even if the lesson has been edited since, because the edited lesson is
+// another arm.
 func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return
 	}
-	again := 0
+	reinserted := 0
 	for i := range w.rec.Lessons.Blocks {
 		if w.rec.Lessons.Blocks[i].Supersedes {
-			again++
+			reinserted++
 		}
 	}
 	isMissing := func(slug string) bool { return !w.insertedSlugs[slug] }
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
-		if !b.AnchorRemoved || b.Superseded || b.Loop || !slices.ContainsFunc(b.Slugs, isMissing) || again >= maxReinserted {
+		if !b.AnchorRemoved || b.Superseded || b.Loop || !slices.ContainsFunc(b.Slugs, isMissing) || reinserted >= maxReinserted {
 			continue
 		}
 		at, ok := w.wordsSpot()
@@ -139,11 +139,11 @@ func (w *work) reinsertCompacted() {
 		}
 		b.Superseded = true
 		w.addBlock(at, session.Block{Text: b.Text, Slugs: b.Slugs, Supersedes: true})
-		again++
+		reinserted++
 	}
 }
 
-// wordsSpot returns the place for lessons that the user's words triggered.
+// wordsSpot returns the spot for lessons that the user's words triggered.
 func (w *work) wordsSpot() (spot, bool) { return w.newestMessageSpot(w.in.cfg.Placement == InSystem) }
 
 // newestMessageSpot returns the spot before the newest user message or, with inSystem, at the end of the system prompt.
@@ -159,8 +159,8 @@ func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	return w.wordsSpotOf(item)
 }
 
-// wordsSpotOf returns the spot before the words of an item. For wire.System, it returns the end of the system prompt.
-// It reports whether the spot has a stable anchor.
+// wordsSpotOf returns the spot before the user's words in an item. For wire.System, it returns the end of the system
+// prompt. It reports whether the spot has a stable anchor.
 func (w *work) wordsSpotOf(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
@@ -186,7 +186,7 @@ func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
 	return spot{item, block, anchor}, w.isStableAnchor(item, block, anchor)
 }
 
-// isStableAnchor reports whether a search for the anchor finds the position from which the anchor was made. Every later
+// isStableAnchor reports whether a search for the anchor finds the position for which the anchor was made. Every later
 // turn finds the block by this search.
 func (w *work) isStableAnchor(item, block int, a wire.Anchor) bool {
 	i, b, ok := w.input.Request.Find(a)

@@ -18,13 +18,13 @@ type headSection struct {
 	lines   []string
 	passage int // index of the passage of the head that contains the section
 	span    rules.Span
-	cut     bool // the unit's coin cuts the section; false means that the coin keeps the section or is not flipped yet
+	cut     bool // the unit's coin decided to cut; false means that the coin decided to keep the section, or is not flipped yet
 }
 
-// cutSections plans the deletion of the registered sections whose coin decided to cut. The coin of a section is
-// flipped in the first turn of the unit with the section, if the unit started after the measurement began. Every later
-// request repeats the decision. A section stays if the request does not contain it exactly once. All sections stay if
-// the head has more than rules.MaxHead bytes.
+// cutSections plans the deletion of the registered sections whose coin decided to cut. The coin of a section is flipped
+// in the first turn of the unit with the section, if the unit started after the measurement began. Every later request
+// repeats the decision. A section that the request does not contain exactly once is kept. All sections are kept if the
+// head has more than rules.MaxHead bytes.
 func (w *work) cutSections() {
 	registry := w.input.Rules
 	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.NoDeletions {
@@ -40,7 +40,7 @@ func (w *work) cutSections() {
 		size += len(head[i].Text)
 	}
 	if size > rules.MaxHead {
-		w.plan.Spent = true
+		w.plan.LimitExceeded = true
 		return
 	}
 	located := found[:0]
@@ -49,7 +49,7 @@ func (w *work) cutSections() {
 			located = append(located, s)
 		}
 	}
-	located = withoutEmptying(located, head)
+	located = dropEmptyingSections(located, head)
 	w.flipSections(located)
 	w.planCuts(located, head)
 }
@@ -57,14 +57,14 @@ func (w *work) cutSections() {
 // removableSections returns the sections whose coin decided to cut, and the sections whose coin may be flipped in this
 // turn.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
-	draws := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.Unlearned && !w.isExcluded()
+	mayFlip := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.NoLearning && !w.isExcluded()
 	w.withCoins(func(u *session.Record) {
 		for i := range registry.Sections {
 			s := &registry.Sections[i]
 			switch p, ok := u.Assignment.PickOf(s.Arm()); {
 			case ok && !p.Injected:
 				found = append(found, headSection{section: s, lines: registry.Lines(i), cut: true})
-			case !ok && draws && registry.Measures(i, u.Identity.Started) && mayFlipSections(&u.Assignment):
+			case !ok && mayFlip && registry.IsMeasuring(i, u.Identity.Started) && mayFlipSections(&u.Assignment):
 				found = append(found, headSection{section: s, lines: registry.Lines(i)})
 			}
 		}
@@ -76,26 +76,27 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 // flipped first belongs to the comparison of treated and control units, and keeps all sections.
 func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.Rules && !a.Control }
 
-// withoutEmptying returns the sections without those of a passage that would have an empty part if all of its sections
-// were cut.
-func withoutEmptying(found []headSection, head []wire.Passage) []headSection {
+// dropEmptyingSections removes the sections of each passage in which the deletion of all found sections would leave a
+// part without text. Some APIs refuse an empty part.
+func dropEmptyingSections(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
 	for i := range head {
-		var all []rules.Span
+		var spans []rules.Span
 		for k := range found {
 			if found[k].passage == i {
-				all = append(all, found[k].span)
+				spans = append(spans, found[k].span)
 			}
 		}
-		empties[i] = len(all) > 0 && rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, rules.Widen(head[i].Text, all))
+		empties[i] = len(spans) > 0 && rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, rules.Widen(head[i].Text, spans))
 	}
 	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
 
-// locate finds the section in the head, and reports whether the head contains the section exactly once. A user message
-// may quote a section, so a match in a user message counts only inside the wrapper of a rules file.
+// locate finds the section in the head, and reports whether the head contains the section exactly once. A user may
+// quote a section, so a match in a user message counts only inside of the frame that an agent writes around a rules
+// file.
 func (s *headSection) locate(head []wire.Passage) bool {
-	n := 0
+	count := 0
 	for i := range head {
 		places := rules.Locate(head[i].Text, s.lines, head[i].Boundaries...)
 		if len(places) > 0 && head[i].Role == wire.RoleUser {
@@ -103,13 +104,13 @@ func (s *headSection) locate(head []wire.Passage) bool {
 		}
 		for _, at := range places {
 			s.passage, s.span = i, at
-			n++
+			count++
 		}
 	}
-	return n == 1
+	return count == 1
 }
 
-// flipSections flips the coins of the sections without a coin, stores them in the unit, and sets cut accordingly.
+// flipSections flips the coins of the sections without a coin, stores the coins in the unit, and sets the field cut.
 func (w *work) flipSections(found []headSection) {
 	var picks []trial.Pick
 	for i := range found {
@@ -167,8 +168,8 @@ func (w *work) startMeasuringSections(u *session.Record, picks []trial.Pick) {
 	}
 }
 
-// planCuts adds the deletions of the cut sections to the plan. A heading that loses all of its content is deleted,
-// too. If the deletions would leave a part of a passage empty, the passage keeps all its sections.
+// planCuts adds the deletions of the cut sections to the plan. A heading without remaining content is deleted, too. If
+// the deletions would leave a part of a passage empty, the passage keeps all its sections.
 func (w *work) planCuts(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span
@@ -185,7 +186,7 @@ func (w *work) planCuts(found []headSection, head []wire.Passage) {
 		if rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, cuts) {
 			continue
 		}
-		w.plan.Cut = append(w.plan.Cut, slugs...)
+		w.plan.CutSlugs = append(w.plan.CutSlugs, slugs...)
 		for _, at := range cuts {
 			w.plan.Cuts = append(w.plan.Cuts, w.input.Request.Cuts(&head[i], at.Start, at.End)...)
 		}

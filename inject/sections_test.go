@@ -29,7 +29,7 @@ func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 	err := rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) {
 		for _, text := range texts {
 			list = append(list, rules.Registered{
-				File: "AGENTS.md", Section: strings.Fields(text)[1], Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5,
+				File: "AGENTS.md", Section: strings.Fields(text)[1], Hash: rules.Hash(text), Text: rules.Normalize(text), Share: 0.5,
 				State: rules.Measuring, Began: noon,
 			})
 		}
@@ -93,7 +93,7 @@ func (r *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Beliefs: bandit.New(), Rules: r.rules, Unit: r.unit, Now: r.now, Unlearned: r.unlearned})
+	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Beliefs: bandit.New(), Rules: r.rules, Unit: r.unit, Now: r.now, NoLearning: r.unlearned})
 	out, err := req.Splice(nil, p.Edits, p.Cuts...)
 	if err != nil {
 		r.t.Fatal(err)
@@ -143,7 +143,7 @@ func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	for i := range 100 {
 		r := newSectionSession(t, fmt.Sprint(i), 0, registry)
-		if _, p := r.send(rulesFile, "a"); len(p.Cut) == 2 {
+		if _, p := r.send(rulesFile, "a"); len(p.CutSlugs) == 2 {
 			return r
 		}
 	}

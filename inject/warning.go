@@ -10,8 +10,8 @@ import (
 // maxWarningArgs is the maximum length in bytes of the call's arguments in a warning.
 const maxWarningArgs = 300
 
-// Warning returns the block that warns the model of a loop. The text depends on l only, so that all replicas
-// insert identical text. The quoted call cannot end the block or begin another block.
+// Warning returns the block that warns the model of a loop. The text depends on l only, so that all replicas insert the
+// same bytes. The quoted call cannot contain a line that ends or begins a block.
 func Warning(l detect.Loop) string {
 	var b strings.Builder
 	if l.Again {

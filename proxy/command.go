@@ -70,7 +70,7 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, from sessi
 	if outcome != bank.RecordedSame {
 		req.shared.cache.clear()
 	}
-	text := map[bank.Recorded]string{
+	text := map[bank.RecordOutcome]string{
 		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedText: "rewrote lesson " + idOf(l), bank.RecordedSame: "lesson " + idOf(l) + " says so already",
 	}[outcome]
 	return l, text + " — " + lessonLine(l), nil

@@ -36,7 +36,7 @@ func (t *turn) decide() {
 		return
 	}
 	input.Book, input.Beliefs, input.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
-	input.Rules, input.Unlearned = t.p.opts.rules(), !t.query.Learn || rec.OptOut.ByRequest
+	input.Rules, input.NoLearning = t.p.opts.rules(), !t.query.Learn || rec.OptOut.ByRequest
 	if t.p.opts.Meaning != nil {
 		input.Meaning = t.p.opts.Meaning(rec.Identity.ID)
 	}

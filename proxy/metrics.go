@@ -158,7 +158,7 @@ func (m *Metrics) observeOperation(d wire.Dialect, duration time.Duration, rep *
 
 // countDecision counts the decision of a turn.
 func (m *Metrics) countDecision(plan *inject.Plan) {
-	if plan.Spent {
+	if plan.LimitExceeded {
 		m.FailedOpen(label.StepMatch)
 	}
 	m.lessons.matched.Add(float64(len(plan.Matched)))

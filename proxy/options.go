@@ -102,7 +102,7 @@ type Bank interface {
 	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
 	Revise(ctx context.Context, slug string, p bank.Proposal) (bank.Result, error)
-	Record(ctx context.Context, p bank.Proposal) (bank.Result, bank.Recorded, error)
+	Record(ctx context.Context, p bank.Proposal) (bank.Result, bank.RecordOutcome, error)
 	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
 }
 

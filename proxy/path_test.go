@@ -127,7 +127,7 @@ func (b oneLesson) Revise(context.Context, string, bank.Proposal) (bank.Result, 
 	return bank.Result{Lesson: b.lesson}, nil
 }
 
-func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.Recorded, error) {
+func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.RecordOutcome, error) {
 	return bank.Result{Lesson: b.lesson}, bank.RecordedNew, nil
 }
 

@@ -111,7 +111,7 @@ func Injection(c *configs.Config, salt string) inject.Config {
 	return inject.Config{
 		Writ:  c.Writ.Enabled && c.Writ.Advertise,
 		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops, NoCautions: !c.Inject.Cautions,
-		Tags: lesson.NewTagger(c.Tags), System: c.Match.SystemAgents(), Like: c.Match.Like == configs.LikeOn,
+		Tags: lesson.NewTagger(c.Tags), SystemPromptAgents: c.Match.SystemAgents(), Like: c.Match.Like == configs.LikeOn,
 		Bandit: bandit.Config{
 			K: c.Inject.K, Epsilon: c.Bandit.Epsilon, Holdout: bandit.Holdout(c.Bandit.Holdout), Retest: c.Bandit.Retest, Control: c.Bandit.Control,
 			Objective: bandit.Objective(c.Bandit.Objective), Salt: salt, TokenCost: c.Bandit.TokenCost,

@@ -39,7 +39,7 @@ func (t *turn) onResponse(res *http.Response, original bool) {
 	if t.set.cfg.DebugHeaders {
 		res.Header.Set("Precept-Lessons", strings.Join(t.plan.insert.Injected, ","))
 		res.Header.Set("Precept-Withheld", strings.Join(t.plan.insert.Withheld, ","))
-		if cut := t.plan.insert.Cut; len(cut) > 0 {
+		if cut := t.plan.insert.CutSlugs; len(cut) > 0 {
 			res.Header.Set("Precept-Cut", strings.Join(cut, ","))
 		}
 		if t.skip != "" {

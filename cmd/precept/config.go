@@ -35,7 +35,7 @@ const projectFile = "precept.yaml"
 // flagValue is the flag of one configuration key. A flagValue accepts any text, because configs.Parse checks all keys
 // together.
 type flagValue struct {
-	name   *configs.Name
+	name   *configs.KeyInfo
 	values map[string]string
 }
 
@@ -106,8 +106,8 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *config
 }
 
 // configNames returns the keys with their help texts.
-func configNames() []configs.Name {
-	names := configs.Names()
+func configNames() []configs.KeyInfo {
+	names := configs.KeyInfos()
 	for i := range names {
 		name := &names[i]
 		name.Usage = strings.ReplaceAll(name.Usage, "`", "") // pflag would show a word in backquotes as the type of the value

@@ -210,7 +210,7 @@ func (f *initFlags) lessons(dir string) ([]string, error) {
 
 // writeStarter copies the starter lessons, and returns the paths of the copies.
 func writeStarter(dir string) (written []string, err error) {
-	starter := configs.Starter()
+	starter := configs.StarterLessons()
 	err = fs.WalkDir(starter, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path == "README.md" {
 			return err

@@ -65,7 +65,7 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !traffic.Enough() {
+		if !traffic.HasEnoughSessions() {
 			return fmt.Errorf(
 				"the store has %s and phrases need %d; add past transcripts with `precept import`",
 				amount(traffic.Sessions(), "captured session"), lesson.LikeSessions,
@@ -103,7 +103,7 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 }
 
 // readCaptured reads the newest captured sessions.
-func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (sessions []backtest.Captured, traffic *lesson.Traffic, err error) {
+func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (sessions []backtest.CapturedSession, traffic *lesson.Traffic, err error) {
 	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
@@ -113,7 +113,7 @@ func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (s
 		for i := range queries {
 			queries[i].Tenant = s.Tenant
 		}
-		sessions = append(sessions, backtest.Captured{Name: s.Name, Queries: queries})
+		sessions = append(sessions, backtest.CapturedSession{Name: s.Name, Queries: queries})
 	})
 	return sessions, traffic, err
 }
@@ -138,7 +138,7 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 // askPhrases adds the judge's proposals to the answer. A phrase is left out if it matches in too many sessions, or if
 // a near miss already proposes it.
 func (inv *invocation) askPhrases(
-	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.Captured, answer *phrasesAnswer,
+	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.CapturedSession, answer *phrasesAnswer,
 ) error {
 	var sentences []string
 	for i := range near {
@@ -150,9 +150,9 @@ func (inv *invocation) askPhrases(
 		return fmt.Errorf("ask the judge for phrases: %w", err)
 	}
 	for _, phrase := range phrases {
-		p := backtest.PhraseOf(phrase, "judge", sessions)
+		p := backtest.NewPhraseProposal(phrase, "judge", sessions)
 		known := slices.ContainsFunc(answer.Proposals, func(o backtest.PhraseProposal) bool { return o.Phrase == phrase })
-		if p.Broad() || known {
+		if p.IsBroad() || known {
 			answer.Refused++
 			continue
 		}
@@ -164,7 +164,7 @@ func (inv *invocation) askPhrases(
 
 // accept adds the accepted phrases to the answer. An item of accept is the number of a proposal, or a phrase. A phrase
 // that is not proposed yet becomes a proposal, together with the number of sessions in which the phrase would match.
-func (a *phrasesAnswer) accept(accept []string, sessions []backtest.Captured) error {
+func (a *phrasesAnswer) accept(accept []string, sessions []backtest.CapturedSession) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")
 		i := slices.IndexFunc(a.Proposals, func(p backtest.PhraseProposal) bool { return name == p.Phrase || name == strconv.Itoa(p.Number) })
@@ -176,7 +176,7 @@ func (a *phrasesAnswer) accept(accept []string, sessions []backtest.Captured) er
 			return misuse(fmt.Errorf("proposal %q does not exist; the numbers are 1 to %d", name, len(a.Proposals)))
 		case i < 0:
 			i = len(a.Proposals)
-			a.Proposals = append(a.Proposals, backtest.PhraseOf(name, "person", sessions))
+			a.Proposals = append(a.Proposals, backtest.NewPhraseProposal(name, "person", sessions))
 			a.Proposals[i].Number = i + 1
 		}
 		a.Accepted = append(a.Accepted, a.Proposals[i].Phrase)

@@ -174,13 +174,13 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 	out.Tags = append(out.Tags, q.Tags...)
 	for _, e := range book.Explain(&q) {
 		t := triedLesson{Slug: e.Lesson.Slug, Title: e.Lesson.Title, By: append(
-			[]lesson.Cause{}, e.By...,
+			[]lesson.Cause{}, e.Causes...,
 		)}
 		if e.Fires {
 			out.Matches = append(out.Matches, t)
 			continue
 		}
-		t.WhyNot = e.Not
+		t.WhyNot = e.Obstacles
 		out.NearMisses = append(out.NearMisses, t)
 	}
 	return out, q
@@ -194,7 +194,7 @@ func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *l
 		return out
 	}
 	_, traffic, err := inv.readCaptured(ctx, cfg)
-	if err != nil || !traffic.Enough() {
+	if err != nil || !traffic.HasEnoughSessions() {
 		return out
 	}
 	for _, h := range book.WithLikeness(traffic, cfg.Match.LikeRate).Match(q) {

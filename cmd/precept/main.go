@@ -49,7 +49,7 @@ type invocation struct {
 	env            func(string) (string, bool)
 	envNames       []string // names of all environment variables
 	tools          server.Tools
-	names          []configs.Name // keys of the configuration, which all commands share; nil until a command needs the keys
+	names          []configs.KeyInfo // keys of the configuration, which all commands share; nil until a command needs the keys
 }
 
 func main() { os.Exit(run()) }

@@ -149,7 +149,7 @@ func (f *measureFlags) register(
 			s := &all[i]
 			body := text[s.Start:s.End]
 			r := rules.Registered{
-				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normal(body), Share: f.share, State: rules.Queued,
+				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normalize(body), Share: f.share, State: rules.Queued,
 				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Prohibition(body), Added: now.UTC(),
 			}
 			if why := f.skipReason(s, &r, list, all, text); why != "" {

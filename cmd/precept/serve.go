@@ -59,14 +59,14 @@ func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		return writeJSON(out, map[string]any{"config": tree, "changed": append([]string{}, configs.Changed(cfg)...)})
+		return writeJSON(out, map[string]any{"config": tree, "changed": append([]string{}, configs.ChangedKeys(cfg)...)})
 	}
 	text, err := cfg.Effective()
 	if err != nil {
 		return err
 	}
 	changed := "none"
-	if keys := configs.Changed(cfg); len(keys) > 0 {
+	if keys := configs.ChangedKeys(cfg); len(keys) > 0 {
 		changed = strings.Join(keys, " ")
 	}
 	_, err = fmt.Fprintf(out, "%s# keys with values other than the default: %s\n", text, changed)

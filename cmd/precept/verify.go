@@ -105,12 +105,12 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 		dir = ""
 	}
 	text := capture.String()
-	if ledger.NotRun(text) {
+	if ledger.DidNotRun(text) {
 		return nil, &codedError{code: o.code, err: fmt.Errorf("`%s` did not run, see the output above; nothing was recorded", shell.Quote(args...))}
 	}
 	v.Failures = ledger.Failures(ledger.Output{Text: text, Command: args, Dir: dir, Module: goModule(dir)})
 	if len(v.Failures) == 0 {
-		v.Failures = []ledger.Failure{ledger.Unread(args, o.code, text)}
+		v.Failures = []ledger.Failure{ledger.UnrecognizedFailure(args, o.code, text)}
 	}
 	if len(v.Failures) > maxFailures {
 		fmt.Fprintf(

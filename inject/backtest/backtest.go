@@ -2,8 +2,8 @@
 // and the reward of those sessions. The search uses the matcher's input: the user's new words and
 // the new tool errors of each exchange.
 //
-// The contract: a Run keeps counts and a few names, and no session, so a million sessions fit. The
-// result depends on the lessons and the sessions alone.
+// The contract: a Run keeps counts and a few names instead of sessions, so that a million sessions fit into memory. The
+// result depends only on the lessons and the sessions.
 //
 // The hazard: the mean reward of the sessions in which a lesson matches is not an effect of the
 // lesson, because a lesson about failing builds matches in sessions whose builds fail. Only the holdout
@@ -25,11 +25,11 @@ type Session struct {
 	Tenant, Name string
 	Exchanges    []sample.Exchange // in order
 	Rewarded     bool              // the session has a reward
-	Reward       float64           // 0 to 1, if Rewarded
+	Reward       float64           // 0 to 1; valid only if Rewarded is true
 }
 
-// Word is a phrase, a kind or a tag of a lesson, or in Near.Why a missing condition, with the number of
-// sessions in which it occurred.
+// Word is a trigger of a lesson with the number of sessions in which it occurred. In Near.Why, it is a missing
+// condition.
 type Word struct {
 	Word     string `json:"word"`
 	Sessions int    `json:"sessions"`
@@ -38,31 +38,31 @@ type Word struct {
 // Result is the result of one lesson.
 type Result struct {
 	Slug     string      `json:"slug"`
-	Sessions int         `json:"sessions"` // number of sessions of the lesson's tenant, or of all tenants
-	Fired    int         `json:"fired"`    // sessions in which the lesson would have matched
+	Sessions int         `json:"sessions"` // number of sessions of the lesson's tenant; of all tenants for a lesson without a tenant
+	Fired    int         `json:"fired"`    // number of sessions in which the lesson would have matched
 	Words    []Word      `json:"words"`
-	Silent   []string    `json:"silent"` // phrases, kinds and tags by which the lesson matched in no session
+	Silent   []string    `json:"silent"` // triggers that occurred in no session with a match
 	Rewards  MeanRewards `json:"worth"`
 	Examples []string    `json:"examples"` // names of some sessions with a match
 	Near     Near        `json:"near_misses"`
 	Like     Like        `json:"likeness"`
 }
 
-// Near counts the near misses of a lesson: sessions without a match, in which a trigger occurs but another
-// condition fails, or all words of a keyword occur but not the phrase.
+// Near counts the near misses of a lesson. A near miss is a session without a match in which a trigger occurs but
+// another condition fails, or in which all words of a keyword occur but not the phrase.
 type Near struct {
 	Sessions int      `json:"sessions"`
 	Why      []Word   `json:"why"`      // missing conditions, the most frequent first
 	Examples []string `json:"examples"` // names of some of these sessions
 }
 
-// Like holds the sessions in which a lesson would have matched by likeness, the similarity of the user's sentence
-// to the lesson, without an exact match.
+// Like counts the sessions in which a lesson would have matched by likeness only. Likeness is the resemblance of the
+// user's sentence to the lesson.
 type Like struct {
-	Captured int           `json:"captured"` // captured sessions that calibrate the threshold of a score; below 200 no lesson matches by likeness
-	Injected bool          `json:"injected"` // false: the lesson is suggested, and never injected by likeness
+	Captured int           `json:"captured"` // number of captured sessions from which the thresholds are computed; below lesson.LikeSessions no lesson matches by likeness
+	Injected bool          `json:"injected"` // the lesson may be injected by likeness; false means that it is only suggested
 	Sessions int           `json:"sessions"`
-	Examples []LikeExample `json:"examples"` // the highest scores first
+	Examples []LikeExample `json:"examples"` // in descending order of their scores
 }
 
 // LikeExample is a session in which a lesson would have matched by likeness.
@@ -82,26 +82,26 @@ type MeanRewards struct {
 	RewardedRest  int      `json:"told_rest"`  // number of rewarded sessions without a match
 }
 
-// maxExamples is the number of sessions that are named.
+// maxExamples is the maximum number of example sessions of a lesson.
 const maxExamples = 10
 
 // Run counts the matches of lessons over sessions. A Run is not safe for concurrent use.
 type Run struct {
-	book     *lesson.Book
-	like     likeness
-	tagger   *lesson.Tagger
-	counts   map[string]*count  // by slug
-	keywords []multiWordKeyword // for near misses
-	seen     map[string]tally   // added sessions by tenant; the sum of all tenants under ""
+	book             *lesson.Book
+	like             likeness
+	tagger           *lesson.Tagger
+	counts           map[string]*lessonCount // by slug
+	keywords         []multiWordKeyword      // for near misses
+	sessionsByTenant map[string]sessionTally // by tenant; the key "" holds the sum of all tenants
 }
 
-// tally counts sessions, and sums the rewards of rewarded sessions.
-type tally struct {
+// sessionTally counts sessions, and sums the rewards of rewarded sessions.
+type sessionTally struct {
 	count, rewarded int
 	rewards         float64
 }
 
-func (t *tally) add(s *Session) {
+func (t *sessionTally) add(s *Session) {
 	t.count++
 	if s.Rewarded {
 		t.rewarded++
@@ -109,22 +109,22 @@ func (t *tally) add(s *Session) {
 	}
 }
 
-func (t *tally) mean() *float64 {
+func (t *sessionTally) mean() *float64 {
 	if t.rewarded == 0 {
 		return nil
 	}
 	return new(t.rewards / float64(t.rewarded))
 }
 
-// found holds the sessions with a match, or with a near miss, of one lesson.
-type found struct {
-	sessions tally
+// matchedSessions holds the sessions with a match, or with a near miss, of one lesson.
+type matchedSessions struct {
+	sessions sessionTally
 	words    map[string]int // number of sessions by trigger, or by missing condition
 	examples []string       // names of the first sessions
 }
 
-// add adds a session. New words are counted while there are fewer than limit words.
-func (f *found) add(s *Session, words map[string]bool, limit int) {
+// add adds a session. At most limit different words are counted.
+func (f *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 	f.sessions.add(s)
 	for w := range words {
 		if _, known := f.words[w]; known || len(f.words) < limit {
@@ -136,29 +136,29 @@ func (f *found) add(s *Session, words map[string]bool, limit int) {
 	}
 }
 
-// count is the state of a run for one lesson: matches by word, and near misses by reason.
-type count struct {
-	lesson      *lesson.Lesson // as given to New; Run.book has a copy from stripped
-	fired, near found
-	like        Like
+// lessonCount is the state of a run for one lesson.
+type lessonCount struct {
+	lesson              *lesson.Lesson // as given to New; Run.book contains a copy from withoutRoles
+	matches, nearMisses matchedSessions
+	like                Like
 }
 
-// New returns a run over lessons in any state. Without a tagger, lessons match without tags.
+// New returns a run over lessons in any state. A nil tagger adds no tags to the texts.
 func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
-	r := &Run{tagger: tagger, counts: map[string]*count{}, seen: map[string]tally{}}
+	r := &Run{tagger: tagger, counts: map[string]*lessonCount{}, sessionsByTenant: map[string]sessionTally{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
 	for _, l := range lessons {
-		bare = append(bare, stripped(l))
+		bare = append(bare, withoutRoles(l))
 		r.keywords = append(r.keywords, multiWordKeywords(l)...)
-		r.counts[l.Slug] = &count{lesson: l, fired: found{words: map[string]int{}}, near: found{words: map[string]int{}}}
+		r.counts[l.Slug] = &lessonCount{lesson: l, matches: matchedSessions{words: map[string]int{}}, nearMisses: matchedSessions{words: map[string]int{}}}
 	}
 	r.book = lesson.NewBook(bare)
 	return r
 }
 
-// stripped returns an active copy of a lesson without role and skill in its targets, which stored
-// sessions do not have.
-func stripped(l *lesson.Lesson) *lesson.Lesson {
+// withoutRoles returns an active copy of a lesson whose targets have no role and no skill, because stored sessions do
+// not contain them.
+func withoutRoles(l *lesson.Lesson) *lesson.Lesson {
 	c := &lesson.Lesson{Slug: l.Slug, Title: l.Title, State: lesson.Active, Form: l.Form, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
 	for _, t := range l.Trigger.Targets {
@@ -181,7 +181,7 @@ func (r *Run) Add(s *Session) {
 				words = map[string]bool{}
 				fired[h.Lesson.Slug] = words
 			}
-			for _, w := range h.Lesson.Fired(q) {
+			for _, w := range h.Lesson.FiredTriggers(q) {
 				words[w] = true
 			}
 		}
@@ -189,12 +189,12 @@ func (r *Run) Add(s *Session) {
 	r.countNearMisses(queries, fired, s)
 	r.countResemblances(queries, fired, s)
 	for _, tenant := range slices.Compact([]string{"", s.Tenant}) {
-		all := r.seen[tenant]
+		all := r.sessionsByTenant[tenant]
 		all.add(s)
-		r.seen[tenant] = all
+		r.sessionsByTenant[tenant] = all
 	}
 	for slug, words := range fired {
-		r.counts[slug].fired.add(s, words, math.MaxInt)
+		r.counts[slug].matches.add(s, words, math.MaxInt)
 	}
 }
 
@@ -204,28 +204,28 @@ func (r *Run) ResultOf(slug string) Result {
 	if c == nil {
 		return Result{Slug: slug}
 	}
-	all := r.seen[c.lesson.Scope.Tenant]
-	rest := tally{rewarded: all.rewarded - c.fired.sessions.rewarded, rewards: all.rewards - c.fired.sessions.rewards}
+	all := r.sessionsByTenant[c.lesson.Scope.Tenant]
+	rest := sessionTally{rewarded: all.rewarded - c.matches.sessions.rewarded, rewards: all.rewards - c.matches.sessions.rewards}
 	like := c.like
 	like.Captured, like.Examples = r.like.sessions, append([]LikeExample{}, like.Examples...)
 	out := Result{
 		Like: like,
 		Slug: slug, Sessions: all.count, Silent: []string{},
-		Fired: c.fired.sessions.count, Words: byNumber(c.fired.words), Examples: slices.Clone(c.fired.examples),
-		Rewards: MeanRewards{c.fired.sessions.mean(), c.fired.sessions.rewarded, rest.mean(), rest.rewarded},
-		Near:    Near{c.near.sessions.count, byNumber(c.near.words), append([]string{}, c.near.examples...)},
+		Fired: c.matches.sessions.count, Words: sortWords(c.matches.words), Examples: slices.Clone(c.matches.examples),
+		Rewards: MeanRewards{c.matches.sessions.mean(), c.matches.sessions.rewarded, rest.mean(), rest.rewarded},
+		Near:    Near{c.nearMisses.sessions.count, sortWords(c.nearMisses.words), append([]string{}, c.nearMisses.examples...)},
 	}
 	t := &c.lesson.Trigger
 	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.RequestKinds, t.Tags) {
-		if c.fired.words[w] == 0 {
+		if c.matches.words[w] == 0 {
 			out.Silent = append(out.Silent, w)
 		}
 	}
 	return out
 }
 
-// byNumber lists words with their counts, the most frequent first.
-func byNumber(counts map[string]int) []Word {
+// sortWords returns the words with their counts, the most frequent first.
+func sortWords(counts map[string]int) []Word {
 	out := []Word{}
 	for _, w := range slices.Sorted(maps.Keys(counts)) {
 		out = append(out, Word{w, counts[w]})
@@ -234,7 +234,7 @@ func byNumber(counts map[string]int) []Word {
 	return out
 }
 
-// Results returns the results of all lessons, by slug.
+// Results returns the results of all lessons, in the order of their slugs.
 func (r *Run) Results() []Result {
 	out := make([]Result, 0, len(r.counts))
 	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {
@@ -244,7 +244,7 @@ func (r *Run) Results() []Result {
 }
 
 // Sessions returns the number of sessions that were added.
-func (r *Run) Sessions() int { return r.seen[""].count }
+func (r *Run) Sessions() int { return r.sessionsByTenant[""].count }
 
 // Matches returns the number of sessions in which a lesson matched, and the number of sessions of its tenant
 // or, for a lesson without a tenant, of all tenants. Matches implements lesson.Checks.Backtest.

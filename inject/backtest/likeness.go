@@ -7,38 +7,38 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxSentence is the number of bytes of a sentence that an example shows.
+// maxSentence is the maximum number of bytes of a sentence in an example.
 const maxSentence = 300
 
 // Likeness configures matches by likeness in a Run.
 type Likeness struct {
-	Others  []*lesson.Lesson // lessons of the bank, because a text matches only the lesson that it resembles most
+	Others  []*lesson.Lesson // the other lessons of the bank; they compete, because a text matches only the lesson that it resembles most
 	Traffic *lesson.Traffic
 	Rate    float64 // match.like_rate
-	On      bool    // match.like is on: lessons that ask for likeness are injected
+	On      bool    // match.like is on, so that lessons with like: true are injected
 }
 
-// likeness is the part of a run for matches by likeness.
+// likeness is the state of a run for matches by likeness.
 type likeness struct {
 	book     *lesson.Book // nil means matches by likeness are not counted
 	sessions int          // captured sessions from which the thresholds are computed
 }
 
-// Resemble counts matches by likeness as well, in the sessions that are added later. With too few
-// captured sessions there are no such matches.
-func (r *Run) Resemble(config Likeness) {
+// EnableLikeness makes the run also count matches by likeness, in the sessions that are added later. With too few
+// captured sessions, no lesson matches by likeness.
+func (r *Run) EnableLikeness(config Likeness) {
 	all := make([]*lesson.Lesson, 0, len(config.Others)+len(r.counts))
 	for _, c := range r.counts {
-		all = append(all, stripped(c.lesson))
+		all = append(all, withoutRoles(c.lesson))
 		c.like.Injected = config.On && c.lesson.Trigger.Like
 	}
 	for _, l := range config.Others {
 		if r.counts[l.Slug] == nil && l.State.Fires() {
-			all = append(all, stripped(l))
+			all = append(all, withoutRoles(l))
 		}
 	}
 	r.like.sessions = config.Traffic.Sessions()
-	if config.Traffic.Enough() {
+	if config.Traffic.HasEnoughSessions() {
 		r.like.book = lesson.NewBook(all).WithLikeness(config.Traffic, config.Rate)
 	}
 }

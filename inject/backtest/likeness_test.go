@@ -34,7 +34,7 @@ func runWithSimilarity(tested []*lesson.Lesson, by backtest.Likeness, sentences 
 		by.Traffic.Add(backtest.Queries(sessions[i].Exchanges))
 	}
 	run := backtest.New(tested, nil)
-	run.Resemble(by)
+	run.EnableLikeness(by)
 	for _, s := range sessions {
 		run.Add(s)
 	}
@@ -78,7 +78,7 @@ func TestTooFewCapturedSessionsDisableSimilarityMatches(t *testing.T) {
 	traffic := lesson.NewTraffic()
 	s := &backtest.Session{Name: "s", Exchanges: []sample.Exchange{userExchange("chat", similarSentence)}}
 	traffic.Add(backtest.Queries(s.Exchanges))
-	run.Resemble(backtest.Likeness{Traffic: traffic, Rate: 0.1})
+	run.EnableLikeness(backtest.Likeness{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
 	if r := run.ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
 		t.Errorf("similarity matches = %+v, want none, an empty list of examples and one captured session", r.Like)

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxNearReasons is the maximum number of reasons for near misses that are counted per lesson.
+// maxNearReasons is the maximum number of different reasons that are counted for the near misses of a lesson.
 const maxNearReasons = 20
 
 // multiWordKeyword is a keyword of several words. A text may contain all the words without containing the phrase.
@@ -21,17 +21,17 @@ type multiWordKeyword struct {
 // multiWordKeywords returns the keywords of a lesson with several words.
 func multiWordKeywords(l *lesson.Lesson) (out []multiWordKeyword) {
 	for _, phrase := range l.Trigger.Keywords {
-		if words := wordsOf(phrase); len(words) > 1 {
+		if words := sortedWords(phrase); len(words) > 1 {
 			out = append(out, multiWordKeyword{l.Slug, phrase, words})
 		}
 	}
 	return out
 }
 
-// countNearMisses counts a session for the lessons that have a near miss in the session, see Near.
+// countNearMisses counts a session for each lesson with a near miss in the session (see Near).
 func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
-	note := func(slug, reason string) {
+	addReason := func(slug, reason string) {
 		if near[slug] == nil {
 			near[slug] = map[string]bool{}
 		}
@@ -40,33 +40,33 @@ func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[strin
 	for i := range queries {
 		q := &queries[i]
 		for _, e := range r.book.Explain(q) {
-			for _, reason := range e.Not {
-				note(e.Lesson.Slug, reason)
+			for _, reason := range e.Obstacles {
+				addReason(e.Lesson.Slug, reason)
 			}
 		}
-		words := wordsOf(strings.Join(q.Words, " "))
+		words := sortedWords(strings.Join(q.Words, " "))
 		for _, k := range r.keywords {
-			if holdsAll(words, k.words) {
-				note(k.slug, fmt.Sprintf("all words of %q occur, but not as this phrase", k.phrase))
+			if containsAll(words, k.words) {
+				addReason(k.slug, fmt.Sprintf("all words of %q occur, but not as this phrase", k.phrase))
 			}
 		}
 	}
 	for slug, reasons := range near {
 		if fired[slug] == nil {
-			r.counts[slug].near.add(s, reasons, maxNearReasons)
+			r.counts[slug].nearMisses.add(s, reasons, maxNearReasons)
 		}
 	}
 }
 
-// wordsOf returns the sorted words of a text.
-func wordsOf(text string) []string {
+// sortedWords returns the sorted words of a text without duplicates.
+func sortedWords(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	slices.Sort(words)
 	return slices.Compact(words)
 }
 
-// holdsAll reports whether a sorted list contains all words.
-func holdsAll(sorted, words []string) bool {
+// containsAll reports whether a sorted list contains all words.
+func containsAll(sorted, words []string) bool {
 	for _, w := range words {
 		if _, ok := slices.BinarySearch(sorted, w); !ok {
 			return false

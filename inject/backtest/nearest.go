@@ -15,25 +15,25 @@ import (
 // maxNearest is the maximum number of lessons without a match that Nearest returns.
 const maxNearest = 12
 
-// nearestQueries is the number of the newest queries of a session that Nearest reads.
+// nearestQueries is the number of queries of a session that Nearest reads, from the end.
 const nearestQueries = 20
 
-// Reason says why a lesson matched in a session, or why a lesson that came close did not match.
+// Reason says why a lesson matched in a session, or why a similar lesson did not match.
 type Reason struct {
 	Slug    string
 	Why     string
 	Matched bool
 
-	score float64 // closeness: above 1 with a trigger in the session, else the share of the words of a phrase
+	score float64 // closeness: above 1 if a trigger occurred, otherwise the share of the words of a phrase that occurred
 }
 
 // Nearest returns the lessons of a book that came closest to a match in a session, without the lessons of other
-// tenants. The reason names the missing condition, or the nearest phrase. The lessons in matched follow, if the present
-// text of the lesson fires; their reason names the triggers of the first match. Nearest reads only the newest
-// queries, and returns the lessons found so far when ctx ends.
+// tenants. Each reason names the missing condition, or the nearest phrase. The lessons in matched follow if their
+// present text matches. Their reason names the triggers of the first match. Nearest reads only the newest queries. When
+// ctx ends, it returns the lessons found so far.
 func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Reason {
 	found := map[string]*Reason{}
-	note := func(slug, why string, score float64) {
+	addReason := func(slug, why string, score float64) {
 		if slices.Contains(matched, slug) {
 			return
 		}
@@ -55,12 +55,12 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			case isForeign(e.Lesson):
 			case slices.Contains(matched, e.Lesson.Slug):
 				if e.Fires { // the loop ends with the oldest query, so the first match remains
-					triggers[e.Lesson.Slug] = lesson.CauseText(e.By)
+					triggers[e.Lesson.Slug] = lesson.CauseText(e.Causes)
 				}
-			case len(e.Not) > 0:
-				note(e.Lesson.Slug, e.Not[0], 2)
+			case len(e.Obstacles) > 0:
+				addReason(e.Lesson.Slug, e.Obstacles[0], 2)
 			case e.Fires:
-				note(e.Lesson.Slug, "the trigger is in the session, but the lesson was not active at that turn, or its block had no room", 1.5)
+				addReason(e.Lesson.Slug, "the trigger is in the session, but the lesson was not active at that turn, or its block had no room", 1.5)
 			}
 		}
 		text.WriteString(strings.Join(q.Words, " ") + " ")
@@ -68,13 +68,13 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			text.WriteString(q.Errors[k].Text + " ")
 		}
 	}
-	words := wordsOf(text.String())
+	words := sortedWords(text.String())
 	for _, l := range book.Lessons() {
 		if ctx.Err() != nil {
 			break
 		}
 		if l.State.Fires() && !isForeign(l) {
-			notePhrases(l, words, note)
+			notePhrases(l, words, addReason)
 		}
 	}
 	out := make([]Reason, 0, len(found))
@@ -89,19 +89,19 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 	return out
 }
 
-// notePhrases notes the phrases of a lesson of which at least half of the words are in a sorted list.
-func notePhrases(l *lesson.Lesson, sorted []string, note func(slug, why string, score float64)) {
+// notePhrases adds a reason for each phrase of a lesson if a sorted list contains at least half of the phrase's words.
+func notePhrases(l *lesson.Lesson, sorted []string, addReason func(slug, why string, score float64)) {
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
 		if why, share := sharedWords(phrase, sorted); share >= 0.5 {
-			note(l.Slug, why, share)
+			addReason(l.Slug, why, share)
 		}
 	}
 }
 
-// sharedWords returns the share of the words of a phrase that a sorted list of words contains, with a
-// description.
+// sharedWords returns the share of the words of a phrase that a sorted list of words contains, and a description of
+// these words.
 func sharedWords(phrase string, sorted []string) (why string, share float64) {
-	words := wordsOf(phrase)
+	words := sortedWords(phrase)
 	var present []string
 	for _, w := range words {
 		if _, ok := slices.BinarySearch(sorted, w); ok {
@@ -111,7 +111,7 @@ func sharedWords(phrase string, sorted []string) (why string, share float64) {
 	return nearestPhrase(phrase, words, present), float64(len(present)) / float64(max(len(words), 1))
 }
 
-// nearestPhrase says which words of a phrase are in the session.
+// nearestPhrase describes the words of a phrase that are in the session.
 func nearestPhrase(phrase string, words, present []string) string {
 	if len(present) == len(words) {
 		return fmt.Sprintf("nearest phrase %q: all words occur, but not as this phrase at a place where the lesson fires", phrase)

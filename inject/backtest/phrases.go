@@ -10,24 +10,24 @@ import (
 	"precept/inject/lesson"
 )
 
-// Bounds of proposed phrases.
+// Limits of proposed phrases.
 const (
-	nearShare      = 0.7 // minimum likeness of a near miss, as a share of the threshold of a match
+	nearShare      = 0.7 // minimum likeness of a near miss, as a fraction of the threshold of a match
 	maxProposals   = 10
 	maxPhraseWords = 6
-	broadShare     = 0.1 // maximum share of the sessions in which a proposed phrase fires
+	broadShare     = 0.1 // maximum share of the sessions in which a proposed phrase occurs
 	maxExcerpt     = 160 // bytes of an excerpt
 )
 
-// PhraseProposal is a phrase from captured sentences that resemble a lesson without a match, with the
-// sessions in which the phrase would fire the lesson.
+// PhraseProposal is a new phrase for a lesson, with the sessions in which the phrase would trigger the lesson. The
+// phrase is from captured sentences that resemble the lesson and did not match.
 type PhraseProposal struct {
 	Number   int             `json:"number"` // from 1, for --accept
-	By       string          `json:"by"`     // near_misses, judge, or person
+	By       string          `json:"by"`     // "near_misses", "judge" or "person"
 	Phrase   string          `json:"phrase"`
-	Score    float64         `json:"score"` // highest likeness of a sentence with the phrase
+	Score    float64         `json:"score"` // highest score of a sentence with the phrase
 	Words    []string        `json:"words"` // words that the sentence shares with the lesson
-	Fired    int             `json:"fired"` // sessions with the phrase
+	Fired    int             `json:"fired"` // number of sessions with the phrase
 	Sessions int             `json:"sessions"`
 	Examples []PhraseExample `json:"examples"`
 }
@@ -38,16 +38,16 @@ type PhraseExample struct {
 	Excerpt string `json:"excerpt"`
 }
 
-// Captured is the matcher's input of one session.
-type Captured struct {
+// CapturedSession holds the matcher's input of one session.
+type CapturedSession struct {
 	Name    string
 	Queries []lesson.Query
 }
 
-// NearMisses returns the sentences that resemble a lesson in texts without a phrase of the lesson, the
-// most similar first, each once. book contains the lesson and the thresholds of the captured sessions.
-func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []Captured) []lesson.Resemblance {
-	exact := lesson.NewBook([]*lesson.Lesson{stripped(target)})
+// NearMisses returns the sentences that resemble a lesson, from texts without a match of the lesson. Each sentence is
+// returned once, the most similar first. book contains the lesson and the thresholds of the captured sessions.
+func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []CapturedSession) []lesson.Resemblance {
+	exact := lesson.NewBook([]*lesson.Lesson{withoutRoles(target)})
 	var out []lesson.Resemblance
 	seen := map[string]bool{}
 	for i := range sessions {
@@ -68,12 +68,12 @@ func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []Captured) [
 	return out
 }
 
-// Phrases returns proposals of phrases for a lesson, from its near misses.
-func Phrases(near []lesson.Resemblance, sessions []Captured) []PhraseProposal {
+// Phrases returns proposals of phrases for a lesson from its near misses.
+func Phrases(near []lesson.Resemblance, sessions []CapturedSession) []PhraseProposal {
 	found := map[string]*PhraseProposal{}
 	for i := range near {
 		r := &near[i]
-		if phrase := span(r.Window, r.Words); phrase != "" && found[phrase] == nil {
+		if phrase := phraseBetween(r.Window, r.Words); phrase != "" && found[phrase] == nil {
 			found[phrase] = &PhraseProposal{Phrase: phrase, By: "near_misses", Score: r.Score, Words: r.Words}
 		}
 	}
@@ -81,7 +81,7 @@ func Phrases(near []lesson.Resemblance, sessions []Captured) []PhraseProposal {
 	for _, phrase := range slices.Sorted(maps.Keys(found)) {
 		p := found[phrase]
 		p.count(sessions)
-		if p.Fired > 0 && !p.Broad() {
+		if p.Fired > 0 && !p.IsBroad() {
 			out = append(out, *p)
 		}
 	}
@@ -95,20 +95,21 @@ func Phrases(near []lesson.Resemblance, sessions []Captured) []PhraseProposal {
 	return out
 }
 
-// PhraseOf returns a phrase of a judge or a person, with the sessions in which the phrase fires.
-func PhraseOf(phrase, by string, sessions []Captured) PhraseProposal {
+// NewPhraseProposal returns the proposal of a phrase by a judge or a person, with the sessions in which the phrase
+// occurs.
+func NewPhraseProposal(phrase, by string, sessions []CapturedSession) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
 	p.count(sessions)
 	return p
 }
 
-// Broad reports whether the phrase fires in too many of the sessions to be a proposal.
-func (p *PhraseProposal) Broad() bool {
+// IsBroad reports whether the phrase occurs in too many of the sessions to be a proposal.
+func (p *PhraseProposal) IsBroad() bool {
 	return float64(p.Fired) > max(1, broadShare*float64(p.Sessions))
 }
 
-// count sets the sessions in which the phrase fires.
-func (p *PhraseProposal) count(sessions []Captured) {
+// count sets the sessions in which the phrase occurs.
+func (p *PhraseProposal) count(sessions []CapturedSession) {
 	book := lesson.NewBook([]*lesson.Lesson{{Slug: "proposal", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{p.Phrase}}}})
 	p.Sessions, p.Examples = len(sessions), []PhraseExample{}
 	for i := range sessions {
@@ -123,10 +124,10 @@ func (p *PhraseProposal) count(sessions []Captured) {
 	}
 }
 
-// span returns the words of a sentence from the first to the last shared word, at most maxPhraseWords. A single
-// shared word is returned with the next word. The result is empty if there is no shared word, or only a
-// shared word at the end.
-func span(sentence string, shared []string) string {
+// phraseBetween returns the words of a sentence from the first to the last shared word, at most maxPhraseWords. A
+// single shared word is returned with the next word. The result is empty without a shared word, or if the only shared
+// word is the last word of the sentence.
+func phraseBetween(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)
 	first, last := -1, -1
 	for i, w := range words {
@@ -141,7 +142,7 @@ func span(sentence string, shared []string) string {
 	if first < 0 {
 		return ""
 	}
-	for last-first+1 > maxPhraseWords { // cut at the end, because the start is usually the verb
+	for last-first+1 > maxPhraseWords { // drop words at the end, because the first word is usually the verb
 		last--
 	}
 	if first == last && last+1 < len(words) {
@@ -153,7 +154,7 @@ func span(sentence string, shared []string) string {
 	return strings.ToLower(strings.Join(words[first:last+1], " "))
 }
 
-// excerpt returns the line of a query's texts with the phrase, or the start of the first text.
+// excerpt returns the part of a query's texts around the phrase, or the start of the first text.
 func excerpt(q *lesson.Query, phrase string) string {
 	texts := slices.Clone(q.Words)
 	for i := range q.Errors {
@@ -170,7 +171,7 @@ func excerpt(q *lesson.Query, phrase string) string {
 	return firstBytes(texts[0], maxExcerpt)
 }
 
-// firstBytes returns the first limit bytes of a text, without a cut character at the end.
+// firstBytes returns the first limit bytes of a text, without an incomplete character at the end.
 func firstBytes(text string, limit int) string {
 	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 }

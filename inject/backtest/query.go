@@ -9,12 +9,11 @@ import (
 	"precept/internal/wire"
 )
 
-// maxWords is the number of bytes of one message's words that are searched, as in a live turn: half
-// at the start, half at the end.
+// maxWords is the maximum number of bytes of a message that are searched. Of a longer message, the first and the last
+// half of this number are searched, as in a live turn.
 const maxWords = 64 << 10
 
-// Queries returns the matcher's input in the turns of a session, in order, without tenant, role and
-// skill.
+// Queries returns the matcher's input in each turn of a session, in order, without tenant, role and skill.
 func Queries(exchanges []sample.Exchange) []lesson.Query {
 	var out []lesson.Query
 	calls := map[string]wire.Call{}
@@ -35,12 +34,12 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 	return out
 }
 
-// query returns the new words and tool errors of one exchange. ok is false if the exchange has none or
-// cannot be read.
+// query returns the new words and the tool errors of one exchange. ok is false if the exchange has neither, or cannot
+// be read.
 func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok bool) {
 	q = lesson.Query{Agent: x.Agent, Model: x.Model}
 	d := wire.DialectNamed(x.Dialect)
-	req, err := wire.Parse(d, body(d, x))
+	req, err := wire.Parse(d, requestBody(d, x))
 	if err != nil {
 		return q, false
 	}
@@ -71,8 +70,8 @@ func bothEnds(s string) string {
 	return s[:maxWords/2] + "\n" + s[len(s)-maxWords/2:]
 }
 
-// body makes a request from the new messages of an exchange.
-func body(d wire.Dialect, x *sample.Exchange) []byte {
+// requestBody returns the body of a request with the new messages of an exchange.
+func requestBody(d wire.Dialect, x *sample.Exchange) []byte {
 	key := "messages"
 	if d == wire.Responses {
 		key = "input"

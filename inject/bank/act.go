@@ -15,18 +15,18 @@ import (
 type Decision struct {
 	Action lesson.Action
 	Plan   lesson.TrialPlan   // plan of the trial, for StartTrial
-	By     string             // name of the person, for the audit log
-	Seen   lesson.SeenVersion // version that the person has seen; another version is refused
-	// Force activates the lesson even if the checks refuse its text. A person sets Force after reading the text.
+	By     string             // name of the operator, for the audit log
+	Seen   lesson.SeenVersion // version that the operator has seen; another version is refused
+	// Force activates the lesson even if the checks refuse its text. An operator sets Force after reading the text.
 	Force bool
-	// Sessions is the number of rewarded sessions with the lesson and without the lesson at the time of the decision,
-	// for the audit log; nil means unknown.
+	// Sessions holds the numbers of rewarded sessions with and without the lesson at the time of the decision, for the
+	// audit log; nil means unknown.
 	Sessions *[2]int64
 }
 
 // Act carries out a decision. Approve and StartTrial check the lesson again, and fail if the checks find an error.
-// Retire moves the file into the archive. Any action except Pause and Retire moves an archived lesson back. The
-// measured counts of the lesson stay in the store.
+// Retire moves the file into the archive. Any action except Pause and Retire moves the file of an archived lesson out
+// of the archive. The measured counts of the lesson stay in the store.
 func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.get(slug)
@@ -40,7 +40,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 			return Change{}, err
 		}
 		if d.Action == lesson.Approve || d.Action == lesson.StartTrial {
-			if r.Findings, err = b.judge(s, old, nil); err != nil && !d.Force {
+			if r.Findings, err = b.checkLesson(s, old, nil); err != nil && !d.Force {
 				return Change{}, err
 			}
 		}
@@ -78,7 +78,7 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	}
 	var out []lesson.Event
 	for _, slug := range l.Supersedes {
-		if old, ok := s.book.Get(slug); ok && old.InForce(s.now) {
+		if old, ok := s.book.Get(slug); ok && old.IsActiveAt(s.now) {
 			out = append(out, s.event(old, lesson.Event{
 				Action: "supersede", By: by, From: old.State, To: lesson.Superseded, Detail: map[string]any{"by": l.Slug},
 			}))
@@ -88,7 +88,7 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 }
 
 // Revise replaces the text of a lesson that a program wrote in the scope of the proposal. The lesson is quarantined
-// again or, with p.Own, active for its agent. Slug, number, source and time of creation stay.
+// again. With p.Own, it is active for its agent. Slug, number, source and time of creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
@@ -97,8 +97,8 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 	return r, err
 }
 
-// revise returns the change that replaces the lesson slug by the lesson of the proposal, which must have the same
-// scope. The change counts as a write in the quota of the scope.
+// revise returns the change that replaces the lesson slug by the lesson of the proposal. Both must have the same scope.
+// The change counts as a write in the quota of the scope.
 func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal) (c Change, r Result, err error) {
 	old, name, err := s.owned(slug, p.Scope)
 	if err != nil {
@@ -111,14 +111,14 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 	if err != nil {
 		return c, r, err
 	}
-	in := p
+	proposal := p
 	if p.Lesson != nil {
-		in.Lesson = p.Lesson.Clone()
-		in.Lesson.Slug = slug
+		proposal.Lesson = p.Lesson.Clone()
+		proposal.Lesson.Slug = slug
 	}
-	in.Source = old.Approval.Source
-	rest := s.without(name)
-	if r = b.admit(rest, &in); r.Err != nil {
+	proposal.Source = old.Approval.Source
+	others := s.without(name)
+	if r = b.admit(others, &proposal); r.Err != nil {
 		return c, r, r.Err
 	}
 	revised, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt, l.Number = old.CreatedAt, old.Number })
@@ -132,45 +132,45 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 	return s.replace(old, revised, lesson.Event{Action: "revise", By: p.By}), r, nil
 }
 
-// Recorded is the result of Record.
-type Recorded string
+// RecordOutcome says whether Record wrote a lesson.
+type RecordOutcome string
 
-// The results of Record.
+// The outcomes of Record.
 const (
-	RecordedNew  Recorded = "new"
-	RecordedText Recorded = "text" // a new text of an existing lesson
-	RecordedSame Recorded = "same" // the existing lesson has this text; nothing is written
+	RecordedNew  RecordOutcome = "new"  // a new lesson
+	RecordedText RecordOutcome = "text" // a new text of an existing lesson
+	RecordedSame RecordOutcome = "same" // the existing lesson has this text; nothing is written
 )
 
-// Record writes the lesson of an agent. If the agent already has a lesson with the same title, Record replaces its
-// text.
-func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, what Recorded, err error) {
+// Record writes the lesson of an agent. If the agent already has a lesson with the same title, Record replaces the text
+// of this lesson.
+func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome RecordOutcome, err error) {
 	slug := Slug(p.Lesson.Title, p.Scope)
 	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
-		old, _, missing := s.owned(slug, p.Scope)
+		old, _, lookupErr := s.owned(slug, p.Scope)
 		switch {
-		case missing != nil:
-			what = RecordedNew
+		case lookupErr != nil:
+			outcome = RecordedNew
 			c, r, err = b.propose(ctx, s, p)
 		case old.Body == p.Lesson.Body:
-			what, r = RecordedSame, Result{Lesson: old}
+			outcome, r = RecordedSame, Result{Lesson: old}
 		default:
-			what = RecordedText
-			in := p
-			in.Lesson = old.Clone()
-			in.Lesson.Raw, in.Lesson.Body, in.Lesson.Advice = "", p.Lesson.Body, p.Lesson.Advice
-			c, r, err = b.revise(ctx, s, slug, in)
+			outcome = RecordedText
+			proposal := p
+			proposal.Lesson = old.Clone()
+			proposal.Lesson.Raw, proposal.Lesson.Body, proposal.Lesson.Advice = "", p.Lesson.Body, p.Lesson.Advice
+			c, r, err = b.revise(ctx, s, slug, proposal)
 		}
 		return c, err
 	})
 	if err == nil {
 		err = r.Err
 	}
-	return r, what, err
+	return r, outcome, err
 }
 
 // owned returns the lesson slug and its file name if a program wrote the lesson in the scope. It returns ErrNoLesson
-// for any other lesson, so that a tenant learns nothing about the lessons of others.
+// for any other lesson, so that a tenant learns nothing about the lessons of other tenants.
 func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
@@ -181,14 +181,14 @@ func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, strin
 
 // without returns a copy of the snapshot whose book lacks the lesson with this file name.
 func (s *snapshot) without(name string) *snapshot {
-	rest := *s
-	rest.book = s.book.With(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
-	return &rest
+	others := *s
+	others.book = s.book.WithLessons(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
+	return &others
 }
 
 // Cite adds evidence to a lesson, because a repeated error does not need a new lesson. The lesson names at most
-// maxEvidence references, and count is the number of all supporting sessions. References that the lesson already has
-// are not added again. The state of the lesson does not change.
+// maxEvidence references. count is the number of all supporting sessions. References that the lesson already has are
+// not added again. The state of the lesson does not change.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
@@ -244,13 +244,13 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 }
 
 // retire returns the change that moves the file of a lesson into the archive. The archived file is named after the
-// slug, so that lessons with different slugs never have the same name in the archive.
+// slug, so that lessons with different slugs have different names in the archive.
 func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
 	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
 	if _, exists := s.texts[archiveName]; exists {
 		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", archiveName)
 	}
-	e.From, e.To = l.Former, l.State
+	e.From, e.To = l.FormerState, l.State
 	if from, ok := s.book.StateAt(l.Slug, s.now); ok {
 		e.From = from
 	}
@@ -258,7 +258,8 @@ func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// fromArchive returns an archived lesson, whose Path is the path outside of the archive, and its name in the archive.
+// fromArchive returns an archived lesson and its name in the archive. The Path of the lesson is the path of its file
+// after a restoration.
 func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)
@@ -274,8 +275,8 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 	return nil, "", ErrNoLesson
 }
 
-// Put writes a person's text under a name, and replaces the present text of the name. The text is checked like a
-// person's file.
+// Put writes a hand-written text under a name, and replaces the present text of the name. The checks treat the text
+// like any hand-written file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		l, err := lesson.Parse(s.placeName+"/"+name, text)
@@ -285,19 +286,19 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 		if !IsName(name) || name != s.name(l) {
 			return Change{}, refuse(lesson.CodeInvalid, "", "%q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
 		}
-		rest := s.without(name)
-		if r.Findings, err = b.judge(rest, l, nil); err != nil {
+		others := s.without(name)
+		if r.Findings, err = b.checkLesson(others, l, nil); err != nil {
 			return Change{}, err
 		}
-		if rest.isSlugUsed(l.Slug) {
+		if others.isSlugUsed(l.Slug) {
 			return Change{}, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another", l.Slug)
 		}
 		r.Lesson = l
 		e := lesson.Event{Action: "create", By: by, To: l.State}
 		if old, ok := s.texts[name]; ok {
 			e.Action = "edit"
-			if was, err := lesson.Parse(l.Path, old); err == nil {
-				e.From = was.State
+			if previous, err := lesson.Parse(l.Path, old); err == nil {
+				e.From = previous.State
 			}
 		}
 		return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: text}}, Log: []lesson.Event{s.event(l, e)}}, nil

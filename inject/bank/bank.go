@@ -15,8 +15,8 @@ import (
 // ErrNoLesson means that there is no lesson with the slug, or that the caller may not see the lesson.
 var ErrNoLesson = errors.New("no such lesson exists")
 
-// ErrTooMany means that the writes of the agent or the tenant in the last hour, or the lessons of the tenant that wait
-// for approval, have reached a limit.
+// ErrTooMany means that a limit is reached. The limits are on the writes of the agent and of the tenant in the last
+// hour, and on the lessons of the tenant that wait for approval.
 var ErrTooMany = errors.New("too many lessons were written; wait, or ask a person to approve or reject the quarantined lessons")
 
 // ErrTenantLessons means that the tenant already has limits.tenant_lessons lessons.
@@ -36,7 +36,7 @@ func refuse(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.Faults{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits limit the writes of programs, so that one credential cannot flood people with lessons to approve.
+// Limits limit the writes of programs, so that one credential cannot flood operators with lessons to approve.
 type Limits struct {
 	AgentHour  int // writes of one agent per hour; 0 means 60
 	TenantHour int // writes of one tenant per hour; 0 means 300
@@ -50,13 +50,13 @@ func (l Limits) orDefaults() Limits {
 
 // Options configure a bank.
 type Options struct {
-	Place  Place
-	Now    func() time.Time
-	Checks lesson.Checks                   // checks of lessons; the bank sets Checks.Now
-	Keys   lesson.Secrets                  // returns the kinds of secrets in a text, which quarantine a person's file; nil means not searched
-	Counts func(slug string) lesson.Counts // measured counts for the index; nil keeps the counts in the index
-	Limits Limits
-	Parsed *lesson.Parsed // cache that is shared with other readers of the place; nil means no cache
+	Place      Place
+	Now        func() time.Time
+	Checks     lesson.Checks                   // checks of lessons; the bank sets Checks.Now
+	Keys       lesson.Secrets                  // returns the kinds of secrets in a text; a hand-written file with a secret is quarantined; nil skips the search
+	Counts     func(slug string) lesson.Counts // measured counts for the index; nil keeps the counts in the index
+	Limits     Limits
+	ParseCache *lesson.ParseCache // cache that is shared with other readers of the place; nil means no cache
 }
 
 // Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no
@@ -65,14 +65,14 @@ type Bank struct {
 	options Options
 
 	queue   sync.Mutex // guards waiting; no other lock is taken while queue is held
-	waiting []*write   // writes that the next holder of mu commits in one step
+	waiting []*write   // writes that the next goroutine with the lock mu commits in one step
 
-	mu            sync.Mutex    // serialises the commits of this process; guards texts and archivedTexts
+	mu            sync.Mutex    // serializes the commits of this process; guards texts and archivedTexts
 	texts         *lesson.Texts // active texts, parsed
 	archivedTexts *lesson.Texts // archived texts, parsed
 }
 
-// New returns a bank, without access to the place.
+// New returns a bank. It does not read or write the place.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.Secrets
@@ -80,7 +80,7 @@ func New(o Options) *Bank {
 		secrets = append(secrets, o.Keys)
 	}
 	return &Bank{
-		options: o, texts: lesson.NewTexts(o.Place.Name(), secrets...).Share(o.Parsed),
+		options: o, texts: lesson.NewTexts(o.Place.Name(), secrets...).Share(o.ParseCache),
 		archivedTexts: lesson.NewTexts(o.Place.Name() + "/" + lesson.ArchiveDir),
 	}
 }
@@ -108,7 +108,7 @@ func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem
 	return book.Lessons(), problems, nil
 }
 
-// archived parses the archived texts of a bank. The caller holds mu.
+// archived parses the archived texts among texts. The caller holds mu.
 func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem) {
 	old := map[string][]byte{}
 	for name, text := range texts {
@@ -134,7 +134,7 @@ type snapshot struct {
 	book      *lesson.Book
 	problems  []lesson.Problem
 	version   string
-	used      *quota               // used part of the limits; computed at the first use
+	usage     *quota               // counts that the limits restrict; computed at the first use
 	numbers   map[lesson.Scope]int // by scope, the highest number of a lesson; computed at the first use
 }
 
@@ -176,8 +176,8 @@ func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	return e
 }
 
-// index returns a function that returns the new index of the texts. If the bank has no counts, the function takes the
-// counts from the old index.
+// index returns a function from the old index to the new index of the texts. If the bank has no counts, the function
+// takes the counts from the old index.
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
@@ -206,8 +206,8 @@ func (s *snapshot) isSlugUsed(slug string) bool {
 	return ok || s.book.Archived(slug)
 }
 
-// Consultation is the number of matches of a lesson and the time of the last match, as shown to the authors of the
-// lesson. Neither a measured effect nor a choice of the bandit depends on this number.
+// Consultation is the number of matches of a lesson and the time of the last match, as shown to the author of the
+// lesson. No measured effect and no choice of the bandit depends on this number.
 type Consultation struct {
 	Count int64     `json:"count"`
 	Last  time.Time `json:"last"`

@@ -21,8 +21,8 @@ type write struct {
 }
 
 const (
-	tries     = 16  // maximum number of attempts of a commit while other programs change the bank
-	maxWrites = 512 // maximum number of writes in one commit
+	maxAttempts = 16  // maximum number of attempts of a commit while other programs change the bank
+	maxWrites   = 512 // maximum number of writes in one commit
 )
 
 // change commits the change that the function change computes from a snapshot of the bank. Calls during a commit share
@@ -54,34 +54,34 @@ func (b *Bank) change(ctx context.Context, change func(*snapshot) (Change, error
 	return w.err
 }
 
-// commit commits the first n writes in one step, and returns n. A write that changes archived texts is the last of its
-// commit, because a snapshot learns the archived slugs only from the place.
+// commit commits the first n writes in one step, and returns n. A write that changes archived texts is the last write
+// of its commit, because a snapshot learns the archived slugs only from the place.
 func (b *Bank) commit(writes []*write) (n int) {
-	ctx, cancel := together(writes)
+	ctx, cancel := joinContexts(writes)
 	defer cancel()
 	err := ErrChanged
-	for try := 0; try < tries && errors.Is(err, ErrChanged); try++ {
+	for attempt := 0; attempt < maxAttempts && errors.Is(err, ErrChanged); attempt++ {
 		n = len(writes)
 		var s *snapshot
 		if s, err = b.read(ctx); err != nil {
 			break
 		}
-		all := Change{Version: s.version}
+		combined := Change{Version: s.version}
 		for i, w := range writes {
 			c := w.run(s)
-			all.Edits, all.Log = append(all.Edits, c.Edits...), append(all.Log, c.Log...)
-			if !s.follow(c) {
+			combined.Edits, combined.Log = append(combined.Edits, c.Edits...), append(combined.Log, c.Log...)
+			if !s.applyChange(c) {
 				n = i + 1
 				break
 			}
 		}
-		if len(all.Edits)+len(all.Log) == 0 {
+		if len(combined.Edits)+len(combined.Log) == 0 {
 			break
 		}
-		if all.Edits = joined(all.Edits); len(all.Edits) > 0 {
-			all.Index = b.index(s.texts)
+		if combined.Edits = mergeEdits(combined.Edits); len(combined.Edits) > 0 {
+			combined.Index = b.index(s.texts)
 		}
-		err = b.options.Place.Commit(ctx, all)
+		err = b.options.Place.Commit(ctx, combined)
 	}
 	for _, w := range writes[:n] {
 		if w.err == nil {
@@ -91,18 +91,18 @@ func (b *Bank) commit(writes []*write) (n int) {
 	return n
 }
 
-// together returns a context that ends when the contexts of all writes have ended.
-func together(writes []*write) (context.Context, context.CancelFunc) {
+// joinContexts returns a context that ends when the contexts of all writes have ended.
+func joinContexts(writes []*write) (context.Context, context.CancelFunc) {
 	if len(writes) == 1 {
 		return context.WithCancel(writes[0].ctx)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(writes[0].ctx))
-	var left atomic.Int64
-	left.Store(int64(len(writes)))
+	var remaining atomic.Int64
+	remaining.Store(int64(len(writes)))
 	var stops []func() bool
 	for _, w := range writes {
 		stops = append(stops, context.AfterFunc(w.ctx, func() {
-			if left.Add(-1) == 0 {
+			if remaining.Add(-1) == 0 {
 				cancel()
 			}
 		}))
@@ -138,14 +138,14 @@ func (w *write) run(s *snapshot) (c Change) {
 	return c
 }
 
-// follow applies a change to the snapshot, so that the next write of the commit sees the change. follow reports
-// whether this succeeded. After a large change, a removal or a change of archived texts, the result is false, and the
-// next write needs a new snapshot.
-func (s *snapshot) follow(c Change) bool {
-	const few = 8
-	complete := len(c.Edits) <= few
+// applyChange applies a change to the snapshot, so that the next write of the commit sees the change. It reports
+// whether the snapshot is complete. After a change of many texts, a removal or a change of archived texts, the snapshot
+// is not complete, and the next write needs a new snapshot.
+func (s *snapshot) applyChange(c Change) bool {
+	const maxEdits = 8
+	isComplete := len(c.Edits) <= maxEdits
 	for _, e := range c.Edits {
-		if old, there := s.texts[e.Name]; there && e.New != nil && bytes.Equal(old, e.New) {
+		if old, exists := s.texts[e.Name]; exists && e.New != nil && bytes.Equal(old, e.New) {
 			continue // the function that made the change has applied the edit to the snapshot
 		}
 		if e.New == nil {
@@ -153,31 +153,31 @@ func (s *snapshot) follow(c Change) bool {
 		} else {
 			s.texts[e.Name] = e.New
 		}
-		complete = complete && e.New != nil && !strings.HasPrefix(e.Name, Archive)
-		if !complete {
+		isComplete = isComplete && e.New != nil && !strings.HasPrefix(e.Name, Archive)
+		if !isComplete {
 			continue
 		}
 		l, err := lesson.Parse(s.placeName+"/"+e.Name, e.New)
 		if err != nil {
-			complete = false
+			isComplete = false
 			continue
 		}
 		if dir := path.Dir(e.Name); dir != "." {
 			l.Category = dir
 		}
-		s.book = s.book.With(append(s.without(e.Name).book.Lessons(), l))
+		s.book = s.book.WithLessons(append(s.without(e.Name).book.Lessons(), l))
 	}
-	return complete
+	return isComplete
 }
 
-// joined merges the edits of the same name into one, which has the first old text and the last new text.
-func joined(edits []Edit) []Edit {
-	at := map[string]int{}
+// mergeEdits merges the edits of the same name into one edit with the first old text and the last new text.
+func mergeEdits(edits []Edit) []Edit {
+	index := map[string]int{}
 	out := edits[:0:0]
 	for _, e := range edits {
-		i, seen := at[e.Name]
+		i, seen := index[e.Name]
 		if !seen {
-			at[e.Name] = len(out)
+			index[e.Name] = len(out)
 			out = append(out, e)
 			continue
 		}

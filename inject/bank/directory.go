@@ -40,8 +40,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit applies a change under a lock of the directory. Commit writes each new text atomically, and then removes the
-// old texts, so that a lesson that is moved always has a file.
+// Commit applies a change under a lock of the directory. It writes each new text atomically before it removes the old
+// texts, so that a moved lesson always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	if err := os.MkdirAll(string(d), 0o750); err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
@@ -62,7 +62,7 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 			return err
 		}
 	}
-	if err := d.write(c.Edits); err != nil {
+	if err := d.writeTexts(c.Edits); err != nil {
 		return err
 	}
 	for _, e := range c.Edits {
@@ -72,35 +72,35 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 			}
 		}
 	}
-	return d.note(c)
+	return d.writeLogAndIndex(c)
 }
 
 // writers is the maximum number of texts that are written at once. A disk syncs several files in the time of one.
 const writers = 16
 
-// write writes the new texts of the edits.
-func (d Directory) write(edits []Edit) error {
-	var all errgroup.Group
-	all.SetLimit(writers)
+// writeTexts writes the new texts of the edits.
+func (d Directory) writeTexts(edits []Edit) error {
+	var group errgroup.Group
+	group.SetLimit(writers)
 	for _, e := range edits {
 		if e.New != nil {
-			all.Go(func() error { return file.Write(d.file(e.Name), lessonMode, e.New) })
+			group.Go(func() error { return file.Write(d.realPath(e.Name), lessonMode, e.New) })
 		}
 	}
-	return all.Wait()
+	return group.Wait()
 }
 
-// note appends the events of a change to the audit log, and rewrites the index. At an error, the lessons are already
-// written.
-func (d Directory) note(c Change) error {
+// writeLogAndIndex appends the events of a change to the audit log, and rewrites the index. The lessons are already
+// written when it fails.
+func (d Directory) writeLogAndIndex(c Change) error {
 	var err error
 	if len(c.Log) > 0 {
 		err = lesson.AppendLog(string(d), c.Log...)
 	}
 	if c.Index != nil {
-		old, rerr := file.Read(d.path(lesson.IndexFile))
-		if rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-			return errors.Join(err, rerr)
+		old, readErr := file.Read(d.path(lesson.IndexFile))
+		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
+			return errors.Join(err, readErr)
 		}
 		if index := c.Index(old); !bytes.Equal(index, old) {
 			err = errors.Join(err, file.Write(d.path(lesson.IndexFile), lessonMode, index))
@@ -134,8 +134,9 @@ func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-// file returns the path of the file to write for a name. For a symbolic link, this is the path of its target.
-func (d Directory) file(name string) string {
+// realPath returns the path to which the text of a name is written. For a symbolic link, this is the path of its
+// target.
+func (d Directory) realPath(name string) string {
 	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
 		return real
 	}
@@ -147,7 +148,8 @@ const (
 	maxTailBytes = 64 << 20 // maximum number of bytes at the end of the log that Tail reads
 )
 
-// Tail returns the newest n events of the audit log. Tail skips unreadable lines, which a crash may leave.
+// Tail returns the newest n events of the audit log, oldest first. It skips unreadable lines, because a crash may leave
+// an incomplete line.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	err := file.CheckRegular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {

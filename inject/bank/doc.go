@@ -6,10 +6,11 @@
 // and approval are dropped. The lesson is quarantined until a person approves its text with Act. Only a lesson
 // that an agent writes for itself alone can be active at once (Proposal.Own). Revise replaces the text of a
 // program's lesson and quarantines the lesson again. Cite adds evidence to any lesson. Withdraw archives a lesson
-// of the program's own scope. Put writes a person's text, and Act carries out an operator's decision. Each of these
+// of the program's own scope. Put writes a hand-written text, and Act carries out an operator's decision. Each of these
 // operations rewrites the index and appends to the audit log in the same step. A write that is not accepted
 // returns *Refused, ErrNoLesson, ErrTooMany or ErrTenantLessons.
 //
-// The hazard: an editor or another replica may change the bank at any time. Every write contains the texts that it
-// expects, and starts again if the texts have changed, so that no concurrent change is overwritten.
+// The hazard: an editor or another replica may change the bank at any time. Every write names the texts that it
+// replaces. If these texts have changed, the write starts again from the present texts. No concurrent change is
+// overwritten.
 package bank

@@ -16,30 +16,30 @@ const (
 )
 
 const (
-	maxHandEdits = 64      // maximum number of edits that one call of RecordEdits logs
-	maxUnlogged  = 500     // if more lessons have no event, the directory is a copy of another bank, and the lessons are not logged
-	fewEvents    = 2000    // a log with at least as many events may lack its oldest events
-	allEvents    = 1 << 20 // number of events to read, above the length of every log
+	maxHandEdits   = 64      // maximum number of edits that one call of RecordEdits logs
+	maxUnlogged    = 500     // maximum number of lessons without an event that are logged; a directory with more is a copy of another bank
+	maxCompleteLog = 2000    // a log with at least as many events may lack its oldest events
+	allEvents      = 1 << 20 // number of events to read, above the length of every log
 )
 
 // RecordEdits appends an event to the audit log for each lesson that a person has changed without precept. Such a
 // lesson has another text or another state than in its newest event. before is the book that the previous call
-// returned, or nil for the first call. origin returns the time and the author of a text, which is nil for a removed
-// lesson. RecordEdits returns the present book, and the number of edits that a later call must handle: those that are
-// not committed to git yet, and those beyond maxHandEdits.
+// returned, or nil for the first call. origin returns the time and the author of a text. The text of a removed lesson
+// is nil. RecordEdits returns the present book, and the number of edits that a later call must handle. These are the
+// edits that are not committed to git yet, and the edits beyond maxHandEdits.
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
-) (book *lesson.Book, later int, err error) {
+) (book *lesson.Book, pending int, err error) {
 	s, err := b.snapshot(ctx)
 	if err != nil {
 		return before, 0, err
 	}
-	found, err := s.handEdits(ctx, before)
-	if err != nil || len(found) == 0 {
+	edits, err := s.handEdits(ctx, before)
+	if err != nil || len(edits) == 0 {
 		return s.book, 0, err
 	}
 	origins := map[handEdit]Origin{} // read before the commit, because git may take seconds
-	for _, h := range found[:min(len(found), maxHandEdits)] {
+	for _, h := range edits[:min(len(edits), maxHandEdits)] {
 		var text []byte
 		if h.action != actionRemove {
 			text = s.texts[strings.TrimPrefix(h.path, s.placeName+"/")] // empty for an unread file
@@ -47,12 +47,12 @@ func (b *Bank) RecordEdits(
 		origins[h] = origin(ctx, h.path, text)
 	}
 	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
-		later, book = 0, s.book
-		now, err := s.handEdits(ctx, before)
-		for _, h := range now {
+		pending, book = 0, s.book
+		current, err := s.handEdits(ctx, before)
+		for _, h := range current {
 			o, known := origins[h]
-			if !known || o.Open {
-				later++
+			if !known || o.AwaitsCommit {
+				pending++
 			}
 			if !known || h.action == actionCommit && o.Commit == "" {
 				continue
@@ -68,7 +68,7 @@ func (b *Bank) RecordEdits(
 		}
 		return c, err
 	})
-	return book, later, err
+	return book, pending, err
 }
 
 // detail returns the value of lesson.DetailHand for an edit with this origin.
@@ -76,35 +76,35 @@ func (o *Origin) detail() string {
 	switch {
 	case o.Commit != "":
 		return o.Commit
-	case o.Open:
+	case o.AwaitsCommit:
 		return lesson.HandUncommitted
 	}
 	return lesson.HandFile
 }
 
-// handEdit is a change of a lesson by a person that the audit log does not contain.
+// handEdit is a change of a lesson without precept that the audit log does not contain.
 type handEdit struct {
 	action, slug, path, hash string
 	from, to                 lesson.State
 }
 
-// handEdits returns the changes by persons that the audit log does not contain. handEdits compares each lesson with
-// its newest event.
+// handEdits returns the changes without precept that the audit log does not contain. It compares each lesson with its
+// newest event.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
 	events, err := s.bank.options.Place.Tail(ctx, allEvents)
 	if err != nil {
 		return nil, err
 	}
-	newestOf := map[string]*lesson.Event{}
+	newestBySlug := map[string]*lesson.Event{}
 	for i := range events {
 		if e := &events[i]; e.Hash != "" && e.Action != "refuse" {
-			newestOf[e.Slug] = e
+			newestBySlug[e.Slug] = e
 		}
 	}
 	var unlogged []handEdit
 	for _, l := range s.book.Lessons() {
 		h := handEdit{actionEdit, l.Slug, l.Path, l.ContentHash, "", l.State}
-		e := newestOf[l.Slug]
+		e := newestBySlug[l.Slug]
 		if e == nil {
 			var old *lesson.Lesson
 			changed := false
@@ -133,21 +133,21 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 			out = append(out, h)
 		}
 	}
-	if len(events) < fewEvents && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
+	if len(events) < maxCompleteLog && len(unlogged) <= maxUnlogged { // otherwise older events may be about these lessons
 		out = append(out, unlogged...)
 	}
 	if before != nil {
-		out = append(out, s.removedByHand(before, newestOf)...)
+		out = append(out, s.removedByHand(before, newestBySlug)...)
 	}
 	return out, nil
 }
 
 // removedByHand returns the removals of the lessons of an earlier book whose files no longer exist.
-func (s *snapshot) removedByHand(before *lesson.Book, newestOf map[string]*lesson.Event) (out []handEdit) {
+func (s *snapshot) removedByHand(before *lesson.Book, newestBySlug map[string]*lesson.Event) (out []handEdit) {
 	for _, l := range before.Lessons() {
 		_, stays := s.book.Get(l.Slug)
 		_, exists := s.texts[s.name(l)]
-		e := newestOf[l.Slug]
+		e := newestBySlug[l.Slug]
 		if stays || exists || s.book.Archived(l.Slug) || e != nil && (e.To == "" || e.To == lesson.Archived) {
 			continue
 		}
@@ -156,7 +156,7 @@ func (s *snapshot) removedByHand(before *lesson.Book, newestOf map[string]*lesso
 	return out
 }
 
-// snapshot reads the bank for a comparison.
+// snapshot reads the bank.
 func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,15 +165,14 @@ func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
 
 // CautionChange is the change of a lesson from advice to a caution or back, because of its measured effect.
 type CautionChange struct {
-	Slug, Hash    string
-	Caution       bool    // true for a change from advice to a caution
-	With, Without int64   // number of rewarded sessions with the lesson, and without
-	MeanWith      float64 // mean reward of the sessions with the lesson
-	MeanWithout   float64 // mean reward of the sessions without the lesson
+	Slug, Hash                    string
+	Caution                       bool    // true for a change from advice to a caution
+	SessionsWith, SessionsWithout int64   // numbers of rewarded sessions with and without the lesson
+	MeanWith                      float64 // mean reward of the sessions with the lesson
+	MeanWithout                   float64 // mean reward of the sessions without the lesson
 }
 
-// LoggedCautions returns the lessons that are cautions according to the audit log. It maps the slug of each to its
-// content hash.
+// LoggedCautions returns the lessons that are cautions according to the audit log, as a map from slug to content hash.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.options.Place.Tail(ctx, allEvents)
 	return loggedCautions(events), err
@@ -200,19 +199,19 @@ func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange
 			return c, err
 		}
 		logged := loggedCautions(events)
-		for _, t := range changes {
-			l, ok := s.book.Get(t.Slug)
-			if !ok || l.ContentHash != t.Hash || (logged[t.Slug] == t.Hash) == t.Caution {
+		for _, change := range changes {
+			l, ok := s.book.Get(change.Slug)
+			if !ok || l.ContentHash != change.Hash || (logged[change.Slug] == change.Hash) == change.Caution {
 				continue
 			}
 			action := lesson.BecameAdvice
-			if t.Caution {
+			if change.Caution {
 				action = lesson.BecameCaution
 			}
 			c.Log = append(c.Log, s.event(l, lesson.Event{
 				Action: action, By: "precept", From: l.State, To: l.State,
 				Detail: map[string]any{
-					lesson.DetailWith: t.With, lesson.DetailWithout: t.Without, "mean_with": t.MeanWith, "mean_without": t.MeanWithout,
+					lesson.DetailWith: change.SessionsWith, lesson.DetailWithout: change.SessionsWithout, "mean_with": change.MeanWith, "mean_without": change.MeanWithout,
 				},
 			}))
 		}

@@ -146,7 +146,7 @@ func TestCautionChangesAreLoggedOnce(t *testing.T) {
 	}
 	l, _ := book.Get("one")
 	for _, caution := range []bool{true, true, false, false, true} {
-		if err := b.RecordCautionChanges(t.Context(), []bank.CautionChange{{Slug: "one", Hash: l.ContentHash, Caution: caution, With: 40, Without: 10}}); err != nil {
+		if err := b.RecordCautionChanges(t.Context(), []bank.CautionChange{{Slug: "one", Hash: l.ContentHash, Caution: caution, SessionsWith: 40, SessionsWithout: 10}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,7 +2,7 @@ package bank
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // git names a text by its SHA-1
+	"crypto/sha1" //nolint:gosec // git computes the id of a text with SHA-1
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,23 +18,23 @@ import (
 
 // Origin is the time and the author of a text that a person wrote without precept.
 type Origin struct {
-	Time   time.Time
-	By     string // author; empty if unknown
-	Commit string // id of the commit; empty if the text is not committed
-	Open   bool   // the text is in a git repository, not committed yet, and younger than openTime
+	Time         time.Time
+	By           string // author; empty if unknown
+	Commit       string // id of the commit; empty if the text is not committed
+	AwaitsCommit bool   // the text is in a git repository, is not committed yet, and is younger than maxCommitWait
 }
 
 // Limits for reading the origin of a text from git.
 const (
-	gitTime   = 2 * time.Second
-	gitOutput = 4 << 10        // bytes
-	maxAuthor = 80             // letters of an author's name
-	openTime  = 24 * time.Hour // age of a text up to which its commit is expected
+	gitTimeout    = 2 * time.Second
+	maxGitOutput  = 4 << 10        // bytes
+	maxAuthor     = 80             // letters of an author's name
+	maxCommitWait = 24 * time.Hour // age of a text up to which its commit is expected
 )
 
-// FileOrigin returns the origin of the text of a file. If the text is committed to git, the origin has the author and
-// the time of the newest commit of the file. Otherwise, or if the program git is missing, the time is the modification
-// time of the file, and the author is unknown. text is nil for a removed file.
+// FileOrigin returns the origin of the text of a file. If git contains the text, the origin has the author and the time
+// of the newest commit of the file. Otherwise, or if the program git is missing, the time is the modification time of
+// the file, and the author is unknown. text is nil for a removed file.
 func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Origin {
 	o := Origin{Time: now}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -50,9 +50,9 @@ func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Or
 	switch {
 	case err != nil: // no git, or git refuses the repository
 	case c == nil || c.blob != blobName(text, len(c.blob)):
-		o.Open = now.Sub(o.Time) < openTime
+		o.AwaitsCommit = now.Sub(o.Time) < maxCommitWait
 	default:
-		o = Origin{Time: c.at, By: c.by, Commit: c.hash}
+		o = Origin{Time: c.time, By: c.author, Commit: c.hash}
 	}
 	return o
 }
@@ -74,15 +74,15 @@ func inRepository(dir string) bool {
 
 // commit is the newest commit of a file.
 type commit struct {
-	hash, by string
-	at       time.Time
-	blob     string // git's object id of the text
+	hash, author string
+	time         time.Time
+	blob         string // git's object id of the text
 }
 
-// lastCommit returns the newest commit of a file, or nil for a file that was never committed. git is called such that
-// it runs no program that the repository's configuration names, and takes no lock.
+// lastCommit returns the newest commit of a file, or nil for a file that was never committed. The options of git
+// prevent that git runs programs from the repository's configuration, or takes locks.
 func lastCommit(ctx context.Context, path string) (*commit, error) {
-	ctx, cancel := context.WithTimeout(ctx, gitTime)
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", //nolint:gosec // the arguments are fixed, except the path of a lesson
 		"--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "log.showSignature=false",
@@ -95,7 +95,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 		}
 	}
 	cmd.Env = append(cmd.Env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_NO_LAZY_FETCH=1")
-	var stderr cutBuffer
+	var stderr limitedBuffer
 	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -104,8 +104,8 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	out, err := io.ReadAll(io.LimitReader(pipe, gitOutput))
-	err = errors.Join(err, cmd.Wait()) // git fails if its output is longer than gitOutput
+	out, err := io.ReadAll(io.LimitReader(pipe, maxGitOutput))
+	err = errors.Join(err, cmd.Wait()) // git fails if its output is longer than maxGitOutput
 	if len(out) == 0 && (err == nil || strings.Contains(string(stderr), "not have any commits")) {
 		return nil, nil //nolint:nilnil // the file has no commit
 	}
@@ -121,12 +121,12 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 	return &commit{parts[0], authorName(parts[2]), at.UTC(), cells[3]}, err
 }
 
-// cutBuffer keeps the first gitOutput bytes of an output.
-type cutBuffer []byte
+// limitedBuffer keeps the first maxGitOutput bytes of an output.
+type limitedBuffer []byte
 
 // Write implements io.Writer.
-func (b *cutBuffer) Write(p []byte) (int, error) {
-	*b = append(*b, p[:min(len(p), gitOutput-len(*b))]...)
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), maxGitOutput-len(*b))]...)
 	return len(p), nil
 }
 
@@ -141,8 +141,8 @@ func authorName(name string) string {
 	return string(letters[:min(len(letters), maxAuthor)])
 }
 
-// blobName returns git's object id of a text, as a SHA-256 or SHA-1 with the given number of hex digits. For a removed
-// file, blobName returns zeros.
+// blobName returns git's object id of a text. The id is a SHA-1, or a SHA-256 if digits, its number of hex digits, is
+// 64. For a removed file, blobName returns zeros.
 func blobName(text []byte, digits int) string {
 	if text == nil {
 		return strings.Repeat("0", digits)
@@ -152,6 +152,6 @@ func blobName(text []byte, digits int) string {
 		sum := sha256.Sum256(blob)
 		return hex.EncodeToString(sum[:])
 	}
-	sum := sha1.Sum(blob) //nolint:gosec // git names a text by its SHA-1
+	sum := sha1.Sum(blob) //nolint:gosec // git computes the id of a text with SHA-1
 	return hex.EncodeToString(sum[:])
 }

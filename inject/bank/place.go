@@ -7,10 +7,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrChanged is the error of Commit if the texts of the place have changed since Read. Nothing is written then.
+// ErrChanged is the error of Commit if the texts of the place have changed since Read. Commit then writes nothing.
 var ErrChanged = errors.New("another program changed the lessons at the same time")
 
-// Place stores the texts of a bank under their names, and the index and the audit log. A name is a relative path with
+// Place stores the texts of a bank under their names, the index and the audit log. A name is a relative path with
 // slashes. The names of archived lessons begin with Archive.
 type Place interface {
 	// Read returns all texts, including archived texts.
@@ -20,7 +20,7 @@ type Place interface {
 	Commit(ctx context.Context, c Change) error
 	// Tail returns the newest n events of the audit log, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
-	// Name returns the name of the place for people.
+	// Name returns the name of the place for messages.
 	Name() string
 }
 
@@ -30,8 +30,8 @@ const Archive = lesson.ArchiveDir + "/"
 // Reading is the content of a place.
 type Reading struct {
 	Texts    map[string][]byte
-	Problems []lesson.Problem // problems of the texts that could not be read and are not in Texts
-	Version  string           // differs if an active text differs
+	Problems []lesson.Problem // problems of unreadable texts, which are not in Texts
+	Version  string           // changes whenever a text outside of the archive changes
 }
 
 // Change is one change of a place.
@@ -42,7 +42,7 @@ type Change struct {
 	Log     []lesson.Event          // events to append to the audit log
 }
 
-// Edit replaces the text Old of a name by New. Old is nil for a new name, and New is nil for a removal.
+// Edit replaces the text of a name. Old is nil for a new name, and New is nil for a removal.
 type Edit struct {
 	Name     string
 	Old, New []byte

@@ -14,8 +14,8 @@ import (
 // Proposal is a lesson that a program wants to write.
 type Proposal struct {
 	Lesson *lesson.Lesson // its state, counts, approval, scope and times are ignored; an empty slug is replaced by Slug(title, scope)
-	Text   []byte         // the text of a LESSON.md, instead of Lesson
-	Source string         // the program: "distill", "api", "writ", "ledger" or "import"; required
+	Text   []byte         // text of a LESSON.md, in place of Lesson
+	Source string         // program that proposes the lesson: "distill", "api", "writ", "ledger" or "import"; required
 	By     string         // author, for the audit log
 	Scope  lesson.Scope   // scope of the lesson
 
@@ -34,7 +34,7 @@ type Result struct {
 // maxConfidence is the maximum confidence of a program's lesson.
 const maxConfidence = 0.5
 
-// Propose writes a program's lesson. The error is the error of the result or of the place.
+// Propose writes a program's lesson. The error is Result.Err, or an error of the place.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	all, err := b.ProposeAll(ctx, []Proposal{p})
 	if err != nil {
@@ -43,8 +43,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit. Each lesson has its own result. The error is an error of the place,
-// and nothing is written then.
+// ProposeAll writes several lessons in one commit. Each lesson has its own result. After an error of the place, nothing
+// is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))
@@ -80,8 +80,8 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 	return c, r, nil
 }
 
-// proposalEvent returns the event of a proposal. The event of a refused proposal contains nothing of the lesson,
-// because its text was not accepted.
+// proposalEvent returns the event of a proposal. The event of a refused proposal does not contain the lesson, because
+// its text was not accepted.
 func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -100,8 +100,8 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber returns the highest number of a lesson in the scope, including archived lessons, so that no number
-// stands for two lessons.
+// highestNumber returns the highest number of a lesson in the scope. Archived lessons count, so that no number is used
+// twice.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}
@@ -119,17 +119,17 @@ func (s *snapshot) add(l *lesson.Lesson) {
 		s.numbers[l.Scope] = max(s.numbers[l.Scope], l.Number)
 	}
 	s.texts[s.name(l)] = []byte(l.Raw)
-	s.book = s.book.And(l)
+	s.book = s.book.AppendLesson(l)
 }
 
-// admit returns the lesson to write for a proposal, with the findings of the checks, or the reason why the lesson is
-// not accepted.
+// admit returns the lesson to write for a proposal, with the findings of the checks. If the lesson is not accepted, the
+// result contains the reason.
 func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	l, err := s.draft(p)
 	if err != nil {
 		return Result{Err: err}
 	}
-	findings, err := b.judge(s, l, p.Lesson)
+	findings, err := b.checkLesson(s, l, p.Lesson)
 	if err != nil {
 		return Result{Findings: findings, Err: err}
 	}
@@ -144,30 +144,31 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	return Result{Lesson: l, Findings: findings, Err: err}
 }
 
-// draft returns the proposed lesson in quarantine, without the claims of its author about state, counts and approval.
+// draft returns the proposed lesson in quarantine. The claims of its author about state, counts and approval are
+// removed.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
 		return nil, refuse(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the name of the agent")
 	}
-	in := p.Lesson
+	proposed := p.Lesson
 	if p.Text != nil {
 		parsed, err := lesson.Parse("", p.Text)
 		if err != nil {
 			return nil, refusal(err)
 		}
-		in = parsed
-		in.EvidenceCount = 0 // an unverified claim of the author
+		proposed = parsed
+		proposed.EvidenceCount = 0 // an unverified claim of the author
 	}
-	if !(in.Confidence >= 0 && in.Confidence <= 1) { // the negation catches NaN
-		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", in.Confidence)
+	if !(proposed.Confidence >= 0 && proposed.Confidence <= 1) { // the negation catches NaN
+		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", proposed.Confidence)
 	}
-	l := in.Clone()
+	l := proposed.Clone()
 	if l.KeepsForm() {
-		text, err := lesson.GptmeText(in)
+		text, err := lesson.GptmeText(proposed)
 		if err != nil {
 			return nil, refusal(err)
 		}
-		if l, err = lesson.Parse(in.Slug+".md", text); err != nil {
+		if l, err = lesson.Parse(proposed.Slug+".md", text); err != nil {
 			return nil, refusal(err)
 		}
 	} else {
@@ -175,7 +176,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	}
 	l.Category = p.Source
 	l.State, l.Plan, l.Approval = lesson.Quarantined, lesson.TrialPlan{}, lesson.Approval{Source: p.Source}
-	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
+	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(proposed.Confidence, maxConfidence)
 	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now
 	l.Number = 0
 	if p.Scope.Agent != "" {
@@ -197,7 +198,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return formatAndParse(l)
 }
 
-// formatAndParse formats a lesson and returns the lesson that the result contains, with its derived fields.
+// formatAndParse formats a lesson, and returns the lesson that Parse reads from the file, with its derived fields.
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
@@ -214,13 +215,13 @@ func refusal(err error) error {
 	return refuse(lesson.CodeInvalid, "", "%v", err)
 }
 
-// judge returns the findings of the checks of a lesson, and a *Refused if the lesson has expired or a finding is an
-// error. If file is not nil, it is the lesson in the form in which its author wrote it, and the findings name the
+// checkLesson returns the findings of the checks of a lesson, and a *Refused if the lesson has expired or a finding is
+// an error. If file is not nil, it is the lesson in the form in which its author wrote it. The findings then name the
 // fields of this form.
-func (b *Bank) judge(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
+func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).Lesson(l, s.book)
 	if file != nil {
-		findings = lesson.OfFile(file, findings)
+		findings = lesson.FindingsOfFile(file, findings)
 	}
 	if l.ExpiredAt(s.now) {
 		return findings, refuse(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
@@ -234,11 +235,11 @@ func (b *Bank) judge(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, err
 // Slug returns a slug made of the title and a hash of the scope and the title. Because of the hash, a tenant cannot
 // learn from a collision which lessons another tenant has.
 func Slug(title string, scope lesson.Scope) string {
-	const words, digits = 60, 8
-	base := lesson.Hyphenated(title, words)
+	const maxWordBytes, hashDigits = 60, 8
+	base := lesson.Slugify(title, maxWordBytes)
 	if base == "" {
 		base = "lesson"
 	}
 	sum := sha256.Sum256([]byte(scope.Tenant + "\x00" + scope.Agent + "\x00" + title))
-	return base + "-" + hex.EncodeToString(sum[:])[:digits]
+	return base + "-" + hex.EncodeToString(sum[:])[:hashDigits]
 }

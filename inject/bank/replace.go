@@ -13,8 +13,8 @@ import (
 // maxLessons is the maximum number of lessons of a bank, the same as for a directory.
 const maxLessons = 50_000
 
-// Replace replaces all lessons of the bank, except archived lessons, by texts. Replace returns the events of the
-// changed lessons and the findings of the checks. If the checks refuse a text, nothing changes.
+// Replace replaces all lessons of the bank by texts. Archived lessons stay. Replace returns the events of the changed
+// lessons and the findings of the checks. If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
@@ -24,7 +24,7 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 		var problems []lesson.Problem
 		next.book, problems, _ = lesson.NewTexts(s.placeName).Load(withArchive(texts, s.texts))
 		if len(problems) > 0 {
-			return Change{}, &Refused{withPaths(problems)}
+			return Change{}, &Refused{faultsWithPaths(problems)}
 		}
 		findings = b.checks(s).Book(next.book)
 		if faults := lesson.Refusal(findings); faults != nil {
@@ -38,7 +38,7 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 }
 
 // CopyIn adds the texts of another bank, including archived texts, and replaces the texts with the same names. It
-// returns the number of added texts that are not archived. The texts are not checked again, because the other bank has
+// returns the number of added texts outside of the archive. The texts are not checked again, because the other bank has
 // checked them.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
@@ -63,7 +63,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 	return n, nil
 }
 
-// withArchive returns texts with the archived texts in all, because lessons may refer to archived lessons.
+// withArchive returns texts together with the archived texts in all, because lessons may refer to archived lessons.
 func withArchive(texts, all map[string][]byte) map[string][]byte {
 	out := maps.Clone(texts)
 	for name, text := range all {
@@ -74,8 +74,8 @@ func withArchive(texts, all map[string][]byte) map[string][]byte {
 	return out
 }
 
-// withPaths returns the faults of files with the path of the file in each message.
-func withPaths(problems []lesson.Problem) (out lesson.Faults) {
+// faultsWithPaths returns the faults of several files. Each message begins with the path of the file.
+func faultsWithPaths(problems []lesson.Problem) (out lesson.Faults) {
 	for _, p := range problems {
 		for _, f := range p.Faults {
 			f.Message = p.Path + ": " + f.Message

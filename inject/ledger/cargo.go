@@ -17,11 +17,11 @@ var (
 	clippyRule   = regexp.MustCompile(`clippy::([\w-]+)|rust-clippy/[^#]*#(\w+)`)
 )
 
-// cargo adds the failures of rustc, clippy and cargo test.
-func (r *reading) cargo() {
+// readCargo adds the failures of rustc, clippy and cargo test.
+func (r *failureReader) readCargo() {
 	for i, text := range r.lines {
 		if m := rustTest.FindStringSubmatch(text); m != nil {
-			r.cargoTest(i, m[1])
+			r.readCargoTest(i, m[1])
 			continue
 		}
 		m := rustHead.FindStringSubmatch(text)
@@ -39,20 +39,20 @@ func (r *reading) cargo() {
 			}
 		}
 		if rule != "" {
-			r.add(i, lint("cargo clippy", at[1], "clippy::"+rule, m[2]))
+			r.add(i, lintFailure("cargo clippy", at[1], "clippy::"+rule, m[2]))
 			continue
 		}
 		r.add(i, rustFailure(at[1], m[1], m[2]))
 	}
 }
 
-// rustFailure returns the failure of an error of the compiler.
+// rustFailure returns the failure of a compiler error.
 func rustFailure(file, code, message string) Failure {
-	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: titled(code, message)}
+	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: withSubject(code, message)}
 }
 
-// cargoTest reads the panic in the output of a test. Line i is the header of the output.
-func (r *reading) cargoTest(i int, name string) {
+// readCargoTest adds the failure of a test, with the message of its panic. Line i is the header of the test's output.
+func (r *failureReader) readCargoTest(i int, name string) {
 	file, message := "", ""
 	for n, text := range r.lines[i+1:] {
 		if rustTest.MatchString(text) || strings.HasPrefix(text, "failures:") {
@@ -75,12 +75,12 @@ func (r *reading) cargoTest(i int, name string) {
 			break
 		}
 	}
-	r.add(i, failedTest("cargo test", file, name, cmp.Or(message, wordless)))
+	r.add(i, testFailure("cargo test", file, name, cmp.Or(message, noMessage)))
 }
 
-// rustPlace returns the failure of an error of the compiler or of clippy that is on one line, with file
-// and position before the message.
-func rustPlace(file, code, message string) Failure {
+// rustLineFailure returns the failure of an error that the compiler or clippy prints on one line, with file and
+// position before the message.
+func rustLineFailure(file, code, message string) Failure {
 	f := rustFailure(file, code, message)
 	if code == "" && strings.Contains(message, "clippy") {
 		f.Tool, f.Type = "cargo clippy", TypeLint

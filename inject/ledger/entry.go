@@ -26,9 +26,9 @@ const (
 	TypeAnalysis = "static-analysis"
 )
 
-// Bounds of an entry, in characters. Record cuts a longer error.
+// Limits of an entry, in characters. Record truncates a longer error.
 const (
-	MaxSummary = 500
+	MaxSummary = 500 // error
 	maxField   = 4096
 	maxFile    = 1024
 	maxIntent  = 200
@@ -46,8 +46,8 @@ type Entry struct {
 	Rule       string `json:"rule"`
 }
 
-// Decode reads one entry as JSON. Decode reports all faults at once: unknown, missing and duplicate
-// fields, and fields out of bounds.
+// Decode reads one entry as JSON. It reports all faults at once: unknown, missing and duplicate fields, and fields with
+// too many characters.
 func Decode(r io.Reader) (Entry, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
@@ -59,14 +59,14 @@ func Decode(r io.Reader) (Entry, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return Entry{}, errors.New(`standard input is empty; write {"intent_id": "...", "type": "test", ...} to standard input`)
 	}
-	given, err := members(raw)
+	givenMembers, err := members(raw)
 	if err != nil {
 		return Entry{}, err
 	}
 	var e Entry
 	var faults []error
 	fields := e.fields()
-	for _, m := range given {
+	for _, m := range givenMembers {
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == m.key })
 		if at < 0 {
 			faults = append(faults, fmt.Errorf("%q is not a field of an entry; remove it (the fields are %s)", m.key, strings.Join(names(), ", ")))
@@ -83,43 +83,43 @@ func Decode(r io.Reader) (Entry, error) {
 	return e, errors.Join(append(faults, e.Validate())...)
 }
 
-// member is a key of a JSON object with the raw value.
+// member is a key of a JSON object with its raw value.
 type member struct {
 	key   string
 	value json.RawMessage
 }
 
-// members returns the members of an object in order. A struct or a map would lose duplicate keys.
+// members returns the members of a JSON object in order. Decoding into a struct or a map would lose duplicate keys.
 func members(raw []byte) ([]member, error) {
-	bad := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
+	wrapErr := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, bad(cmp.Or(err, errors.New("the text does not begin with {")))
+		return nil, wrapErr(cmp.Or(err, errors.New("the text does not begin with {")))
 	}
 	var out []member
 	for d.More() {
 		t, err := d.Token()
 		if err != nil {
-			return nil, bad(err)
+			return nil, wrapErr(err)
 		}
 		m := member{}
 		m.key, _ = t.(string)
 		if err := d.Decode(&m.value); err != nil {
-			return nil, bad(err)
+			return nil, wrapErr(err)
 		}
 		out = append(out, m)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, bad(err)
+		return nil, wrapErr(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, bad(errors.New("text follows the entry; send one entry at a time"))
+		return nil, wrapErr(errors.New("text follows the entry; send one entry at a time"))
 	}
 	return out, nil
 }
 
-// field is a field of an entry: the name in the contract, the label in the ledger, and the largest
-// number of characters.
+// field is a field of an entry. name is the key in the contract, label is the text in the ledger, and maxChars is the
+// maximum number of characters.
 type field struct {
 	name, label string
 	maxChars    int
@@ -165,9 +165,8 @@ func (e *Entry) Validate() error {
 	return errors.Join(faults...)
 }
 
-// folded returns the entry as Record writes it: one line per field, without secrets, with a cut
-// error.
-func (e *Entry) folded() Entry {
+// sanitize returns the entry as Record writes it. Each field is one line without secrets, and the error is truncated.
+func (e *Entry) sanitize() Entry {
 	redactor := redact.New(true)
 	clean := func(s string) string { return line(redactor.Text(s)) }
 	// The redactor numbers placeholders in the order of their use. File and error, which name the
@@ -177,20 +176,20 @@ func (e *Entry) folded() Entry {
 	return out
 }
 
-// Summary returns an error as an entry shows the error: one line of at most 500 characters, and
-// three dots at a cut.
-func Summary(text string) string { return shortened(line(text), MaxSummary) }
+// Summary returns an error as an entry shows it, on one line of at most 500 characters. Three dots mark a truncated
+// error.
+func Summary(text string) string { return truncate(line(text), MaxSummary) }
 
-// shortened returns at most n characters of a text, and three dots at a cut.
-func shortened(s string, n int) string {
+// truncate returns the first n characters of a text. Three dots follow if the text is longer.
+func truncate(s string, n int) string {
 	if short := clip(s, n); short != s {
 		return short + "..."
 	}
 	return s
 }
 
-// redacted returns a text without secrets and personal data.
-func redacted(s string) string { return redact.New(true).Text(s) }
+// redactText returns a text without secrets and personal data.
+func redactText(s string) string { return redact.New(true).Text(s) }
 
 // signature returns the SHA-256 of file and error summary. Equal failures have equal signatures.
 func (e *Entry) signature() string {
@@ -201,7 +200,7 @@ func (e *Entry) signature() string {
 // labelType is the label in the first line of an entry, after the time.
 const labelType = "Failure Type"
 
-// render returns a folded entry as one bullet. Equal entries at equal times give equal bytes.
+// render returns an entry as one bullet. Equal entries at equal times give equal bytes.
 func (e *Entry) render(at time.Time, eol string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
@@ -221,7 +220,7 @@ func (f field) bullet(eol string) string {
 	return "    - **" + f.label + ":** " + text + eol
 }
 
-// key returns the lines of file and error, which identify the failure of an entry.
+// key returns the lines with file and error. They identify the failure of an entry.
 func (e *Entry) key(eol string) string {
 	f := e.fields()
 	return f[2].bullet(eol) + f[3].bullet(eol)
@@ -240,8 +239,8 @@ func codeSpan(s string) string {
 	return fence + s + fence
 }
 
-// line returns a text as one line: folded white space, no control, hidden or escape characters, and
-// no start of a comment, which would hide the rest of the file.
+// line returns a text as one line with folded white space, without control, hidden or escape characters. The start of
+// an HTML comment is escaped, because a comment would hide the rest of the file.
 func line(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -15,62 +15,63 @@ import (
 type Failure struct {
 	Tool    string `json:"tool"`    // go test, ruff, ...
 	Type    string `json:"type"`    // lint, test or static-analysis
-	File    string `json:"file"`    // relative to the folder of the command, where the output names the file
+	File    string `json:"file"`    // path in the output, relative to the folder of the command; the folder of the package or "." if the output names no file
 	Subject string `json:"subject"` // name of the test or the rule; "" for none
-	Error   string `json:"error"`   // one line, without the line number, which moves with every edit
+	Error   string `json:"error"`   // one line, without the line number, because an edit above it changes the number
 }
 
-// Output is the output of a command, and the place where the command ran.
+// Output is the output of a command, with the command and its folder.
 type Output struct {
 	Text    string
 	Command []string // program and arguments
 	Dir     string   // absolute; paths below Dir become relative to Dir
-	Module  string   // Go module in Dir, "" for none: go test names packages, not files
+	Module  string   // path of the Go module in Dir, because go test prints packages instead of folders; "" without a module
 }
 
-// Failures returns the distinct failures of an output in order. Failures recognizes the tool by the form of the
-// output, because `make check` or `npm test` may run any tool. For a tool without a reader in this package,
-// the command determines the format.
+// Failures returns the distinct failures of an output in order. It recognizes the tool by the form of the output,
+// because `make check` or `npm test` may run any tool. For a tool without a reader in this package, the command
+// determines the format.
 func Failures(o Output) []Failure {
-	r := &reading{out: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
-	r.gotest()
-	r.positions()
-	r.ruff()
-	r.cargo()
-	r.eslint()
-	r.jest()
-	r.vitest()
-	r.pytest()
+	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
+	r.readGoTest()
+	r.readPositions()
+	r.readRuff()
+	r.readCargo()
+	r.readESLint()
+	r.readJest()
+	r.readVitest()
+	r.readPytest()
 	if len(r.found) == 0 {
-		r.format()
+		r.readKnownFormat()
 	}
 	return r.distinct()
 }
 
-// reading is the state of one call of Failures.
-type reading struct {
+// failureReader is the state of one call of Failures.
+type failureReader struct {
 	out   Output
 	lines []string
-	found []located
+	found []locatedFailure
 }
 
-// located is a failure and the number of its line, for the order.
-type located struct {
+// locatedFailure is a failure with the index of its line, by which the failures are sorted.
+type locatedFailure struct {
 	failure Failure
-	at      int
+	line    int
 }
 
-func (r *reading) add(at int, f Failure) {
+func (r *failureReader) add(at int, f Failure) {
 	f.File = r.relative(f.File)
-	f.Error = line(stable(f.Error))
+	f.Error = line(withoutAddresses(f.Error))
 	if f.Error != "" {
-		r.found = append(r.found, located{f, at})
+		r.found = append(r.found, locatedFailure{f, at})
 	}
 }
 
-// distinct sorts the failures by line and drops duplicates, by the key of the ledger.
-func (r *reading) distinct() []Failure {
-	slices.SortStableFunc(r.found, func(a, b located) int { return cmp.Compare(a.at, b.at) })
+// distinct sorts the failures by line and drops duplicates. Two failures are duplicates if the ledger would store them
+// as one entry.
+func (r *failureReader) distinct() []Failure {
+	slices.SortStableFunc(r.found, func(a, b locatedFailure) int { return cmp.Compare(a.line, b.line) })
 	seen := map[[2]string]bool{}
 	var out []Failure
 	for i := range r.found {
@@ -84,8 +85,8 @@ func (r *reading) distinct() []Failure {
 	return out
 }
 
-// relative returns a path with slashes, relative to the folder of the command if the file is below the folder.
-func (r *reading) relative(path string) string {
+// relative returns a path with slashes. A path below the folder of the command is relative to this folder.
+func (r *failureReader) relative(path string) string {
 	path = strings.TrimSpace(path)
 	if rel, err := filepath.Rel(r.out.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
 		path = rel
@@ -100,10 +101,10 @@ func (r *reading) relative(path string) string {
 // addresses matches memory addresses, which differ between runs.
 var addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`) //nolint:gochecknoglobals // immutable
 
-func stable(s string) string { return addresses.ReplaceAllString(s, "0x...") }
+func withoutAddresses(s string) string { return addresses.ReplaceAllString(s, "0x...") }
 
 // block returns the lines from line i to the next blank line.
-func (r *reading) block(i int) []string {
+func (r *failureReader) block(i int) []string {
 	end := i
 	for end < len(r.lines) && strings.TrimSpace(r.lines[end]) != "" {
 		end++
@@ -111,26 +112,26 @@ func (r *reading) block(i int) []string {
 	return r.lines[i:end]
 }
 
-// failedTest returns the failure of a test.
-func failedTest(tool, file, test, message string) Failure {
-	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: titled(test, message)}
+// testFailure returns the failure of a test.
+func testFailure(tool, file, test, message string) Failure {
+	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: withSubject(test, message)}
 }
 
-// titled returns the subject of a failure, followed by the message.
-func titled(subject, message string) string {
+// withSubject returns a message with the subject of the failure before it.
+func withSubject(subject, message string) string {
 	if subject == "" || message == "" {
 		return subject + message
 	}
 	return subject + ": " + message
 }
 
-// Entry returns an entry for a failure that a command found. The resolution is open; the rule is to
-// run the command.
+// Entry returns an entry for a failure that a command found. Its resolution is unresolved, and its rule is to run the
+// command.
 func (f *Failure) Entry(intent string, command []string) Entry {
-	quoted := codeSpan(line(shortened(shell.Quote(command...), 200)))
+	quoted := codeSpan(line(truncate(shell.Quote(command...), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
 	if f.Subject != "" {
-		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, shortened(line(f.Subject), 200))
+		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, truncate(line(f.Subject), 200))
 	}
 	file := f.File
 	if n := []rune(file); len(n) > maxFile {
@@ -150,16 +151,16 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 	}
 }
 
-// NotRun reports whether the output of a failed command says that the command did not run its task: make has no such
-// target, npm no such script.
-func NotRun(text string) bool {
+// DidNotRun reports whether the output of a failed command says that the command did not run its task, because make has
+// no such target or npm has no such script.
+func DidNotRun(text string) bool {
 	return strings.Contains(text, "*** No rule to make target '") && strings.Contains(text, "'.  Stop.") && !strings.Contains(text, "needed by '") ||
 		strings.Contains(text, " Missing script: ") || strings.Contains(text, "ERR_PNPM_NO_SCRIPT")
 }
 
-// Unread returns the failure of a command in whose output Failures found none. The last lines of the output are the
-// error.
-func Unread(command []string, code int, text string) Failure {
+// UnrecognizedFailure returns the failure of a failed command in whose output Failures recognized none. Its error is
+// the last lines of the output.
+func UnrecognizedFailure(command []string, code int, text string) Failure {
 	lines := strings.Split(plain(text), "\n")
 	var lastLines []string
 	size := 0
@@ -168,7 +169,7 @@ func Unread(command []string, code int, text string) Failure {
 			lastLines, size = append([]string{t}, lastLines...), size+len(t)
 		}
 	}
-	f := Failure{Tool: command[0], Type: TypeTest, File: ".", Error: stable(strings.Join(lastLines, " "))}
+	f := Failure{Tool: command[0], Type: TypeTest, File: ".", Error: withoutAddresses(strings.Join(lastLines, " "))}
 	if f.Error == "" {
 		f.Error = fmt.Sprintf("exit status %d without output", code)
 	}
@@ -183,11 +184,11 @@ func Unread(command []string, code int, text string) Failure {
 	return f
 }
 
-// unresolved is the resolution of an entry until a person or an agent resolves the failure.
+// unresolved is the resolution of an entry until a person or an agent writes one.
 const unresolved = "None yet: it was recorded when it failed."
 
-// lint returns the finding of a linter. The error is the message, followed by the rule in parentheses.
-func lint(tool, file, rule, message string) Failure {
+// lintFailure returns the finding of a linter. The error is the message, followed by the rule in parentheses.
+func lintFailure(tool, file, rule, message string) Failure {
 	f := Failure{Tool: tool, Type: TypeLint, File: file, Subject: rule, Error: message}
 	if rule != "" {
 		f.Error += " (" + rule + ")"

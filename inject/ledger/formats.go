@@ -9,13 +9,14 @@ import (
 	"github.com/reviewdog/errorformat/fmts"
 )
 
-// maxFormatLine is the number of bytes of a line that a format reads. The scanner of the library
-// stops without an error at a line of 64 KB.
+// maxFormatLine is the maximum number of bytes of a line that readKnownFormat reads. The scanner of the library stops
+// without an error at a line of 64 KB.
 const maxFormatLine = 4 << 10
 
-// format reads the output of a program that only the library knows: rubocop, phpstan, dotnet and some
-// 30 others. format takes the program from the command, because a line may fit the formats of several programs.
-func (r *reading) format() {
+// readKnownFormat reads the output of a program for which the library errorformat has a format, such as rubocop,
+// phpstan or dotnet. The name of the program comes from the command, because a line may fit the formats of several
+// programs.
+func (r *failureReader) readKnownFormat() {
 	name := formatOf(r.out.Command)
 	if name == "" {
 		return
@@ -28,13 +29,13 @@ func (r *reading) format() {
 	for i, text := range r.lines {
 		lines[i] = text[:min(len(text), maxFormatLine)]
 	}
-	var all, errors []located
+	var all, errors []locatedFailure
 	for scan, at := compiled.NewScanner(strings.NewReader(strings.Join(lines, "\n"))), 0; scan.Scan(); at++ {
 		e := scan.Entry()
 		if !e.Valid || e.Filename == "" || e.Text == "" {
 			continue
 		}
-		f := located{Failure{Tool: name, Type: formatType(name), File: e.Filename, Error: e.Text}, at}
+		f := locatedFailure{Failure{Tool: name, Type: formatType(name), File: e.Filename, Error: e.Text}, at}
 		switch severity(e) {
 		case 'e':
 			errors = append(errors, f)
@@ -43,16 +44,16 @@ func (r *reading) format() {
 		}
 		all = append(all, f)
 	}
-	if len(errors) > 0 { // the errors failed the command, so the warnings are left out
+	if len(errors) > 0 { // the errors are the reason why the command failed, so warnings are omitted
 		all = errors
 	}
 	for _, f := range all {
-		r.add(f.at, f.failure)
+		r.add(f.line, f.failure)
 	}
 }
 
-// formatOf returns the name of the first program of a command for which the library has a format:
-// bundle exec rubocop, vendor/bin/phpstan, dotnet build.
+// formatOf returns the name of the first program in a command for which the library has a format, as in bundle exec
+// rubocop, vendor/bin/phpstan and dotnet build.
 func formatOf(command []string) string {
 	known := fmts.DefinedFmts()
 	for _, word := range command {
@@ -72,8 +73,8 @@ func formatType(name string) string {
 	return TypeLint
 }
 
-// severity returns the first letter of an entry's severity: from its type, or from the first word of
-// its text; 0 for an entry without one.
+// severity returns the first letter of an entry's severity. It is in the type of the entry or is the first word of its
+// text. The result is 0 for an entry without a severity.
 func severity(e *errorformat.Entry) byte {
 	if kind := e.Types(); kind != "" {
 		return kind[0]

@@ -26,19 +26,19 @@ type goEvent struct {
 	Action, Package, Output string
 }
 
-// gotest reads the failed tests of the plain, the verbose and the JSON form. gotest replaces a line
-// of JSON by the printed line, so that the other readers find the errors of compilers.
-func (r *reading) gotest() {
+// readGoTest adds the failed tests in the plain, the verbose and the JSON output of go test. It replaces a line of JSON
+// by the printed line, so that the other readers find the errors of compilers.
+func (r *failureReader) readGoTest() {
 	packages := map[string]*goPackage{}
 	plainRun := r.goPackage()
 	for i, text := range r.lines {
 		var e goEvent
 		if !strings.HasPrefix(text, `{"`) || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {
-			plainRun.line(i, text)
+			plainRun.readLine(i, text)
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.Action != "output" { // the other readers read the line: "build-output" is output of a compiler
+		if e.Action != "output" { // the other readers read the line; "build-output", for example, is the output of a compiler
 			continue
 		}
 		p := packages[e.Package]
@@ -46,40 +46,40 @@ func (r *reading) gotest() {
 			p = r.goPackage()
 			packages[e.Package] = p
 		}
-		p.line(i, r.lines[i])
+		p.readLine(i, r.lines[i])
 		r.lines[i] = "" // already read
 	}
-	plainRun.end(len(r.lines), "", "")
+	plainRun.finish(len(r.lines), "", "")
 	for name, p := range packages {
-		p.end(len(r.lines), name, "")
+		p.finish(len(r.lines), name, "")
 	}
 }
 
 // goPackage is the state of reading the test run of a package.
 type goPackage struct {
-	r        *reading
-	test     string // test that writes the current lines
-	order    []string
-	failed   map[string]int // line number by test
-	messages map[string]goMessage
-	panics   string // panic that ended the process
-	stack    string // first file of the project in the stack of the panic
-	last     string // last line with a text
+	r           *failureReader
+	test        string         // test that printed the current lines
+	failedOrder []string       // failed tests in the order of their lines
+	failed      map[string]int // line number by test
+	messages    map[string]goMessage
+	panicText   string // message of the panic that ended the process
+	panicFile   string // first file of the project in the stack of the panic
+	lastLine    string // last line that is not blank
 }
 
-// wordless is the error of a test that printed no message.
-const wordless = "the test failed without a message"
+// noMessage is the error of a failed test that printed no message.
+const noMessage = "the test failed without a message"
 
-// goMessage is a message of a test with its place. The text is empty until the reader finds the
-// text on a line below the place.
+// goMessage is a message of a test with its file. The text is empty if the line with the file has no text. The text is
+// then on a line below.
 type goMessage struct{ file, text string }
 
-func (r *reading) goPackage() *goPackage {
+func (r *failureReader) goPackage() *goPackage {
 	return &goPackage{r: r, failed: map[string]int{}, messages: map[string]goMessage{}}
 }
 
-// line reads one line of the output of go test.
-func (p *goPackage) line(at int, text string) {
+// readLine reads one line of the output of go test.
+func (p *goPackage) readLine(at int, text string) {
 	if m := goRun.FindStringSubmatch(text); m != nil {
 		p.test = m[1]
 		return
@@ -87,37 +87,37 @@ func (p *goPackage) line(at int, text string) {
 	if m := goFail.FindStringSubmatch(text); m != nil {
 		p.test = m[1]
 		p.failed[m[1]] = at
-		p.order = append(p.order, m[1])
+		p.failedOrder = append(p.failedOrder, m[1])
 		return
 	}
 	if m := goEnd.FindStringSubmatch(text); m != nil {
-		p.end(at, m[2], m[1]+m[3])
+		p.finish(at, m[2], m[1]+m[3])
 		return
 	}
 	switch m := goPlaced.FindStringSubmatch(text); {
 	case goOther.MatchString(text):
 		p.test = ""
-	case strings.HasPrefix(text, "panic: ") && p.panics == "":
-		p.panics = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(text, " [recovered, repanicked]"), " [recovered]"))
-	case p.panics != "" && p.stack == "":
+	case strings.HasPrefix(text, "panic: ") && p.panicText == "":
+		p.panicText = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(text, " [recovered, repanicked]"), " [recovered]"))
+	case p.panicText != "" && p.panicFile == "":
 		if s := goStack.FindStringSubmatch(text); s != nil && !strings.Contains(s[1], "/src/testing/") && !strings.Contains(s[1], "/src/runtime/") {
-			p.stack = s[1]
+			p.panicFile = s[1]
 		}
 	case m != nil:
-		if _, more := p.messages[p.test]; !more { // later messages follow from the first one
+		if _, more := p.messages[p.test]; !more { // only the first message of a test is kept
 			p.messages[p.test] = goMessage{m[1], m[2]}
 		}
 	default:
-		p.below(strings.TrimSpace(text))
+		p.readBelow(strings.TrimSpace(text))
 	}
 	if t := strings.TrimSpace(text); t != "" && t != "FAIL" {
-		p.last = t
+		p.lastLine = t
 	}
 }
 
-// below reads a message that begins on the line below the place, the form of assertion libraries:
-// "Error: Not equal:", followed by expected and actual value.
-func (p *goPackage) below(text string) {
+// readBelow reads a line of a message that is below the line with the file, as in the output of assertion libraries:
+// "Error: Not equal:", followed by the expected and the actual value.
+func (p *goPackage) readBelow(text string) {
 	output, ok := p.messages[p.test]
 	switch {
 	case !ok || text == "" || strings.HasPrefix(text, "Error Trace:"):
@@ -130,37 +130,37 @@ func (p *goPackage) below(text string) {
 	p.messages[p.test] = output
 }
 
-// end adds the failures of a package and resets the state.
-func (p *goPackage) end(at int, name, outcome string) {
+// finish adds the failures of the package, and resets the state.
+func (p *goPackage) finish(at int, name, outcome string) {
 	dir := p.r.folder(name)
-	for _, test := range p.order {
-		if p.hasFailedPart(test) {
+	for _, test := range p.failedOrder {
+		if p.hasFailedSubtest(test) {
 			continue
 		}
 		output := p.messages[test]
 		switch {
 		case output.text != "":
 			output.file = path.Join(dir, output.file)
-		case p.panics != "":
-			output = goMessage{cmp.Or(p.stack, dir), p.panics}
+		case p.panicText != "":
+			output = goMessage{cmp.Or(p.panicFile, dir), p.panicText}
 		default:
-			output = goMessage{dir, wordless}
+			output = goMessage{dir, noMessage}
 		}
-		p.r.add(p.failed[test], failedTest("go test", output.file, test, output.text))
+		p.r.add(p.failed[test], testFailure("go test", output.file, test, output.text))
 	}
-	if len(p.order) == 0 && strings.HasPrefix(outcome, "FAIL") && !strings.Contains(outcome, "[build failed]") {
-		p.r.add(at, Failure{Tool: "go test", Type: TypeTest, File: dir, Error: titled("the package failed", cmp.Or(p.panics, p.last))})
+	if len(p.failedOrder) == 0 && strings.HasPrefix(outcome, "FAIL") && !strings.Contains(outcome, "[build failed]") {
+		p.r.add(at, Failure{Tool: "go test", Type: TypeTest, File: dir, Error: withSubject("the package failed", cmp.Or(p.panicText, p.lastLine))})
 	}
 	*p = *p.r.goPackage()
 }
 
-// hasFailedPart reports whether a subtest of a test failed. In this case only the subtest is listed as a failure.
-func (p *goPackage) hasFailedPart(test string) bool {
-	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, test+"/") })
+// hasFailedSubtest reports whether a subtest of a test failed. Then only the subtest is listed as a failure.
+func (p *goPackage) hasFailedSubtest(test string) bool {
+	return slices.ContainsFunc(p.failedOrder, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }
 
-// folder returns the folder of a package of the module, and the import path of any other package.
-func (r *reading) folder(pkg string) string {
+// folder returns the folder of a package of the module, or the import path of any other package.
+func (r *failureReader) folder(pkg string) string {
 	if pkg == r.out.Module {
 		return ""
 	}

@@ -18,9 +18,9 @@ import (
 const FileName = "AGENT.md"
 
 const (
-	retryAfter = 100 * time.Millisecond // pause before the second attempt to write
-	lockWait   = 10 * time.Second       // maximum time that a writer waits for the lock
-	lockEvery  = 2 * time.Millisecond   // interval between attempts to take the lock
+	retryDelay   = 100 * time.Millisecond // pause before the second attempt to write
+	lockTimeout  = 10 * time.Second       // maximum time that a writer waits for the lock
+	lockInterval = 2 * time.Millisecond   // interval between attempts to take the lock
 )
 
 // Status is the outcome of recording an entry.
@@ -29,29 +29,29 @@ type Status string
 // Outcomes.
 const (
 	Recorded  Status = "recorded"
-	Duplicate Status = "duplicate" // the ledger has the failure
-	Failed    Status = "failed"    // two attempts to write the file failed; the trace holds the entry
+	Duplicate Status = "duplicate" // the ledger already contains the failure
+	Failed    Status = "failed"    // two attempts to write the file failed; the entry is in the trace only
 )
 
-// Result is the outcome of one entry, in the form of the contract.
+// Result is the outcome of recording one entry, in the form of the contract.
 type Result struct {
 	Status    Status `json:"status"`
 	Signature string `json:"signature"` // SHA-256 of file and error summary
 	Ledger    string `json:"ledger"`
-	Entry     Entry  `json:"entry"`             // as written
+	Entry     Entry  `json:"entry"`             // entry as sanitized for the ledger
 	Message   string `json:"message,omitempty"` // reason of a failed write
 }
 
-// Ledger is an AGENT.md. Any number of goroutines and processes may use the file at once.
+// Ledger is an AGENT.md file. Any number of goroutines and processes may use the file at the same time.
 type Ledger struct {
 	Path string           // path of the file, which may be absent
 	Now  func() time.Time // clock
 }
 
-// Record appends the new entries in one step and returns the outcome of each entry. err reports an
-// invalid entry. If the file cannot be written, the results have the status Failed, and the trace holds the
-// entries. err is nil in this case, because the caller first reports the failure that it wanted to record.
-// traceErr is the error of a trace that cannot be written.
+// Record appends the new entries in one step, and returns the outcome of each entry. err reports an invalid entry. If
+// the file cannot be written, err is nil, the results have the status Failed, and the trace contains the entries,
+// because a caller first reports the failure that it wanted to record. traceErr is the error of a trace that cannot be
+// written.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, traceErr error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {
@@ -60,34 +60,34 @@ func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result
 	}
 	results = make([]Result, len(entries))
 	for i := range entries {
-		e := entries[i].folded()
+		e := entries[i].sanitize()
 		results[i] = Result{Signature: e.signature(), Ledger: l.Path, Entry: e}
 	}
-	fault := l.append(ctx, results)
-	if fault != nil {
-		timer := time.NewTimer(retryAfter)
+	writeErr := l.append(ctx, results)
+	if writeErr != nil {
+		timer := time.NewTimer(retryDelay)
 		defer timer.Stop()
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		}
-		fault = l.append(ctx, results)
+		writeErr = l.append(ctx, results)
 	}
-	if fault != nil {
+	if writeErr != nil {
 		for i := range results {
-			results[i].Status, results[i].Message = Failed, fault.Error()
+			results[i].Status, results[i].Message = Failed, writeErr.Error()
 		}
 	}
 	return results, l.trace(results), nil
 }
 
-// append writes the entries that the ledger does not have, and sets the status of each result.
+// append writes the entries that the ledger does not contain, and sets the status of each result.
 func (l *Ledger) append(ctx context.Context, results []Result) error {
-	path, err := target(l.Path)
+	path, err := resolveTarget(l.Path)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a project's folder
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // other users may read the folder of a project
 		return err
 	}
 	unlock, err := lock(ctx, filepath.Dir(path))
@@ -105,7 +105,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	for i := range results {
 		e := &results[i].Entry
 		results[i].Status = Duplicate
-		if has(current, e) || strings.Contains(bullets.String(), e.key(eol)) {
+		if containsEntry(current, e) || strings.Contains(bullets.String(), e.key(eol)) {
 			continue
 		}
 		results[i].Status = Recorded
@@ -115,17 +115,17 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 		return nil
 	}
 	pos, insert := s.insertion(text, bullets.String(), eol)
-	return replace(path, text[:pos], []byte(insert), text[pos:])
+	return writeFile(path, text[:pos], []byte(insert), text[pos:])
 }
 
-// has reports whether the text of a section has an entry, with either kind of line end.
-func has(sectionText []byte, e *Entry) bool {
+// containsEntry reports whether the text of a section contains the failure of an entry, with either kind of line
+// ending.
+func containsEntry(sectionText []byte, e *Entry) bool {
 	return bytes.Contains(sectionText, []byte(e.key("\n"))) || bytes.Contains(sectionText, []byte(e.key("\r\n")))
 }
 
-// target returns the file to write: path, or the target of the symbolic link at path. The file may be
-// absent.
-func target(path string) (string, error) {
+// resolveTarget returns the path of the file to write, after following symbolic links. The file may be missing.
+func resolveTarget(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		return resolved, nil
@@ -134,17 +134,16 @@ func target(path string) (string, error) {
 		return "", fmt.Errorf("follow %s: %w", path, err)
 	}
 	if resolved, err = os.Readlink(path); err != nil {
-		return path, nil //nolint:nilerr // nothing is there
+		return path, nil //nolint:nilerr // the file is missing, and path is no link
 	}
 	if !filepath.IsAbs(resolved) {
 		resolved = filepath.Join(filepath.Dir(path), resolved)
 	}
-	return target(resolved)
+	return resolveTarget(resolved)
 }
 
-// replace writes a file in one step and keeps the mode. A reader sees the old or the new bytes,
-// never a mixture.
-func replace(path string, parts ...[]byte) error {
+// writeFile replaces a file in one step and keeps its mode. A reader sees the old or the new bytes, never a mixture.
+func writeFile(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
@@ -155,16 +154,15 @@ func replace(path string, parts ...[]byte) error {
 	return file.Write(path, mode, parts...)
 }
 
-// lock excludes other writers of the ledgers of a folder. The lock is on the folder, so that no
-// lock file remains.
+// lock excludes other writers of the ledgers in a folder. The folder itself is locked, so that no lock file remains.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	timeout, cancel := context.WithTimeout(ctx, lockWait)
+	timeout, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	ticker := time.NewTicker(lockEvery)
+	ticker := time.NewTicker(lockInterval)
 	defer ticker.Stop()
 	for {
 		err := file.TryLock(f)
@@ -176,7 +174,7 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 		}
 		select {
 		case <-timeout.Done():
-			return nil, errors.Join(fmt.Errorf("lock %s: other writers have held it for %s", dir, lockWait), f.Close())
+			return nil, errors.Join(fmt.Errorf("lock %s: other writers have held it for %s", dir, lockTimeout), f.Close())
 		case <-ticker.C:
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Bounds of the parts of a lesson, from the published schema.
+// Limits of the parts of a lesson. The first three are from the published schema, in characters.
 const (
 	maxTitle       = 200
 	maxDescription = 1000
@@ -20,17 +20,17 @@ const (
 	slugDigits     = 8   // digits of the signature in a slug
 )
 
-// Lessons returns a lesson for each entry of a ledger, the newest first. The rule is the title. The
-// lesson fires on the path of the file in words of the user, and on the stable part of the error in
-// errors of tools. The lessons are proposals without an approval. Entries with the same failure and rule have
-// the same slug, in every version of the file.
+// Lessons returns a lesson for each entry of a ledger, the newest first. The title of the lesson is the rule. The
+// lesson is triggered by the path of the file in words of the user, and by the stable part of the error in tool errors.
+// The lessons are proposals without an approval. Entries with the same failure and rule have the same slug, in every
+// version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))
 	seen := map[string]bool{}
 	for i := len(entries) - 1; i >= 0; i-- {
 		l := entries[i].Entry.lesson()
-		if l.Trigger.Empty() || seen[l.Slug] { // a lesson that cannot fire needs no approval
+		if l.Trigger.Empty() || seen[l.Slug] { // a lesson without a trigger is useless
 			continue
 		}
 		seen[l.Slug] = true
@@ -63,9 +63,9 @@ func (e *Entry) lesson() *lesson.Lesson {
 	return l
 }
 
-// slug returns the first words of a rule with the first digits of the signature of a failure.
+// slug returns a slug made of the first words of a rule and the first digits of the signature of a failure.
 func slug(rule, signature string) string {
-	return cmp.Or(lesson.Hyphenated(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
+	return cmp.Or(lesson.Slugify(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }
 
 func clip(s string, n int) string {
@@ -75,8 +75,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// pathPhrase returns the path as a keyword; "" for a path without an extension, a long path, and a file name
-// without a folder that every project has, such as main.go.
+// pathPhrase returns the path of a file as a keyword. It returns "" for a path without an extension, a long path, and a
+// file name without a folder that every project has, such as main.go.
 func pathPhrase(file string) string {
 	base := path.Base(file)
 	stem := strings.TrimSuffix(base, path.Ext(base))
@@ -92,17 +92,18 @@ func pathPhrase(file string) string {
 	return file
 }
 
-// coded matches names of rules and errors, the only kind of number that does not change: TS2322, F401.
-var coded = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
+// ruleCode matches names of rules and errors such as TS2322 and F401. Other words with digits differ from error to
+// error.
+var ruleCode = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
 
-// errorPhrase returns the longest run of words of an error without numbers, paths and quotations, which
-// differ in the next error of the kind. A single word must be a long name.
+// errorPhrase returns the longest sequence of words of an error without numbers, paths and quotations, which differ in
+// the next error of the same kind. It returns "" for a sequence with fewer than ten letters.
 func errorPhrase(text string) string {
 	var run []string
 	best, quoted := "", false
 	for word := range strings.FieldsSeq(strings.TrimSuffix(text, "...")) {
-		if quoted || volatile(word) {
-			quoted = openQuote(word, quoted)
+		if quoted || isVolatile(word) {
+			quoted = isQuoteOpen(word, quoted)
 			run = nil
 			continue
 		}
@@ -124,13 +125,14 @@ func errorPhrase(text string) string {
 	return phrase
 }
 
-// volatile reports whether a word may differ in the next error of the kind: a number, a path or a quotation.
-func volatile(word string) bool {
-	return !coded.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
+// isVolatile reports whether a word may differ in the next error of the same kind, because it is a number, a path or a
+// quotation.
+func isVolatile(word string) bool {
+	return !ruleCode.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }
 
-// openQuote reports whether a quotation is open after a word.
-func openQuote(word string, open bool) bool {
+// isQuoteOpen reports whether a quotation is open after a word. open reports whether it is open before the word.
+func isQuoteOpen(word string, open bool) bool {
 	for _, q := range "`\"" {
 		if strings.Count(word, string(q))%2 == 1 {
 			return !open

@@ -18,22 +18,23 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// eslint reads the default form (a file, followed by its messages) and JSON. Warnings count only in
-// an output without errors, because --max-warnings then failed the command.
-func (r *reading) eslint() {
-	found := map[string][]located{}
+// readESLint adds the findings in the default and the JSON output of eslint. In the default output, messages follow the
+// line with their file. Warnings are added only from an output without errors, because --max-warnings then failed the
+// command.
+func (r *failureReader) readESLint() {
+	found := map[string][]locatedFailure{}
 	file := ""
 	for i, text := range r.lines {
 		m := eslintLine.FindStringSubmatch(text)
 		switch {
 		case strings.HasPrefix(text, `[{"filePath":`):
-			r.eslintJSON(i, text)
+			r.readESLintJSON(i, text)
 		case strings.TrimSpace(text) == "":
 			file = ""
 		case eslintFile.MatchString(text):
 			file = text
 		case m != nil && file != "":
-			found[m[1]] = append(found[m[1]], located{lint("eslint", file, m[3], m[2]), i})
+			found[m[1]] = append(found[m[1]], locatedFailure{lintFailure("eslint", file, m[3], m[2]), i})
 		}
 	}
 	problems := found["error"]
@@ -41,12 +42,12 @@ func (r *reading) eslint() {
 		problems = found["warning"]
 	}
 	for _, c := range problems {
-		r.add(c.at, c.failure)
+		r.add(c.line, c.failure)
 	}
 }
 
-// eslintJSON adds the errors in the JSON report of eslint. Warnings are left out.
-func (r *reading) eslintJSON(at int, text string) {
+// readESLintJSON adds the errors in the JSON output of eslint. Warnings are omitted.
+func (r *failureReader) readESLintJSON(at int, text string) {
 	var files []struct {
 		FilePath string
 		Messages []struct {
@@ -55,18 +56,18 @@ func (r *reading) eslintJSON(at int, text string) {
 			Message  string
 		}
 	}
-	_ = json.Unmarshal([]byte(text), &files) // a cut text names no file
+	_ = json.Unmarshal([]byte(text), &files) // a truncated text gives no files
 	for _, f := range files {
 		for _, m := range f.Messages {
 			if m.Severity == 2 {
-				r.add(at, lint("eslint", f.FilePath, m.RuleID, strings.TrimSuffix(m.Message, ".")))
+				r.add(at, lintFailure("eslint", f.FilePath, m.RuleID, strings.TrimSuffix(m.Message, ".")))
 			}
 		}
 	}
 }
 
-// jest reads the failed tests of each file. The summary at the end repeats the tests.
-func (r *reading) jest() {
+// readJest adds the failed tests of each file. The summary at the end repeats the tests, and distinct drops them.
+func (r *failureReader) readJest() {
 	file := ""
 	for i, text := range r.lines {
 		if m := jestFile.FindStringSubmatch(text); m != nil {
@@ -77,12 +78,12 @@ func (r *reading) jest() {
 		if m == nil || file == "" {
 			continue
 		}
-		r.add(i, failedTest("jest", file, m[1], r.jestMessage(i+1)))
+		r.add(i, testFailure("jest", file, m[1], r.jestMessage(i+1)))
 	}
 }
 
-// jestMessage returns the first line of the message of a test, with expected and received value.
-func (r *reading) jestMessage(from int) string {
+// jestMessage returns the first line of the message of a test, with the expected and the received value.
+func (r *failureReader) jestMessage(from int) string {
 	message := ""
 	for _, text := range r.lines[from:] {
 		t := strings.TrimSpace(text)
@@ -98,21 +99,21 @@ func (r *reading) jestMessage(from int) string {
 	return message
 }
 
-// vitest reads the lines FAIL and the error below. Tests that failed with the same error share the
-// error.
-func (r *reading) vitest() {
-	var waiting []located
+// readVitest adds the failed tests. The lines with FAIL precede their error. Several tests with the same error share
+// one error.
+func (r *failureReader) readVitest() {
+	var waiting []locatedFailure
 	for i, text := range r.lines {
 		if m := vitestFail.FindStringSubmatch(text); m != nil {
-			waiting = append(waiting, located{Failure{Tool: "vitest", Type: TypeTest, File: m[1], Subject: m[2]}, i})
+			waiting = append(waiting, locatedFailure{Failure{Tool: "vitest", Type: TypeTest, File: m[1], Subject: m[2]}, i})
 			continue
 		}
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
 		for _, w := range waiting {
-			w.failure.Error = titled(w.failure.Subject, strings.TrimSpace(text))
-			r.add(w.at, w.failure)
+			w.failure.Error = withSubject(w.failure.Subject, strings.TrimSpace(text))
+			r.add(w.line, w.failure)
 		}
 		waiting = nil
 	}

@@ -5,64 +5,64 @@ import (
 	"strings"
 )
 
-// Forms of a line with a place (a file with the number of a line). Deeply indented lines do not match, because they
-// are quotations.
+// Patterns of lines with a location, which is a file and a line number. Deeply indented lines do not match, because
+// they are quotations.
 //
 //nolint:gochecknoglobals // immutable
 var (
-	placed   = regexp.MustCompile(`^(?:vet: )?((?:[A-Za-z]:[\\/])?[^\s:()"'][^:()"']*\.(\w{1,5})):(\d+)(?::(\d+))?(?:: | - )(.+)$`)
-	tscLine  = regexp.MustCompile(`^([^\s()][^()]*\.[cm]?[jt]sx?)\(\d+,\d+\): error (TS\d+): (.+)$`)
-	tscText  = regexp.MustCompile(`^error (TS\d+): (.+)$`)
-	goLinter = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9_-]*)\)$`)
-	pyRule   = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax):? (?:\[\*\] )?(.+)$`)
-	pyNamed  = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9-]*)\)$`)
-	mypyText = regexp.MustCompile(`^error: (.*)$`)
-	mypyCode = regexp.MustCompile(`\S\s+\[([a-z][a-z-]*)\]$`)
-	unixRule = regexp.MustCompile(`^(.*\S) \[(Error|Warning)(?:/([\w@/-]+))?\]$`)
-	compact  = regexp.MustCompile(`^(\S.*\.[cm]?[jt]sx?|\S.*\.(?:vue|svelte)): line \d+, col \d+, Error - (.+?)(?: \(([\w@/-]+)\))?$`)
-	anyError = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
+	locationLine = regexp.MustCompile(`^(?:vet: )?((?:[A-Za-z]:[\\/])?[^\s:()"'][^:()"']*\.(\w{1,5})):(\d+)(?::(\d+))?(?:: | - )(.+)$`)
+	tscLine      = regexp.MustCompile(`^([^\s()][^()]*\.[cm]?[jt]sx?)\(\d+,\d+\): error (TS\d+): (.+)$`)
+	tscText      = regexp.MustCompile(`^error (TS\d+): (.+)$`)
+	goLinter     = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9_-]*)\)$`)
+	pyRule       = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax):? (?:\[\*\] )?(.+)$`)
+	pyNamed      = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9-]*)\)$`)
+	mypyText     = regexp.MustCompile(`^error: (.*)$`)
+	mypyCode     = regexp.MustCompile(`\S\s+\[([a-z][a-z-]*)\]$`)
+	unixRule     = regexp.MustCompile(`^(.*\S) \[(Error|Warning)(?:/([\w@/-]+))?\]$`)
+	compact      = regexp.MustCompile(`^(\S.*\.[cm]?[jt]sx?|\S.*\.(?:vue|svelte)): line \d+, col \d+, Error - (.+?)(?: \(([\w@/-]+)\))?$`)
+	anyError     = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
 )
 
-// positions reads the lines that begin with a place: compilers, vet, golangci-lint, ruff and its
-// relatives, mypy, tsc, and the plain forms of eslint.
-func (r *reading) positions() {
+// readPositions adds the failures on lines that begin with a location. Compilers, vet, golangci-lint, ruff and similar
+// linters, mypy, tsc, and the plain forms of eslint print such lines.
+func (r *failureReader) readPositions() {
 	for i, text := range r.lines {
 		if m := tscLine.FindStringSubmatch(text); m != nil {
 			r.add(i, Failure{Tool: "tsc", Type: TypeAnalysis, File: m[1], Subject: m[2], Error: m[2] + ": " + m[3]})
 			continue
 		}
 		if m := compact.FindStringSubmatch(text); m != nil {
-			r.add(i, lint("eslint", m[1], m[3], m[2]))
+			r.add(i, lintFailure("eslint", m[1], m[3], m[2]))
 			continue
 		}
-		m := placed.FindStringSubmatch(text)
+		m := locationLine.FindStringSubmatch(text)
 		if m == nil {
 			continue
 		}
-		f, ok := r.place(i, m[1], m[2], m[5], m[4] != "" || strings.HasPrefix(text, "vet: "))
+		f, ok := r.lineFailure(i, m[1], m[2], m[5], m[4] != "" || strings.HasPrefix(text, "vet: "))
 		if ok {
 			r.add(i, f)
 		}
 	}
 }
 
-// place returns the failure of a message at a place.
-func (r *reading) place(i int, file, ext, message string, hasColumn bool) (Failure, bool) {
+// lineFailure returns the failure of a message with a location. It reports false for a message that is not a failure.
+func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn bool) (Failure, bool) {
 	switch ext {
 	case "go":
-		return goPlace(file, message, hasColumn)
+		return goLineFailure(file, message, hasColumn)
 	case "py", "pyi", "ipynb":
-		return r.pyPlace(i, file, message)
+		return r.pyLineFailure(i, file, message)
 	case "ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "vue", "svelte":
 		if m := tscText.FindStringSubmatch(message); m != nil {
 			return Failure{Tool: "tsc", Type: TypeAnalysis, File: file, Subject: m[1], Error: m[1] + ": " + m[2]}, true
 		}
 		if m := unixRule.FindStringSubmatch(message); m != nil && m[2] == "Error" {
-			return lint("eslint", file, m[3], m[1]), true
+			return lintFailure("eslint", file, m[3], m[1]), true
 		}
 	case "rs":
 		if m := anyError.FindStringSubmatch(message); m != nil {
-			return rustPlace(file, m[1], m[2]), true
+			return rustLineFailure(file, m[1], m[2]), true
 		}
 	default:
 		if m := anyError.FindStringSubmatch(message); m != nil {
@@ -72,17 +72,17 @@ func (r *reading) place(i int, file, ext, message string, hasColumn bool) (Failu
 	return Failure{}, false
 }
 
-// goPlace separates linters, whose message ends with the name of the linter, from compiler and vet.
-// A place without a column is a log line or a stack.
-func goPlace(file, message string, hasColumn bool) (Failure, bool) {
+// goLineFailure returns the failure of a linter, whose message ends with the name of the linter, or of the compiler or
+// vet. A location without a column is in a log line or a stack, and gives no failure.
+func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
-		return lint("golangci-lint", file, m[2], m[1]), true
+		return lintFailure("golangci-lint", file, m[2], m[1]), true
 	}
 	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, hasColumn
 }
 
-// pyPlace returns the failure in a line of pylint, ruff or mypy. ok is false for another message.
-func (r *reading) pyPlace(i int, file, message string) (f Failure, ok bool) {
+// pyLineFailure returns the failure in a line of pylint, ruff or mypy. ok is false for any other message.
+func (r *failureReader) pyLineFailure(i int, file, message string) (f Failure, ok bool) {
 	if m := pyRule.FindStringSubmatch(message); m != nil {
 		if n := pyNamed.FindStringSubmatch(m[2]); n != nil && strings.HasPrefix(message, m[1]+": ") {
 			return Failure{Tool: "pylint", Type: TypeLint, File: file, Subject: n[2], Error: m[1] + " " + n[1] + " (" + n[2] + ")"}, true
@@ -94,19 +94,19 @@ func (r *reading) pyPlace(i int, file, message string) (f Failure, ok bool) {
 		return Failure{}, false
 	}
 	f = Failure{Tool: "mypy", Type: TypeAnalysis, File: file}
-	f.Error = r.unwrapped(i, strings.TrimRight(m[1], " "))
+	f.Error = r.joinWrapped(i, strings.TrimRight(m[1], " "))
 	if c := mypyCode.FindStringSubmatch(f.Error); c != nil {
 		f.Subject = c[1]
 	}
 	return f, true
 }
 
-// unwrapped joins the lines of a message that mypy --pretty wrapped at the width of the terminal.
-// The last line ends with the code.
-func (r *reading) unwrapped(i int, text string) string {
+// joinWrapped joins the lines of a message that mypy --pretty wrapped at the width of the terminal. The last of these
+// lines ends with the error code.
+func (r *failureReader) joinWrapped(i int, text string) string {
 	joined := text
 	for n := i + 1; !mypyCode.MatchString(joined); n++ {
-		if n > i+6 || n >= len(r.lines) || r.lines[n] == "" || strings.HasPrefix(r.lines[n], "    ") || placed.MatchString(r.lines[n]) {
+		if n > i+6 || n >= len(r.lines) || r.lines[n] == "" || strings.HasPrefix(r.lines[n], "    ") || locationLine.MatchString(r.lines[n]) {
 			return text
 		}
 		joined += " " + strings.TrimSpace(r.lines[n])

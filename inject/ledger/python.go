@@ -31,9 +31,9 @@ type pySection struct {
 	at                  int // index of the first line
 }
 
-// pytest adds a failure for each failed test. The message comes from the test's section, the file name from the line
-// in the test summary.
-func (r *reading) pytest() {
+// readPytest adds a failure for each failed test. The message comes from the test's section, and the file name from the
+// line in the test summary.
+func (r *failureReader) readPytest() {
 	sections := r.pySections()
 	found := false
 	for i, text := range r.lines {
@@ -58,24 +58,24 @@ func (r *reading) pytest() {
 		if m[3] == "" {
 			fallback = "the test cannot be collected"
 		}
-		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(message, m[4], fallback)))
+		r.add(i, testFailure("pytest", m[2], m[3], cmp.Or(message, m[4], fallback)))
 	}
 	if found {
 		return
 	}
 	for _, s := range sections {
-		r.add(s.at, failedTest("pytest", s.file, s.name, s.message))
+		r.add(s.at, testFailure("pytest", s.file, s.name, s.message))
 	}
 	for i, text := range r.lines { // the output of --tb=line has no sections
 		if m := pyTbLine.FindStringSubmatch(text); m != nil {
-			r.add(i, failedTest("pytest", m[1], "", m[2]))
+			r.add(i, testFailure("pytest", m[1], "", m[2]))
 		}
 	}
 }
 
 // pySections returns the sections of the failed tests. A section has a header, code, lines that start with "E " and
 // hold the error message, and the location of the error. A banner of = signs ends the sections.
-func (r *reading) pySections() []pySection {
+func (r *failureReader) pySections() []pySection {
 	var out []pySection
 	for i, text := range r.lines {
 		if m := pyHeader.FindStringSubmatch(text); m != nil {
@@ -108,7 +108,7 @@ var (
 	arrowLocation = regexp.MustCompile(`^\s*--> (.+?):(\d+)(?::(\d+))?$`)
 )
 
-func (r *reading) ruff() {
+func (r *failureReader) readRuff() {
 	for i := 0; i+1 < len(r.lines); i++ {
 		head := ruffHead.FindStringSubmatch(r.lines[i])
 		if head == nil {

@@ -15,15 +15,15 @@ const Heading = "## Lessons Learned"
 // section is the position of the entries in a file, in bytes.
 type section struct {
 	found      bool
-	start, end int    // from the line after the heading to the next heading of the same or a higher level
-	last       int    // end of the last line of the section with a text
-	open       string // closer of a code fence or a comment that is open at the end of the section or file; "" for none
-	list       bool   // the last line belongs to a list: no blank line before an entry
+	start, end int    // range from the line after the heading to the next heading of the same or a higher level
+	lastEnd    int    // end of the last line of the section that is not blank
+	closer     string // marker that closes a code fence or a comment that is open at the end of the section or file; "" for none
+	endsInList bool   // the last line belongs to a list, so that an entry needs no blank line before it
 }
 
-// findSection returns the section of a text. A heading in a code fence or a comment does not count.
+// findSection returns the section of a text. Headings in code fences and comments are ignored.
 func findSection(text []byte) section {
-	s := section{start: len(text), end: len(text), last: len(text)}
+	s := section{start: len(text), end: len(text), lastEnd: len(text)}
 	closer := "" // marker that closes the open fence or comment
 	for at := 0; at < len(text); {
 		next := len(text)
@@ -32,7 +32,7 @@ func findSection(text []byte) section {
 		}
 		content := bytes.TrimRight(bytes.TrimPrefix(text[at:next], []byte("\ufeff")), " \t\r\n")
 		plainLine := closer == ""
-		closer = fence(content, closer)
+		closer = updateFence(content, closer)
 		switch level, title := lesson.Heading(string(content)); {
 		case !plainLine || level == 0 || level > 2:
 		case s.found:
@@ -42,18 +42,18 @@ func findSection(text []byte) section {
 			s.found, s.start = true, next
 		}
 		if s.found && len(content) > 0 {
-			s.last = next
-			s.list = content[0] == '-' || content[0] == '*' || content[0] == '+' || content[0] == ' ' || content[0] == '\t'
+			s.lastEnd = next
+			s.endsInList = content[0] == '-' || content[0] == '*' || content[0] == '+' || content[0] == ' ' || content[0] == '\t'
 		}
-		s.open = closer
+		s.closer = closer
 		at = next
 	}
 	return s
 }
 
-// fence returns the closer of the fence or comment that is open after a line. closer belongs to the
-// fence or comment that is open before the line.
-func fence(content []byte, closer string) string {
+// updateFence returns the marker that closes the fence or comment that is open after a line; "" for none. closer is the
+// marker of the fence or comment that is open before the line.
+func updateFence(content []byte, closer string) string {
 	text := bytes.TrimLeft(content, " ")
 	if len(content)-len(text) > 3 {
 		return closer
@@ -75,7 +75,7 @@ func fence(content []byte, closer string) string {
 
 const commentEnd = "-->"
 
-// lineEnd returns the line end of the first line of a text.
+// lineEnd returns the line ending of the first line of a text.
 func lineEnd(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
@@ -87,44 +87,44 @@ func lineEnd(text []byte) string {
 // A file without a section gets the section at its end.
 func (s *section) insertion(text []byte, bullets, eol string) (at int, insert string) {
 	var b strings.Builder
-	at = s.last
+	at = s.lastEnd
 	if at > 0 && text[at-1] != '\n' {
 		b.WriteString(eol)
 	}
-	if s.open != "" { // otherwise the entry would be inside of the open fence or comment
-		b.WriteString(s.open + eol)
+	if s.closer != "" { // otherwise the entry would be inside of the open fence or comment
+		b.WriteString(s.closer + eol)
 	}
 	switch {
 	case len(bytes.TrimPrefix(text, []byte("\ufeff"))) == 0:
 		b.WriteString(Heading + eol + eol)
 	case !s.found:
 		b.WriteString(eol + Heading + eol + eol)
-	case !s.list:
+	case !s.endsInList:
 		b.WriteString(eol)
 	}
 	b.WriteString(bullets)
 	return at, b.String()
 }
 
-// Dated is an entry of a ledger with its time.
-type Dated struct {
+// DatedEntry is an entry of a ledger with its time.
+type DatedEntry struct {
 	Entry Entry
-	At    time.Time // zero for a text that is not a time
+	At    time.Time // zero if the ledger has no valid time
 }
 
-// Entries returns the entries of a ledger, the oldest first. Entries skips text in another form,
-// and entries without file, error or rule.
-func Entries(text []byte) []Dated {
+// Entries returns the entries of a ledger, the oldest first. It skips text in another form, and entries without file,
+// error or rule.
+func Entries(text []byte) []DatedEntry {
 	s := findSection(text)
-	var out []Dated
-	var open *Dated
+	var out []DatedEntry
+	var open *DatedEntry
 	for raw := range strings.Lines(string(text[s.start:s.end])) {
 		content := strings.TrimRight(raw, " \t\r\n")
 		if rest, ok := strings.CutPrefix(content, "- ["); ok {
 			open = nil
 			if at, kind, ok := strings.Cut(rest, "] **"+labelType+":** "); ok {
 				t, _ := time.Parse(time.RFC3339, at)
-				out = append(out, Dated{Entry{Type: kind}, t})
+				out = append(out, DatedEntry{Entry{Type: kind}, t})
 				open = &out[len(out)-1]
 			}
 			continue
@@ -145,5 +145,5 @@ func Entries(text []byte) []Dated {
 	for i := range out {
 		out[i].Entry.File = strings.Trim(out[i].Entry.File, "` ")
 	}
-	return slices.DeleteFunc(out, func(d Dated) bool { return d.Entry.File == "" || d.Entry.Error == "" || d.Entry.Rule == "" })
+	return slices.DeleteFunc(out, func(d DatedEntry) bool { return d.Entry.File == "" || d.Entry.Error == "" || d.Entry.Rule == "" })
 }

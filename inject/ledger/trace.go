@@ -8,11 +8,11 @@ import (
 	"precept/internal/file"
 )
 
-// TraceFile is the file with a line per operation, in the folder of the ledger.
+// TraceFile is the path of the trace in the folder of the ledger. The trace has a line for each operation.
 const TraceFile = ".orchestration/agent_trace.jsonl"
 
-// traced is one line of the trace.
-type traced struct {
+// traceLine is one line of the trace.
+type traceLine struct {
 	Timestamp string   `json:"timestamp"`
 	Operation string   `json:"operation"` // record | verify
 	Status    string   `json:"status"`
@@ -28,15 +28,16 @@ type traced struct {
 	Entry     *Entry   `json:"entry,omitempty"` // entry that could not be written to the ledger
 }
 
-const traceTime = "2006-01-02T15:04:05.000Z07:00"
+// traceTimeFormat is RFC 3339 with milliseconds.
+const traceTimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // trace appends a line for each result.
 func (l *Ledger) trace(results []Result) error {
-	now := l.Now().UTC().Format(traceTime)
-	lines := make([]traced, 0, len(results))
+	now := l.Now().UTC().Format(traceTimeFormat)
+	lines := make([]traceLine, 0, len(results))
 	for i := range results {
 		r := &results[i]
-		t := traced{
+		t := traceLine{
 			Timestamp: now, Operation: "record", Status: string(r.Status), Ledger: r.Ledger, IntentID: r.Entry.IntentID,
 			Type: r.Entry.Type, File: r.Entry.File, Signature: r.Signature, Message: r.Message,
 		}
@@ -48,7 +49,7 @@ func (l *Ledger) trace(results []Result) error {
 	return l.appendTrace(lines)
 }
 
-// TraceVerify appends a line for a verified command.
+// TraceVerify appends a line for a command that precept verify ran.
 func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	status := "passed"
 	if code != 0 {
@@ -56,15 +57,15 @@ func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	}
 	args := make([]string, len(command))
 	for i, a := range command {
-		args[i] = redacted(a)
+		args[i] = redactText(a)
 	}
-	return l.appendTrace([]traced{{
-		Timestamp: l.Now().UTC().Format(traceTime), Operation: "verify", Status: status, Ledger: l.Path, Command: args, ExitCode: &code, Failures: &failures,
+	return l.appendTrace([]traceLine{{
+		Timestamp: l.Now().UTC().Format(traceTimeFormat), Operation: "verify", Status: status, Ledger: l.Path, Command: args, ExitCode: &code, Failures: &failures,
 	}})
 }
 
 // appendTrace appends lines to the trace.
-func (l *Ledger) appendTrace(lines []traced) error {
+func (l *Ledger) appendTrace(lines []traceLine) error {
 	var out []byte
 	for i := range lines {
 		b, err := json.Marshal(&lines[i])
@@ -82,7 +83,7 @@ func (l *Ledger) appendTrace(lines []traced) error {
 
 // TraceRefused appends a line for an invalid entry, with its faults.
 func (l *Ledger) TraceRefused(why error) error {
-	return l.appendTrace([]traced{{
-		Timestamp: l.Now().UTC().Format(traceTime), Operation: "record", Status: "refused", Ledger: l.Path, Message: line(redacted(why.Error())),
+	return l.appendTrace([]traceLine{{
+		Timestamp: l.Now().UTC().Format(traceTimeFormat), Operation: "record", Status: "refused", Ledger: l.Path, Message: line(redactText(why.Error())),
 	}})
 }

@@ -107,7 +107,7 @@ func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
 		{"./smoke.sh", "\n \n", ledger.TypeTest, "exit status 3 without output"},
 		{"./smoke.sh", "first\n" + strings.Repeat("x", ledger.MaxSummary) + "\n", ledger.TypeTest, strings.Repeat("x", ledger.MaxSummary)},
 	} {
-		got := ledger.Unread(strings.Fields(c.command), 3, c.text)
+		got := ledger.UnrecognizedFailure(strings.Fields(c.command), 3, c.text)
 		if got.Tool != strings.Fields(c.command)[0] || got.Type != c.kind || got.File != "." || got.Error != c.want {
 			t.Errorf("%s: failure = %+v, want the first word as tool, type %s, file . and error %q", c.command, got, c.kind, c.want)
 		}

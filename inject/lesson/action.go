@@ -44,8 +44,8 @@ func (a Action) Undo() Action {
 
 // Validate returns an error for an invalid plan.
 func (p TrialPlan) Validate() error {
-	ok := func(x float64) bool { return x == 0 || (x > 0 && x < 1) }
-	if !ok(p.Epsilon) || !ok(p.Until) {
+	isUnsetOrFraction := func(x float64) bool { return x == 0 || (x > 0 && x < 1) }
+	if !isUnsetOrFraction(p.Epsilon) || !isUnsetOrFraction(p.Until) {
 		return errors.New("the epsilon and the half-width of a trial lie between 0 and 1; 0.5 and 0.03 are usual")
 	}
 	if _, ok := trial.ParseOutcome(p.Outcome); !ok && p.Outcome != "" {
@@ -63,18 +63,19 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks is the maximum number of picks of a planned trial. The store keeps each pick of a planned trial.
+// maxPicks is the maximum number of picks of a planned trial. It is bounded because the store keeps each of these
+// picks.
 const maxPicks = 100_000
 
-// SeenVersion is the version of a lesson that a person saw before acting. The zero SeenVersion matches any
+// SeenVersion is the version of a lesson that an operator saw before a decision. The zero SeenVersion matches any
 // version.
 type SeenVersion struct {
 	Hash  string // ContentHash of the version
 	State State
 }
 
-// Check returns an error if the lesson differs from the version that the person saw. The check prevents that a person
-// approves a text that has changed meanwhile, and refuses the second of two simultaneous decisions.
+// Check returns an error if the lesson differs from the version that the operator saw. The check prevents the approval
+// of a text that has changed meanwhile, and refuses the second of two simultaneous decisions.
 func (s SeenVersion) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
@@ -85,17 +86,17 @@ func (s SeenVersion) Check(l *Lesson) error {
 	return nil
 }
 
-// Act returns a copy of the lesson after an action at time at by the person by. plan applies to StartTrial only.
-// Approve and StartTrial approve the present text. Pause and Retire store the previous state, and Resume and Restore
-// return the lesson to that state.
-func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson, error) {
+// Act returns a copy of the lesson after an action of the operator actor at the time now. plan applies to StartTrial
+// only. Approve and StartTrial approve the present text. Pause and Retire store the previous state, and Resume and
+// Restore return the lesson to that state.
+func Act(l *Lesson, a Action, plan TrialPlan, actor string, now time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
-	if (a == Approve || a == StartTrial) && l.ExpiredAt(at) {
+	if (a == Approve || a == StartTrial) && l.ExpiredAt(now) {
 		return nil, fmt.Errorf("%s expired at %s; move expires_at first", l.Slug, l.ExpiresAt.Format(time.RFC3339))
 	}
-	if plan.Outcome == trial.Recurrence.String() && !l.AboutError() {
+	if plan.Outcome == trial.Recurrence.String() && !l.IsAboutError() {
 		return nil, fmt.Errorf("%s names no error, so its recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)
 	}
 	switch {
@@ -108,18 +109,18 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	}
 	return Edit(l, func(l *Lesson) {
 		if a != Retire && a != Restore {
-			l.BeforePause = ""
+			l.StateBeforePause = ""
 		}
 		switch a {
 		case Approve:
-			l.State, l.Former, l.Plan = Active, "", TrialPlan{}
+			l.State, l.FormerState, l.Plan = Active, "", TrialPlan{}
 		case StartTrial:
-			l.State, l.Former, l.Plan = Trial, "", plan
+			l.State, l.FormerState, l.Plan = Trial, "", plan
 			if plan.Picks > 0 {
-				l.Plan.Started = at.UTC().Truncate(time.Second)
+				l.Plan.Started = now.UTC().Truncate(time.Second)
 			}
 		case Reject:
-			l.State, l.Former, l.Plan = Rejected, "", TrialPlan{}
+			l.State, l.FormerState, l.Plan = Rejected, "", TrialPlan{}
 		case Pause:
 			l.deactivate(Paused)
 		case Retire:
@@ -130,58 +131,58 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 			l.resume()
 		}
 		if l.State.Fires() && (a == Approve || a == StartTrial) {
-			l.Approval.ContentHash, l.Approval.By, l.Approval.At = l.Hash(), by, at.UTC()
+			l.Approval.ContentHash, l.Approval.By, l.Approval.At = l.Hash(), actor, now.UTC()
 		}
 	})
 }
 
-// deactivate sets the inactive state to, and stores the previous state in Former for resume and restore. If a paused
-// lesson is retired, BeforePause stores the state before the pause.
-func (l *Lesson) deactivate(to State) {
-	if l.State == to {
+// deactivate sets an inactive state, and stores the previous state in FormerState for resume and restore. If a paused
+// lesson is retired, StateBeforePause stores the state before the pause.
+func (l *Lesson) deactivate(state State) {
+	if l.State == state {
 		return
 	}
 	if l.State == Paused {
-		l.BeforePause = l.Former
+		l.StateBeforePause = l.FormerState
 	}
-	l.Former, l.State = l.State, to
+	l.FormerState, l.State = l.State, state
 }
 
-// restore returns an archived lesson to its state before the retirement. A file that an earlier version of precept
-// wrote does not name this state. restore then pauses the lesson, so that a person decides.
+// restore returns an archived lesson to its state before the retirement. Earlier versions of precept wrote files
+// without this state. restore then pauses the lesson, so that an operator decides.
 func (l *Lesson) restore() {
 	switch {
-	case l.Former == Paused:
-		l.State, l.Former = Paused, l.BeforePause
-	case l.Former == "" && l.Plan != (TrialPlan{}):
-		l.State, l.Former = Paused, Trial
-	case l.Former == "":
+	case l.FormerState == Paused:
+		l.State, l.FormerState = Paused, l.StateBeforePause
+	case l.FormerState == "" && l.Plan != (TrialPlan{}):
+		l.State, l.FormerState = Paused, Trial
+	case l.FormerState == "":
 		l.State = Paused
 	default:
-		l.State, l.Former = l.stateIfApproved(l.Former), ""
+		l.State, l.FormerState = l.stateIfApproved(l.FormerState), ""
 	}
-	l.BeforePause = ""
+	l.StateBeforePause = ""
 }
 
-// resume returns a paused lesson to its state before the pause. If the file does not name this state, the
-// lesson is quarantined, because its state may have been caution or benched.
+// resume returns a paused lesson to its state before the pause. If the file does not name this state, the lesson is
+// quarantined, because it may have been a caution or benched before the pause.
 func (l *Lesson) resume() {
 	switch {
-	case l.Former == "" && l.Plan != (TrialPlan{}):
+	case l.FormerState == "" && l.Plan != (TrialPlan{}):
 		l.State = l.stateIfApproved(Trial)
-	case l.Former == "":
+	case l.FormerState == "":
 		l.State, l.Approval.ContentHash = Quarantined, "" // with the hash of an approved text, a quarantined lesson would be read as paused
 	default:
-		l.State = l.stateIfApproved(l.Former)
+		l.State = l.stateIfApproved(l.FormerState)
 	}
-	l.Former = ""
+	l.FormerState = ""
 }
 
 // stateIfApproved returns s, or Quarantined if s needs an approval that the present text lacks.
 func (l *Lesson) stateIfApproved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
-	isPersons := l.Approval.ContentHash == "" && l.Approval.Source == "" // a person's lesson needs no approval
-	if s.Fires() && (!isApproved && !isPersons || l.needsReview()) {
+	isHandWritten := l.Approval.ContentHash == "" && l.Approval.Source == "" // a hand-written lesson needs no approval
+	if s.Fires() && (!isApproved && !isHandWritten || l.needsReview()) {
 		return Quarantined
 	}
 	return s

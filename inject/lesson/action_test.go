@@ -126,8 +126,8 @@ func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 				t.Fatalf("%s: Parse of the file after %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 		}
-		if l.Former+l.BeforePause != "" {
-			t.Errorf("%s: Former = %q, BeforePause = %q, want both empty", first, l.Former, l.BeforePause)
+		if l.FormerState+l.StateBeforePause != "" {
+			t.Errorf("%s: FormerState = %q, StateBeforePause = %q, want both empty", first, l.FormerState, l.StateBeforePause)
 		}
 	}
 }

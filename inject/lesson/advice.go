@@ -9,19 +9,19 @@ import (
 // MaxAdvice is the maximum length of a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw is the maximum number of bytes of a section or a title that are rendered or scanned. A file may have a section
-// of a megabyte.
+// maxRaw is the maximum number of bytes of a title or a section that are rendered or scanned, because a section may
+// have a megabyte.
 const maxRaw = 16 << 10
 
-// Text is a lesson in the form in which a model sees the lesson. It has no hidden characters, no role marks (such as
+// Text is a lesson in the form in which a model sees it. It has no hidden characters, no role marks (such as
 // "system:"), and no delimiters of the blocks that precept inserts.
 type Text struct {
 	Slug, Title string
 	lines       []string // lines of the advice
-	ends        []bool   // ends[i]: a paragraph or list item ends after lines[i]
+	ends        []bool   // ends[i] is true if a paragraph or a list item ends with lines[i]
 }
 
-// Text renders the lesson.
+// Text returns the lesson in the form in which a model sees it.
 func (l *Lesson) Text() Text {
 	t := Text{Slug: oneLine(l.Slug), Title: l.Headline()}
 	if t.Slug == "" || hasDelimiter(t.Slug) || speaksAsRole("["+t.Slug+"]") {
@@ -62,36 +62,36 @@ func oneLine(s string) string {
 // including a line feed for each. Longer advice is cut after a sentence or a list item, or after a word if no sentence
 // fits.
 func (t *Text) Lines(maxBytes int) []string {
-	kept, ends := t.lines, t.ends
+	lines, ends := t.lines, t.ends
 	used := 0
-	for i, line := range kept {
+	for i, line := range lines {
 		if used+len(line)+1 <= maxBytes {
 			used += len(line) + 1
 			continue
 		}
 		if part := cutSentence(line, maxBytes-used-1); part != "" {
-			return append(kept[:i:i], part)
+			return append(lines[:i:i], part)
 		}
 		for n := i; n > 0; n-- { // back to the end of a sentence, because a line may end inside of a sentence
-			if ends[n-1] || endsSentence(kept[n-1]) {
-				return kept[:n:n]
+			if ends[n-1] || endsSentence(lines[n-1]) {
+				return lines[:n:n]
 			}
-			if part := cutSentence(kept[n-1], len(kept[n-1])); part != "" {
-				return append(kept[:n-1:n-1], part)
+			if part := cutSentence(lines[n-1], len(lines[n-1])); part != "" {
+				return append(lines[:n-1:n-1], part)
 			}
 		}
-		return hardCut(kept[:i+1], maxBytes)
+		return hardCut(lines[:i+1], maxBytes)
 	}
-	return kept
+	return lines
 }
 
-// unwrap drops blank lines and the markers of code fences. ends[i] reports whether a paragraph or a list item ends with
-// kept[i].
+// unwrap returns the lines without blank lines and markers of code fences. ends[i] is true if a paragraph or a list
+// item ends with kept[i].
 func unwrap(lines []string) (kept []string, ends []bool) {
 	for _, line := range lines {
 		t := strings.TrimSpace(line)
 		fence := strings.HasPrefix(t, "```") || strings.HasPrefix(t, "~~~")
-		if n := len(ends); n > 0 && (t == "" || fence || isItem(t)) {
+		if n := len(ends); n > 0 && (t == "" || fence || isListItem(t)) {
 			ends[n-1] = true
 		}
 		if t != "" && !fence {
@@ -104,7 +104,7 @@ func unwrap(lines []string) (kept []string, ends []bool) {
 	return kept, ends
 }
 
-func isItem(t string) bool {
+func isListItem(t string) bool {
 	if strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "* ") || strings.HasPrefix(t, "+ ") {
 		return true
 	}
@@ -124,14 +124,14 @@ func cutSentence(s string, limit int) string {
 		if next > limit {
 			break
 		}
-		if (next == len(s) || s[next] == ' ' || isWideStop(r)) && endsSentence(s[:next]) {
+		if (next == len(s) || s[next] == ' ' || isFullWidthStop(r)) && endsSentence(s[:next]) {
 			best = next
 		}
 	}
 	return strings.TrimRight(s[:best], " ")
 }
 
-func isWideStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
+func isFullWidthStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
 // endsSentence reports whether s ends with punctuation that ends a sentence. The full stop of an abbreviation or of a
 // list number does not count.
@@ -139,7 +139,7 @@ func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
 	r, size := utf8.DecodeLastRuneInString(s)
 	switch {
-	case r == '!' || r == '?' || isWideStop(r):
+	case r == '!' || r == '?' || isFullWidthStop(r):
 		return true
 	case r != '.':
 		return false
@@ -157,24 +157,24 @@ func endsSentence(s string) bool {
 // hardCut cuts lines to maxBytes bytes after a word, and appends " ...". Lines calls hardCut if not even the first
 // sentence fits.
 func hardCut(lines []string, maxBytes int) []string {
-	const more = " ..."
+	const ellipsis = " ..."
 	out := []string{}
 	room := maxBytes
 	for _, line := range lines {
-		if len(line)+1 <= room-len(more) {
+		if len(line)+1 <= room-len(ellipsis) {
 			out = append(out, line)
 			room -= len(line) + 1
 			continue
 		}
-		part := clipBytes(line, max(0, room-1-len(more)))
+		part := clipBytes(line, max(0, room-1-len(ellipsis)))
 		if i := strings.LastIndexFunc(part, unicode.IsSpace); i > 0 && line[len(part)] != ' ' {
 			part = part[:i]
 		}
 		switch part = strings.TrimRight(part, " "); {
 		case strings.TrimSpace(part) != "":
-			out = append(out, part+more)
+			out = append(out, part+ellipsis)
 		case len(out) > 0:
-			out[len(out)-1] += more
+			out[len(out)-1] += ellipsis
 		}
 		break
 	}

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// script is a writing system in which short words are written together with the next or the previous word, such as
-// Korean particles or Arabic and Hebrew articles. All other writing systems are otherScript.
+// script is a writing system in which a short word is written together with the next or the previous word. Examples are
+// Korean particles, and Arabic and Hebrew articles. All other writing systems are otherScript.
 type script uint8
 
 const (
-	otherScript script = iota // also the script of digits, so that a Korean particle after a digit is separate: "v2를"
+	otherScript script = iota // also the script of digits, so that a word boundary precedes a Korean particle after a digit, as in "v2를"
 	hangul
 	arabic
 	hebrew
@@ -65,7 +65,7 @@ func canStartPhrase(text []byte, at, letters int) bool {
 	return letters >= 2 && slices.Contains(arabicArticles(), prefix) || letters >= 3 && slices.Contains(arabicPrefixes(), prefix)
 }
 
-// arabicArticles returns the Arabic article, alone and after prepositions and conjunctions.
+// arabicArticles returns the Arabic article, first alone, then after prepositions and conjunctions.
 func arabicArticles() []string {
 	return []string{"ال", "وال", "فال", "بال", "كال", "لل", "ولل", "فلل", "وبال", "فبال", "وكال"}
 }
@@ -114,15 +114,15 @@ func canEndPhrase(text []byte, at int) bool {
 	return isKoreanEnding(string(text[at:end]), 3)
 }
 
-// isKoreanEnding reports whether the syllables of s can follow a noun directly. s may consist of at most the given
-// number of particles and endings. A verb that turns the noun into a verb may come last ("배포했어요").
-func isKoreanEnding(s string, particles int) bool {
+// isKoreanEnding reports whether the syllables of s can follow a noun directly. s may consist of at most maxParticles
+// particles and endings. A verb that turns the noun into a verb may come last ("배포했어요").
+func isKoreanEnding(s string, maxParticles int) bool {
 	if s == "" || slices.ContainsFunc(koreanVerbs(), func(v string) bool { return strings.HasPrefix(s, v) }) {
 		return true
 	}
-	return particles > 0 && slices.ContainsFunc(koreanParticles(), func(p string) bool {
+	return maxParticles > 0 && slices.ContainsFunc(koreanParticles(), func(p string) bool {
 		rest, ok := strings.CutPrefix(s, p)
-		return ok && isKoreanEnding(rest, particles-1)
+		return ok && isKoreanEnding(rest, maxParticles-1)
 	})
 }
 

@@ -84,10 +84,10 @@ func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
 
 // A keyword of two Korean syllables is accepted. A keyword of two Latin letters is reported as too broad.
 func TestKeywordOfTwoKoreanSyllablesIsNotTooBroad(t *testing.T) {
-	if got := broadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
+	if got := overbroadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: findings = %v, want none", got)
 	}
-	if got := broadFindings(lessonWithKeywords("it", "ab")); len(got) != 1 {
+	if got := overbroadFindings(lessonWithKeywords("it", "ab")); len(got) != 1 {
 		t.Errorf("two Latin letters: findings = %v, want one", got)
 	}
 }

@@ -12,8 +12,8 @@ import (
 // Schema is the specification identifier of the AIP-11 form.
 const Schema = "learning/v1"
 
-// isOtherKindOfFile reports whether a frontmatter has no key of the AIP-11 form. The file is then of another kind,
-// such as a skill or a rule of an editor.
+// isOtherKindOfFile reports whether a frontmatter has none of the keys of the AIP-11 form. The file is then not a
+// lesson, but for example a skill or a rule of an editor.
 func isOtherKindOfFile(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }
@@ -166,17 +166,17 @@ func (r *reader) readMetadata(l *Lesson, n *node) {
 	if s := r.state(prefix, n, "state"); s != "" {
 		l.State = s
 	}
-	l.Former, l.BeforePause = r.state(prefix, n, "former_state"), r.state(prefix, n, "state_before_pause")
+	l.FormerState, l.StateBeforePause = r.state(prefix, n, "former_state"), r.state(prefix, n, "state_before_pause")
 	l.Approval.ContentHash = r.text(prefix, n, "content_hash", false, 0, maxRef)
 	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
 	l.Approval.At = r.timestamp(prefix, n, "approved_at")
 	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
 	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
-	l.Number = int(r.number(prefix, n, "number", whole(1, math.MaxInt32), "must be a whole number from 1"))
-	l.EvidenceCount = int(r.number(prefix, n, "evidence_count", whole(1, math.MaxInt32), "must be a whole number from 1"))
+	l.Number = int(r.number(prefix, n, "number", isWholeBetween(1, math.MaxInt32), "must be a whole number from 1"))
+	l.EvidenceCount = int(r.number(prefix, n, "evidence_count", isWholeBetween(1, math.MaxInt32), "must be a whole number from 1"))
 	l.CreatedAt, l.UpdatedAt = r.timestamp(prefix, n, "created_at"), r.timestamp(prefix, n, "updated_at")
 	l.Plan.Epsilon, l.Plan.Until = r.openUnitNumber(prefix, n, "trial_epsilon"), r.openUnitNumber(prefix, n, "trial_until_halfwidth")
-	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))
+	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", isWholeBetween(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))
 	l.Plan.Started = r.timestamp(prefix, n, "trial_started")
 	l.Plan.Outcome = r.text(prefix, n, "trial_outcome", false, 0, maxRef)
 	if _, ok := trial.ParseOutcome(l.Plan.Outcome); !ok && l.Plan.Outcome != "" {

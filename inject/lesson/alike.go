@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Alike returns the lessons of the book that may say the same as l, in the order of their slugs. Two lessons are alike
-// if they share at least half of the triggers of the lesson with fewer triggers, their titles resemble each other, and
-// one agent may see both. Neither lesson may supersede the other.
+// Alike returns the lessons of the book that may duplicate l, in the order of their slugs. Two lessons are alike if
+// they share at least half of the triggers of the lesson with fewer triggers, their titles resemble each other, and one
+// agent may see both. Neither lesson may supersede the other.
 func (b *Book) Alike(l *Lesson) (out []*Lesson) {
 	keys, own, o := triggerKeys(l), newClaim(l), b.overlaps()
 	shared := map[*claim]int{}
@@ -27,9 +27,9 @@ func (b *Book) Alike(l *Lesson) (out []*Lesson) {
 	return out
 }
 
-// resembles reports whether the titles of two lessons advise the same. The titles must be equal, or the longer title
-// must contain half of the words of the shorter one. Lessons with opposite outcomes do not resemble each other, nor
-// does a title that forbids an action resemble one that recommends it.
+// resembles reports whether the titles of two lessons give the same advice. The titles must be equal, or the longer
+// title must contain half of the words of the shorter title. Lessons with opposite outcomes do not resemble each other,
+// nor does a title that forbids an action resemble a title that recommends it.
 func (c *claim) resembles(other *claim) bool {
 	if c.forbids != other.forbids || opposedOutcomes(c.lesson, other.lesson) {
 		return false

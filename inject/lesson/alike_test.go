@@ -27,7 +27,7 @@ func TestAlikeFindsPossibleDuplicates(t *testing.T) {
 		l.State, l.Scope.Agent, l.Supersedes = Candidate, "coder", []string{"old-pin"}
 	}, "A dependency that moved")
 	var got []string
-	for _, x := range b.And(l).Alike(l) {
+	for _, x := range b.AppendLesson(l).Alike(l) {
 		got = append(got, x.Slug)
 	}
 	if len(got) != 2 || got[0] != "pin" || got[1] != "pin-rejected" {

@@ -57,8 +57,8 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	}
 	b := NewBook(lessons)
 	const stateBytes = 16
-	if size := len(b.machine().states)*stateBytes + 1024*len(b.machine().rows); size > 8<<20 {
-		t.Errorf("automaton has %d bytes for %d states, want at most %d bytes", size, len(b.machine().states), 8<<20)
+	if size := len(b.automaton().states)*stateBytes + 1024*len(b.automaton().rows); size > 8<<20 {
+		t.Errorf("automaton has %d bytes for %d states, want at most %d bytes", size, len(b.automaton().states), 8<<20)
 	}
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)

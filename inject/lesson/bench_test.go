@@ -87,7 +87,7 @@ func BenchmarkNewBook(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB-held")
-			b.ReportMetric(float64(len(book.machine().states)), "states")
+			b.ReportMetric(float64(len(book.automaton().states)), "states")
 		})
 	}
 }

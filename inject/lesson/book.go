@@ -19,40 +19,40 @@ type Book struct {
 	lessons     []*Lesson
 	bySlug      map[string]*Lesson
 	superseders map[string][]*Lesson // lessons that supersede a slug, directly or through others
-	hash        func() string        // computed at the first use
-	archived    map[string]bool      // slugs of archived lessons, which other lessons may refer to
+	hash        func() string        // digest of the lessons, computed at the first use
+	archived    map[string]bool      // slugs of archived lessons, because lessons may supersede an archived lesson
 
-	compiled []compiled               // active lessons, sorted by slug
-	tags     map[string][]int32       // by tag, indices in compiled
-	kinds    map[string][]int32       // by error kind, indices in compiled
-	requests map[request.Kind][]int32 // by kind of request, indices in compiled
-	phrases  []ownedPhrase
-	machine  func() *automaton // finds the phrases in a text; built at the first use, see Prepare
-	scratch  *sync.Pool        // pool of *scratch, so that a match does not allocate 40 KB
-	overlaps func() overlaps   // computed at the first use
-	texts    *sync.Map         // *Text by *Lesson, rendered at the first use
-	like     *likeIndex        // finds matches by likeness, the resemblance of words; nil means only exact matches
+	active        []compiledLesson         // active lessons, sorted by slug
+	byTag         map[string][]int32       // by tag, indices in active
+	byErrorKind   map[string][]int32       // by error kind, indices in active
+	byRequestKind map[request.Kind][]int32 // by kind of request, indices in active
+	phrases       []indexedPhrase
+	automaton     func() *automaton // finds the phrases in a text; built at the first use (see Prepare)
+	scratch       *sync.Pool        // pool of *scratch, so that a match does not allocate 40 KB
+	overlaps      func() overlaps   // computed at the first use
+	texts         *sync.Map         // *Text by *Lesson, rendered at the first use
+	like          *likeIndex        // index for matches by likeness, the resemblance of words; nil means only exact matches
 }
 
-// compiled is a lesson with the data that the matcher needs.
-type compiled struct {
+// compiledLesson is an active lesson with the lessons that supersede it.
+type compiledLesson struct {
 	lesson      *Lesson
 	superseders []*Lesson
 }
 
-// ownedPhrase is a phrase with the lessons that contain the phrase in a trigger.
-type ownedPhrase struct {
+// indexedPhrase is a phrase with its uses in the triggers of the lessons.
+type indexedPhrase struct {
 	phrase phrase
-	owners []owner
+	uses   []phraseUse
 }
 
-// owner is a lesson with a phrase, and the role of the phrase in the lesson.
-type owner struct {
-	lesson int32 // index in Book.compiled
+// phraseUse is the use of a phrase in the trigger of a lesson.
+type phraseUse struct {
+	lesson int32 // index in Book.active
 	role   role
 }
 
-// role is the effect of a phrase in a text.
+// role is the effect of a phrase that occurs in a text.
 type role uint8
 
 const (
@@ -70,25 +70,25 @@ func NewBook(lessons []*Lesson) *Book {
 	return b
 }
 
-// With returns an uncompiled book of the given lessons, with the archived slugs of b. An uncompiled book is for checks
-// and cannot match.
-func (b *Book) With(lessons []*Lesson) *Book {
+// WithLessons returns an uncompiled book of the given lessons, with the archived slugs of b. An uncompiled book is for
+// checks only, and cannot match.
+func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	next := newBook(lessons)
 	next.archived = b.archived
 	return next
 }
 
-// And returns an uncompiled book with the lessons of b and l. The new book reuses the index of triggers of b, which is
-// the expensive part of a check.
-func (b *Book) And(l *Lesson) *Book {
-	next := b.With(append(b.Lessons(), l))
+// AppendLesson returns an uncompiled book with the lessons of b and l. The new book reuses the index of the triggers of
+// b, because the computation of this index is the expensive part of a check.
+func (b *Book) AppendLesson(l *Lesson) *Book {
+	next := b.WithLessons(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
 	return next
 }
 
 // newBook returns an uncompiled book of the lessons.
 func newBook(lessons []*Lesson) *Book {
-	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}, kinds: map[string][]int32{}, requests: map[request.Kind][]int32{}, texts: &sync.Map{}}
+	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), byTag: map[string][]int32{}, byErrorKind: map[string][]int32{}, byRequestKind: map[request.Kind][]int32{}, texts: &sync.Map{}}
 	sorted := slices.Clone(lessons)
 	slices.SortStableFunc(sorted, func(x, y *Lesson) int {
 		return cmp.Or(strings.Compare(x.Slug, y.Slug), strings.Compare(x.Path, y.Path))
@@ -108,48 +108,50 @@ func newBook(lessons []*Lesson) *Book {
 
 // compile indexes the active lessons by phrase, tag and kind.
 func (b *Book) compile() {
-	_, _ = detect.KnownKinds(), request.Known() // compile the tables of kinds before the first request needs the tables
+	_, _ = detect.KnownKinds(), request.Known() // compile the tables of kinds, so that the first request does not wait for them
 	numbers := map[string]int{}                 // by key of a phrase, its index in b.phrases
 	for _, l := range b.lessons {
 		if !l.State.Fires() {
 			continue
 		}
-		n := int32(len(b.compiled)) //nolint:gosec // a lesson count
-		b.compiled = append(b.compiled, compiled{lesson: l, superseders: b.superseders[l.Slug]})
+		n := int32(len(b.active)) //nolint:gosec // the number of lessons fits in an int32
+		b.active = append(b.active, compiledLesson{lesson: l, superseders: b.superseders[l.Slug]})
 		for _, tag := range l.Trigger.Tags {
 			key := tagKey(tag)
-			b.tags[key] = append(b.tags[key], n)
+			b.byTag[key] = append(b.byTag[key], n)
 		}
 		for _, kind := range l.Trigger.ErrorKinds {
-			b.kinds[kind] = append(b.kinds[kind], n)
+			b.byErrorKind[kind] = append(b.byErrorKind[kind], n)
 		}
 		for _, kind := range l.Trigger.RequestKinds {
-			b.requests[request.Kind(kind)] = append(b.requests[request.Kind(kind)], n)
+			b.byRequestKind[request.Kind(kind)] = append(b.byRequestKind[request.Kind(kind)], n)
 		}
-		b.addPhrases(numbers, l.Form, l.Trigger.Tags, owner{n, roleKeyword})
-		b.addPhrases(numbers, l.Form, l.Trigger.Keywords, owner{n, roleKeyword})
-		b.addPhrases(numbers, l.Form, l.Trigger.ErrorPatterns, owner{n, roleError})
-		b.addPhrases(numbers, l.Form, l.Trigger.NotKeywords, owner{n, roleVeto})
+		b.addPhrases(numbers, l.Form, l.Trigger.Tags, phraseUse{n, roleKeyword})
+		b.addPhrases(numbers, l.Form, l.Trigger.Keywords, phraseUse{n, roleKeyword})
+		b.addPhrases(numbers, l.Form, l.Trigger.ErrorPatterns, phraseUse{n, roleError})
+		b.addPhrases(numbers, l.Form, l.Trigger.NotKeywords, phraseUse{n, roleVeto})
 	}
-	b.machine = sync.OnceValue(func() *automaton {
+	b.automaton = sync.OnceValue(func() *automaton {
 		words := make([]word, len(b.phrases))
 		for i := range b.phrases {
 			p := &b.phrases[i]
-			words[i] = word{text: p.phrase.pieces[p.phrase.longest], id: int32(i)} //nolint:gosec // a phrase count
+			words[i] = word{text: p.phrase.pieces[p.phrase.longest], id: int32(i)} //nolint:gosec // the number of phrases fits in an int32
 		}
 		return newAutomaton(words, maxRows)
 	})
-	lessons := len(b.compiled)
-	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]matchState, lessons), foundIn: make([]int32, len(b.phrases))} }}
+	lessons := len(b.active)
+	b.scratch = &sync.Pool{New: func() any {
+		return &scratch{states: make([]matchState, lessons), foundIn: make([]int32, len(b.phrases))}
+	}}
 }
 
-// Prepare builds the automaton of the phrases, so that the first match does not wait for it. NewBook does not build it,
-// because the books that the writers of a bank make never match a text.
-func (b *Book) Prepare() { b.machine() }
+// Prepare builds the automaton of the phrases, so that the first match does not wait for it. NewBook does not build the
+// automaton, because many books are made for checks and never match a text.
+func (b *Book) Prepare() { b.automaton() }
 
-// addPhrases adds the phrases of a lesson in one role. numbers maps the key of a known phrase to its index in
-// b.phrases.
-func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o owner) {
+// addPhrases adds the phrases of a lesson. All of them are used as in use o. numbers maps the key of a known phrase to
+// its index in b.phrases.
+func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o phraseUse) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
 		if !p.fires() {
@@ -159,9 +161,9 @@ func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o
 		if !ok {
 			i = len(b.phrases)
 			numbers[p.key] = i
-			b.phrases = append(b.phrases, ownedPhrase{phrase: p})
+			b.phrases = append(b.phrases, indexedPhrase{phrase: p})
 		}
-		b.phrases[i].owners = append(b.phrases[i].owners, o)
+		b.phrases[i].uses = append(b.phrases[i].uses, o)
 	}
 }
 
@@ -174,13 +176,13 @@ func (b *Book) Archived(slug string) bool { return b.archived[slug] }
 // Len returns the number of lessons.
 func (b *Book) Len() int { return len(b.lessons) }
 
-// Get returns the lesson of a slug.
+// Get returns the lesson with a slug.
 func (b *Book) Get(slug string) (*Lesson, bool) {
 	l, ok := b.bySlug[slug]
 	return l, ok
 }
 
-// Text returns the lesson in the form that a request may contain, rendered once.
+// Text returns the lesson in the form in which a model sees it. Each lesson is rendered once.
 func (b *Book) Text(l *Lesson) *Text {
 	if t, ok := b.texts.Load(l); ok {
 		return t.(*Text)
@@ -204,7 +206,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 		return l.State, true
 	case l.ExpiredAt(now):
 		return Expired, true
-	case inForce(b.superseders[slug], now):
+	case anyActiveAt(b.superseders[slug], now):
 		return Superseded, true
 	default:
 		return l.State, true
@@ -213,11 +215,11 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 
 // Successors returns the active lessons that supersede the slug, directly or through others, by slug.
 func (b *Book) Successors(slug string, now time.Time) []*Lesson {
-	return slices.DeleteFunc(slices.Clone(b.superseders[slug]), func(l *Lesson) bool { return !l.InForce(now) })
+	return slices.DeleteFunc(slices.Clone(b.superseders[slug]), func(l *Lesson) bool { return !l.IsActiveAt(now) })
 }
 
-func inForce(lessons []*Lesson, now time.Time) bool {
-	return slices.ContainsFunc(lessons, func(l *Lesson) bool { return l.InForce(now) })
+func anyActiveAt(lessons []*Lesson, now time.Time) bool {
+	return slices.ContainsFunc(lessons, func(l *Lesson) bool { return l.IsActiveAt(now) })
 }
 
 func hashBook(lessons []*Lesson) string {

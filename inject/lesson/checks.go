@@ -21,7 +21,7 @@ const (
 	Warning Severity = "warning"
 )
 
-// Finding is a defect that a check found in a lesson. Code is an error code of AIP-11, or one of the codes below.
+// Finding is a defect that a check found in a lesson. Its code is an error code of AIP-11, or one of the codes below.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -60,13 +60,13 @@ const (
 // An unresolvable reference or a broad trigger is a warning in a lesson that a person wrote, which has no
 // Approval.Source, and an error in a lesson that a program wrote.
 type Checks struct {
-	Now      time.Time                           // time for the check of the expiry date; the zero time skips the check
+	Now      time.Time                           // current time, for the check of the expiry date; the zero time skips this check
 	Resolve  func(Evidence) bool                 // reports whether a reference leads to a known object; nil skips the check
 	Secrets  func(text string) []string          // returns the kinds of secrets and personal data in a text; nil skips the check
-	Backtest func(*Lesson) (fired, sessions int) // returns in how many of the captured sessions the lesson would match; nil skips the check
+	Backtest func(*Lesson) (fired, sessions int) // returns the number of captured sessions in which the lesson would match, and the number of all captured sessions; nil skips the check
 }
 
-// Limits for findings about the number of captured sessions in which a lesson would match.
+// Limits for findings about a trigger that would match in too many or in none of the captured sessions.
 const (
 	broadShare    = 0.6 // a trigger that matches more than this share of the sessions is broad
 	broadSessions = 20  // number of sessions below which no trigger is broad
@@ -89,7 +89,7 @@ func (c Checks) Book(b *Book) []Finding {
 	return out
 }
 
-// Lesson checks a lesson that is to be added to the book b, or to replace the lesson with the same path.
+// Lesson checks a lesson that will be added to the book b, or will replace the lesson of b with the same path.
 func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
@@ -102,7 +102,7 @@ func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// Notes checks the notes in the evidence of a lesson for injections and secrets.
+// Notes checks the notes in the evidence of a lesson for prompt injections and secrets.
 func (c Checks) Notes(l *Lesson) []Finding {
 	return slices.DeleteFunc(append(Suspicious(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
@@ -134,7 +134,7 @@ func severityFor(l *Lesson) Severity {
 
 // checkAlone returns the findings about a lesson, except contradictions to other lessons.
 func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
-	out := append(unreadKeyFindings(l), broadFindings(l)...)
+	out := append(unreadKeyFindings(l), overbroadFindings(l)...)
 	out = append(out, unknownKindFindings(l)...)
 	out = append(out, c.backtestFindings(l)...)
 	out = append(out, Suspicious(l)...)
@@ -150,20 +150,20 @@ func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
 	return append(out, fileFindings(l)...)
 }
 
-// broadFindings returns findings for an empty trigger, for stop words, and for phrases that are too short.
-func broadFindings(l *Lesson) []Finding {
+// overbroadFindings returns findings for an empty trigger, for stop words, and for phrases that are too short.
+func overbroadFindings(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{newFinding(l, severityFor(l), CodeOverbroad, "trigger",
 			"there is no tag, no keyword, no error pattern, and no kind of error or request, so the lesson never fires; add a keyword")}
 	}
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		read := readPhrase(p.text, l.Form)
+		parsed := readPhrase(p.text, l.Form)
 		switch {
-		case isStopWord(read.key):
+		case isStopWord(parsed.key):
 			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q occurs in almost every text, so precept does not search for it; write a phrase of two or three words", p.text))
-		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
+		case parsed.fires() && utf8.RuneCountInString(strings.Trim(parsed.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(parsed.key, isSyllable):
 			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
@@ -189,7 +189,7 @@ func unknownKindFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isSyllable reports whether a character stands for a syllable or a word, so that two of them can be a phrase.
+// isSyllable reports whether a character represents a syllable or a word. Two such characters can be a phrase.
 func isSyllable(r rune) bool { return kindOf(r) == loneKind || scriptOf(r) == hangul }
 
 // fieldPhrase is a phrase with the path of its field in the frontmatter.
@@ -222,7 +222,7 @@ func (c Checks) backtestFindings(l *Lesson) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(l, severityFor(l), CodeOverbroad, "trigger",
-		"would have fired in %d of %d sessions; %s", fired, sessions, l.Form.narrower())}
+		"would have fired in %d of %d sessions; %s", fired, sessions, l.Form.narrowingRemedy())}
 }
 
 func (c Checks) secretFindings(l *Lesson) []Finding {
@@ -258,7 +258,7 @@ func supersessionFindings(l *Lesson, b *Book) []Finding {
 		}
 	}
 	var out []Finding
-	for _, f := range b.linkFaults(l, circles(others)) {
+	for _, f := range b.linkFaults(l, circularSlugs(others)) {
 		out = append(out, newFinding(l, Error, f.Code, f.Field, "%s", f.Message))
 	}
 	return out
@@ -271,12 +271,12 @@ func fileFindings(l *Lesson) []Finding {
 	if l.Path != "" && base != l.Slug && slugFromPath(l.Path) != l.Slug && base != "LESSON" {
 		out = append(out, newFinding(l, Warning, codeFileName, "slug", "the file is named %s; rename it to %s.md", base, l.Slug))
 	}
-	if l.Outcome == "failure" && !namesApproach(l.Title) {
+	if l.Outcome == "failure" && !namesApproachToAvoid(l.Title) {
 		out = append(out, newFinding(l, Warning, codeCautionTitle, "title",
 			"a lesson with outcome failure is shown under \"these approaches failed before\", and this title orders another approach; "+
 				"name the approach to avoid (\"Avoid ...\"), or set outcome to success or mixed"))
 	}
-	if l.Outcome == "failure" && namesApproach(l.Title) && ordersStep(l.Advice) {
+	if l.Outcome == "failure" && namesApproachToAvoid(l.Title) && startsWithInstruction(l.Advice) {
 		out = append(out, newFinding(l, Warning, codeCautionAdvice, l.Form.adviceSection(),
 			"a lesson with outcome failure is shown under \"these approaches failed before\", and its text begins with a step to take; "+
 				"describe the approach that failed, or set outcome to success and let the title name the step"))
@@ -288,8 +288,8 @@ func fileFindings(l *Lesson) []Finding {
 	return out
 }
 
-// ordersStep reports whether a text begins with an instruction, such as "Look at the head of the file".
-func ordersStep(text string) bool {
+// startsWithInstruction reports whether a text begins with an instruction, such as "Look at the head of the file".
+func startsWithInstruction(text string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(Plain(text), "-*•> \t\n0123456789."), ".")
 	_, forbids := stanceOf(first)
 	return !forbids && slices.Contains(strings.Fields(
@@ -299,9 +299,9 @@ func ordersStep(text string) bool {
 	), strings.Trim(firstWord(first), ",;:"))
 }
 
-// namesApproach reports whether a title names an approach to avoid, such as "Avoid retrying", "Never retry" or
+// namesApproachToAvoid reports whether a title names an approach to avoid, such as "Avoid retrying", "Never retry" or
 // "Retrying a 403".
-func namesApproach(title string) bool {
+func namesApproachToAvoid(title string) bool {
 	_, forbids := stanceOf(title)
 	return forbids || strings.HasSuffix(strings.ToLower(firstWord(title)), "ing")
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// overlaps maps each trigger to the lessons with this trigger, and finds the lessons that share one.
+// overlaps is an index of lessons by trigger.
 type overlaps map[string][]*claim
 
 // claim is a lesson with the action that its title recommends or forbids.
@@ -76,12 +76,12 @@ func (o overlaps) opposed(l *Lesson) []*Lesson {
 	return out
 }
 
-// opposes reports whether two lessons contradict each other. They contradict if they claim opposite outcomes, or if
-// one recommends an action that the other forbids. Both must be active or waiting for a decision, and one agent must
-// be able to see both. A lesson never contradicts a lesson that it supersedes.
+// opposes reports whether two lessons contradict each other. They contradict if they claim opposite outcomes, or if one
+// recommends an action that the other forbids. Both must be active or waiting for a decision, and one agent must be
+// able to see both. Two lessons do not contradict each other if one supersedes the other.
 func (c *claim) opposes(other *claim) bool {
 	a, b := c.lesson, other.lesson
-	return (opposedOutcomes(a, b) || c.forbidsWhatOrders(other)) && a.State.isOpen() && b.State.isOpen() &&
+	return (opposedOutcomes(a, b) || c.hasOppositeAdvice(other)) && a.State.isOpen() && b.State.isOpen() &&
 		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
 }
 
@@ -94,10 +94,10 @@ func opposedOutcomes(a, b *Lesson) bool {
 	return a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success"
 }
 
-// forbidsWhatOrders reports whether one title recommends an action that the other title forbids, as in "Always wait for
-// the page" and "Never wait". The actions are the same if three quarters of the words of the shorter title are in
-// the longer title.
-func (c *claim) forbidsWhatOrders(other *claim) bool {
+// hasOppositeAdvice reports whether one title recommends an action that the other title forbids, as in "Always wait for
+// the page" and "Never wait". The actions are the same if the longer title contains three quarters of the words of the
+// shorter title.
+func (c *claim) hasOppositeAdvice(other *claim) bool {
 	if c.forbids == other.forbids {
 		return false
 	}
@@ -111,23 +111,23 @@ func (c *claim) forbidsWhatOrders(other *claim) bool {
 }
 
 // stanceOf returns the stems of the words that name the action in a title, without stop words and words such as
-// "always" and "never". forbids reports whether the title forbids the action. Two negations among the first words, as
-// in "Never skip", cancel each other.
+// "always" and "never". forbids reports whether the title forbids the action. Two negations among the first words
+// cancel each other, as in "Never skip".
 func stanceOf(title string) (words []string, forbids bool) {
 	folded := string(appendText(nil, clipBytes(title, maxRaw)))
-	for sign := range strings.FieldsSeq(unspacedNegations) {
-		if rest := strings.ReplaceAll(folded, sign, " "); rest != folded {
+	for negation := range strings.FieldsSeq(unspacedNegations) {
+		if rest := strings.ReplaceAll(folded, negation, " "); rest != folded {
 			folded, forbids = rest, true
 		}
 	}
-	head := 0 // number of words of a condition before the action
+	conditionWords := 0 // number of words of a condition that precedes the action
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
-		head = len(strings.Fields(before))
+		conditionWords = len(strings.Fields(before))
 	}
 	for i, w := range strings.FieldsFunc(spaced(folded), func(r rune) bool { return r != '\'' && kindOf(r) == signKind }) {
 		switch {
 		case slices.Contains(strings.Fields(negations), w):
-			if i < head+3 {
+			if i < conditionWords+3 {
 				forbids = !forbids
 			}
 		case !slices.Contains(strings.Fields(affirmations), w) && !isStopWord(w):
@@ -153,7 +153,7 @@ func firstWord(s string) string {
 	return first
 }
 
-// spaced puts blanks around the characters of scripts without spaces, so that each becomes a word.
+// spaced puts blanks around each character of a script without spaces, so that the character becomes a word.
 func spaced(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -181,8 +181,8 @@ func stem(w string) string {
 	return w
 }
 
-// sameAudience reports whether the scopes and the targets of two lessons may admit the same agent. It returns true in
-// doubt, because different globs may overlap.
+// sameAudience reports whether one agent can match the scopes and the targets of both lessons. In doubt it returns
+// true, because different globs may match the same name.
 func sameAudience(a, b *Lesson) bool {
 	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
 	if differ(a.Scope.Tenant, b.Scope.Tenant) || differ(a.Scope.Agent, b.Scope.Agent) {
@@ -191,10 +191,10 @@ func sameAudience(a, b *Lesson) bool {
 	if len(a.Trigger.Targets) == 0 || len(b.Trigger.Targets) == 0 {
 		return true
 	}
-	meet := func(x, y string) bool { return x == "" || y == "" || glob(x, y) || glob(y, x) }
+	overlap := func(x, y string) bool { return x == "" || y == "" || glob(x, y) || glob(y, x) }
 	for _, x := range a.Trigger.Targets {
 		for _, y := range b.Trigger.Targets {
-			if meet(x.Operator, y.Operator) && meet(x.Role, y.Role) && meet(x.Skill, y.Skill) {
+			if overlap(x.Operator, y.Operator) && overlap(x.Role, y.Role) && overlap(x.Skill, y.Skill) {
 				return true
 			}
 		}
@@ -203,12 +203,12 @@ func sameAudience(a, b *Lesson) bool {
 }
 
 func contradiction(a, b *Lesson) Finding {
-	how := fmt.Sprintf("claims the opposite outcome (%s against %s)", a.Outcome, b.Outcome)
+	relation := fmt.Sprintf("claims the opposite outcome (%s against %s)", a.Outcome, b.Outcome)
 	if !opposedOutcomes(a, b) {
-		how = fmt.Sprintf("orders the opposite (%q)", clip(b.Headline(), 80))
+		relation = fmt.Sprintf("orders the opposite (%q)", clip(b.Headline(), 80))
 	}
 	return newFinding(a, Warning, codeContradiction, "trigger",
-		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, how)
+		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, relation)
 }
 
 // Contradicts returns the lessons of the book that share a trigger with l and contradict l.

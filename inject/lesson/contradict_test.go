@@ -49,8 +49,8 @@ func TestOppositeTitlesContradict(t *testing.T) {
 		{"", "", false},
 	} {
 		a, b := newClaim(&Lesson{Title: c.a}), newClaim(&Lesson{Title: c.b})
-		if got, reverse := a.forbidsWhatOrders(b), b.forbidsWhatOrders(a); got != c.want || reverse != c.want {
-			t.Errorf("%q and %q: forbidsWhatOrders = %t, in reverse order %t, want %t", c.a, c.b, got, reverse, c.want)
+		if got, reverse := a.hasOppositeAdvice(b), b.hasOppositeAdvice(a); got != c.want || reverse != c.want {
+			t.Errorf("%q and %q: hasOppositeAdvice = %t, in reverse order %t, want %t", c.a, c.b, got, reverse, c.want)
 		}
 	}
 }

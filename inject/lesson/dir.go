@@ -16,18 +16,18 @@ import (
 	"strings"
 )
 
-// Limits of a bank directory. A directory beyond a limit is a mistake, such as a link to a home directory.
+// Limits of a bank directory. A directory that exceeds a limit is configured by mistake, such as a home directory.
 const (
 	maxDirDepth = 6      // levels of subfolders
 	maxFiles    = 50_000 // lesson files
 )
 
-// companions is the folder of companion files, which explain the background of lessons to people and are not lessons.
+// companions is the folder of companion files. They explain the background of lessons to people, and are not lessons.
 const companions = "knowledge/lessons"
 
 var (
-	errTooMany = fmt.Errorf("the directory has more than %d lessons; check the path of the directory", maxFiles)
-	errTooDeep = fmt.Errorf("is more than %d folders deep; move the lessons of the folder up", maxDirDepth)
+	errTooManyFiles = fmt.Errorf("the directory has more than %d lessons; check the path of the directory", maxFiles)
+	errTooDeep      = fmt.Errorf("is more than %d folders deep; move the lessons of the folder up", maxDirDepth)
 )
 
 // Load reads a directory of lessons. Each *.md file is a lesson, and its subfolder is its category. Names with a
@@ -38,11 +38,11 @@ func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
 }
 
 // ReadDir reads the lesson files of a bank directory without parsing them. The keys of texts are relative paths with
-// slashes. ReadDir returns a Problem for each unreadable or oversized file. A missing directory has no texts. version
-// is a digest that changes whenever the files change.
+// slashes. version is a digest that changes whenever the files change. ReadDir returns a Problem for each unreadable or
+// oversized file. A missing directory has no texts.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
 	texts = map[string][]byte{}
-	l, err := list(dir, func(l *listing, name string, info fs.FileInfo) {
+	l, err := listDir(dir, func(l *listing, name string, info fs.FileInfo) {
 		raw, err := readFile(l.path(name), info)
 		if err != nil {
 			l.problems = append(l.problems, l.problem(name, CodeInvalid, err))
@@ -58,15 +58,15 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 
 // DirVersion returns the version that ReadDir would return, without reading the files.
 func DirVersion(dir string) (string, error) {
-	l, err := list(dir, func(*listing, string, fs.FileInfo) {})
+	l, err := listDir(dir, func(*listing, string, fs.FileInfo) {})
 	if err != nil {
 		return "", err
 	}
 	return l.version(), nil
 }
 
-// readFile reads a regular file of at most MaxFile bytes. readFile checks info before it opens the file, because
-// opening a named pipe would block for ever.
+// readFile reads a regular file of at most MaxFile bytes. info is the result of os.Stat for the file. It is checked
+// before the file is opened, because opening a named pipe would block for ever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file; replace the entry with a regular file, or rename the entry to start with _")
@@ -74,7 +74,7 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if info.Size() > MaxFile {
 		return nil, fmt.Errorf("has %d bytes, more than the %d allowed; move the long part to a companion file", info.Size(), MaxFile)
 	}
-	f, err := os.Open(path) //nolint:gosec // the operator's own directory
+	f, err := os.Open(path) //nolint:gosec // the operator configured the directory
 	if err != nil {
 		return nil, fmt.Errorf("cannot be opened; check its permissions: %w", err)
 	}
@@ -95,13 +95,13 @@ type listing struct {
 	row      []byte    // name, size, times and mode of one file, for the digest
 	problems []Problem // unreadable folders and links
 	folders  []string  // paths of the walked folders
-	roots    []root    // the directory and the symbolic links inside of it
+	roots    []root    // the directory and the symbolic links inside of it, for the kernel events
 }
 
-// list calls visit for each lesson file of a directory. A missing directory has no files.
-func list(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
+// listDir calls visit for each lesson file of a directory. A missing directory has no files.
+func listDir(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
 	l := &listing{dir: dir, visit: visit, digest: sha256.New()}
-	info, _ := os.Stat(dir) // walk reports an error
+	info, _ := os.Stat(dir) // walk returns the error
 	l.roots = []root{{dir, info}}
 	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the lessons: %w", err)
@@ -115,7 +115,7 @@ func (l *listing) path(name string) string {
 
 // problem returns a Problem for an unreadable file or folder.
 func (l *listing) problem(name string, code Code, err error) Problem {
-	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name}
+	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unreadableName: name}
 }
 
 // addUnreadable records an unreadable folder or link.
@@ -125,9 +125,9 @@ func (l *listing) addUnreadable(name string, err error) {
 	hashString(l.digest, p.Error())
 }
 
-// file adds a lesson file to the digest and visits the file. The digest includes the inode's change time, because cp -p
+// addFile adds a lesson file to the digest, and calls visit. The digest includes the inode's change time, because cp -p
 // and some network mounts preserve an old modification time.
-func (l *listing) file(name string, info fs.FileInfo) {
+func (l *listing) addFile(name string, info fs.FileInfo) {
 	l.files++
 	l.row = strconv.AppendQuote(l.row[:0], name)
 	for _, n := range [...]int64{info.Size(), info.ModTime().UnixNano(), changeTime(info), int64(info.Mode())} {
@@ -141,9 +141,9 @@ func (l *listing) file(name string, info fs.FileInfo) {
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
 // walk lists the lessons of a folder and its subfolders. It follows links, because the files of a Kubernetes volume are
-// links. above holds the parent folders, so that walk skips a link to one of them. The error reports that the folder
-// itself cannot be listed.
-func (l *listing) walk(folder string, above []fs.FileInfo) error {
+// links. parents holds the parent folders, so that a link to one of them is skipped. The error is about the folder
+// itself, or errTooManyFiles.
+func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
 		return err
@@ -153,7 +153,7 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 		return err
 	}
 	l.folders = append(l.folders, l.path(folder))
-	above = append(slices.Clip(above), self)
+	parents = append(slices.Clip(parents), self)
 	for _, item := range items {
 		name := path.Join(folder, item.Name())
 		if isSkipped(item.Name()) || name == companions {
@@ -171,25 +171,25 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 		case err != nil:
 			l.addUnreadable(name, fmt.Errorf("cannot be read; repair or remove the file: %w", err))
 		case info.IsDir():
-			l.walkInto(name, info, above)
+			l.walkInto(name, info, parents)
 		case isLessonName(name):
-			l.file(name, info)
+			l.addFile(name, info)
 		}
 		if l.files > maxFiles {
-			return errTooMany
+			return errTooManyFiles
 		}
 	}
 	return nil
 }
 
 // walkInto lists the lessons of a subfolder. It records a subfolder that cannot be listed or is too deep as a problem.
-func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
+func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo) {
 	switch {
-	case slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
-	case len(above) > maxDirDepth:
+	case slices.ContainsFunc(parents, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
+	case len(parents) > maxDirDepth:
 		l.addUnreadable(name, errTooDeep)
 	default:
-		if err := l.walk(name, above); err != nil && !errors.Is(err, errTooMany) {
+		if err := l.walk(name, parents); err != nil && !errors.Is(err, errTooManyFiles) {
 			l.addUnreadable(name, fmt.Errorf("cannot be listed; check the permissions of the folder: %w", err))
 		}
 	}
@@ -199,7 +199,7 @@ func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 // underscore, and those of editors and git with a dot.
 func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
-// isLessonName reports whether a file is a lesson by its name. README.md is not.
+// isLessonName reports whether the name of a file is that of a lesson: it ends in .md, and is not README.md.
 func isLessonName(name string) bool {
 	return strings.EqualFold(path.Ext(name), ".md") && !strings.EqualFold(path.Base(name), "README.md")
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// applyField sets one field in the head of a file, or removes the field if f.val is nil, and changes no other line.
-// The head is the text before the body, including both --- lines. Each call parses the YAML again, because the
-// previous edit may have moved lines.
+// applyField sets one field in the head of a file, or removes the field if f.val is nil, and changes no other line. The
+// head is the text before the body, with both --- lines. Each call parses the YAML again, because an earlier call may
+// have moved lines.
 func applyField(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -28,10 +28,10 @@ func applyField(head string, f field) (string, error) {
 		return "", fmt.Errorf("edit %s: the frontmatter cannot be edited line by line; write each key on its own line", strings.Join(f.path, "."))
 	}
 	switch {
-	case root.flow && f.val == nil:
+	case root.isFlow && f.val == nil:
 		removePath(&root, f.path)
 		ed.lines = renderMap(&root, 0)
-	case root.flow:
+	case root.isFlow:
 		setPath(&root, f.path, *f.val)
 		ed.lines = renderMap(&root, 0)
 	case f.val == nil:
@@ -46,10 +46,10 @@ func applyField(head string, f field) (string, error) {
 // editor edits the lines of a frontmatter. Line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
-// isLineEditable reports whether the frontmatter can be edited line by line: each key of the block mappings is on a
-// line of its own, and the line number from the YAML parser is right.
+// isLineEditable reports whether the frontmatter can be edited line by line. Each key of a block mapping must be on a
+// line of its own, and the YAML parser must have reported the number of this line.
 func (ed *editor) isLineEditable(m *node) bool {
-	if m.kind != kindMap || m.flow {
+	if m.kind != kindMap || m.isFlow {
 		return true
 	}
 	last := 0
@@ -71,7 +71,7 @@ func (ed *editor) isLineEditable(m *node) bool {
 }
 
 // endOfPair returns the number of the first line after pair i of m. Blank lines and comments before the next key do not
-// belong to pair i. stop is the number of the first line after m.
+// belong to the pair. stop is the number of the first line after m.
 func (ed *editor) endOfPair(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -94,8 +94,8 @@ func (ed *editor) indent(line int) int {
 }
 
 // replace replaces the lines from start to end-1.
-func (ed *editor) replace(start, end int, with []string) {
-	ed.lines = slices.Replace(ed.lines, start-1, end-1, with...)
+func (ed *editor) replace(start, end int, lines []string) {
+	ed.lines = slices.Replace(ed.lines, start-1, end-1, lines...)
 }
 
 // set assigns a value to the field at path below the block mapping m. stop is the number of the first line after m.
@@ -133,10 +133,10 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// onlyAppends reports whether old is a block list below its key, and v is the same list with items appended. line is
-// the line of the key.
+// onlyAppends reports whether v is the list old with further items at its end, and old is written as a block below its
+// key. line is the line of the key.
 func (ed *editor) onlyAppends(old, v *node, line int) bool {
-	if old.kind != kindList || v.kind != kindList || old.flow || len(old.list) == 0 || len(v.list) <= len(old.list) {
+	if old.kind != kindList || v.kind != kindList || old.isFlow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
 	}
 	head := *v
@@ -204,7 +204,7 @@ func setPath(m *node, path []string, v node) {
 
 // isBlock reports whether a value is a block mapping that begins on a line below its key.
 func isBlock(v *node, keyLine int) bool {
-	return v.kind == kindMap && !v.flow && len(v.keys) > 0 && v.keys[0].line > keyLine
+	return v.kind == kindMap && !v.isFlow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
 // trailingComment returns the comment at the end of a line, with the blanks before it. It returns "" for a line with a

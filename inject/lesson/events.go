@@ -12,12 +12,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxIdlePolls is the number of polls after which the directory is walked even if the kernel has reported no
-// change. The walk finds changes that the kernel missed.
+// maxIdlePolls is the number of polls after which the directory is walked even if the kernel has reported no change.
+// This walk finds changes that the kernel missed.
 const maxIdlePolls = 30
 
-// errNoEvents means that the kernel does not report all changes of a file system, such as a network mount to which
-// other machines write. The watcher then walks the directory at each poll.
+// errNoEvents means that the kernel does not report all changes of a file system. An example is a network mount to
+// which other machines write. The watcher then walks the directory at each poll.
 var errNoEvents = errors.New("the file system does not report changes")
 
 // events receives the kernel's reports of changes, and decides at which polls the watcher walks its directory. Walking
@@ -28,12 +28,12 @@ type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // folders that the kernel watches
 	roots     []root            // paths whose changes the kernel does not report; compared at each poll
-	dirty     bool              // a walk is due: the kernel reported a change, or may have missed a change before the watch began
+	dirty     bool              // the next poll walks, because the kernel reported a change, or a change before the watch may be unreported
 	idlePolls int               // polls since the last walk
 }
 
-// root is a path with changes that the kernel does not report: the directory itself, whose parents may be
-// renamed, or a symbolic link in the directory, whose target lies elsewhere.
+// root is a path with changes that the kernel does not report: the bank directory, because its parents may be renamed,
+// or a symbolic link in the directory, because its target is elsewhere.
 type root struct {
 	path string
 	info fs.FileInfo // of the directory, or of the target of the link; nil if missing
@@ -65,8 +65,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record makes the next poll walk the directory, unless the event concerns a file that a walk skips. It stops watching
-// a removed or renamed folder, because the next walk may find another folder with the same name.
+// record makes the next poll walk the directory, unless the event is about a file that a walk skips. A removed or
+// renamed folder is no longer watched, because the next walk may find another folder with the same name.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -83,7 +83,7 @@ func (e *events) isWalkDue() bool {
 		return true
 	}
 	changed := slices.ContainsFunc(e.roots, root.changed)
-	if changed { // the watched folders may lie elsewhere now
+	if changed { // the paths of the watched folders may lead to other folders now
 		for folder := range e.folders {
 			e.unwatch(folder)
 		}
@@ -153,7 +153,7 @@ func (r root) changed() bool {
 	return !now.IsDir() && (now.Size() != r.info.Size() || !now.ModTime().Equal(r.info.ModTime()) || changeTime(now) != changeTime(r.info))
 }
 
-// explainWatchError adds a remedy to an error that means that a limit of the kernel is reached.
+// explainWatchError adds the remedy to an error about a limit of the kernel.
 func explainWatchError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -19,9 +19,9 @@ type Cause struct {
 
 // CauseText formats causes for users, as in `keyword "push it" in the user's message, error kind "port-in-use" in the
 // tool error`.
-func CauseText(by []Cause) string {
-	all := make([]string, 0, len(by))
-	for _, c := range by {
+func CauseText(causes []Cause) string {
+	all := make([]string, 0, len(causes))
+	for _, c := range causes {
 		place := c.Where
 		if place == "words" {
 			place = "user's message"
@@ -31,12 +31,12 @@ func CauseText(by []Cause) string {
 	return strings.Join(all, ", ")
 }
 
-// Explanation gives the reasons why a lesson with a matching trigger matches a query, or does not match it.
+// Explanation says why a lesson with a trigger in a query matches the query or does not match.
 type Explanation struct {
-	Lesson *Lesson
-	Fires  bool
-	By     []Cause  // matching triggers
-	Not    []string // reasons against a match
+	Lesson    *Lesson
+	Fires     bool
+	Causes    []Cause  // triggers that occur in the query
+	Obstacles []string // reasons against a match
 }
 
 // Explain returns an explanation for every lesson that matches the query or has a trigger in it, in the order of the
@@ -50,28 +50,28 @@ func (b *Book) Explain(q *Query) []Explanation {
 	texts := q.folded()
 	for _, l := range b.lessons {
 		e := Explanation{Lesson: l, Fires: fires[l]}
-		near := e.causes(texts)
-		if !e.Fires && !near {
+		hasTrigger := e.addCauses(texts)
+		if !e.Fires && !hasTrigger {
 			continue
 		}
 		if !e.Fires {
-			e.Not = append(e.Not, b.obstacles(l, texts)...)
+			e.Obstacles = append(e.Obstacles, b.obstacles(l, texts)...)
 		}
 		out = append(out, e)
 	}
 	return out
 }
 
-// causes adds the triggers that occur in the query to e.By, and reports whether one occurs. An error pattern that
-// occurs only in the user's words counts, but is a reason against the match.
-func (e *Explanation) causes(q *foldedQuery) bool {
+// addCauses adds the triggers that occur in the query to e.Causes. An error pattern that occurs only in the user's
+// words is added to e.Obstacles. addCauses reports whether it added a trigger or an obstacle.
+func (e *Explanation) addCauses(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
-	add := func(kind, phrase string, wordsToo bool) {
-		if wordsToo && phraseMatchesAny(phrase, e.Lesson.Form, q.words) {
-			e.By = append(e.By, Cause{kind, phrase, "words"})
+	add := func(kind, phrase string, alsoInWords bool) {
+		if alsoInWords && phraseMatchesAny(phrase, e.Lesson.Form, q.words) {
+			e.Causes = append(e.Causes, Cause{kind, phrase, "words"})
 		}
 		if phraseMatchesAny(phrase, e.Lesson.Form, q.errors) {
-			e.By = append(e.By, Cause{kind, phrase, "tool error"})
+			e.Causes = append(e.Causes, Cause{kind, phrase, "tool error"})
 		}
 	}
 	for _, k := range t.Keywords {
@@ -80,51 +80,52 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	for _, tag := range t.Tags {
 		given := func(s string) bool { return tagKey(s) == tagKey(tag) }
 		if slices.ContainsFunc(q.query.Tags, given) || slices.ContainsFunc(q.query.Errors, func(text ErrorText) bool { return slices.ContainsFunc(text.Tags, given) }) {
-			e.By = append(e.By, Cause{"tag", tag, "request"})
+			e.Causes = append(e.Causes, Cause{"tag", tag, "request"})
 		}
 		add("tag", tag, true)
 	}
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
 		if form := e.Lesson.Form; phraseMatchesAny(p, form, q.words) && !phraseMatchesAny(p, form, q.errors) {
-			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q occurs in the user's message, but error patterns fire only on tool errors", p))
+			e.Obstacles = append(e.Obstacles, fmt.Sprintf("its error pattern %q occurs in the user's message, but error patterns fire only on tool errors", p))
 		}
 	}
 	for _, f := range q.requests {
 		if slices.Contains(t.RequestKinds, string(f.Kind)) {
-			e.By = append(e.By, Cause{"request_kind", string(f.Kind), "words"})
+			e.Causes = append(e.Causes, Cause{"request_kind", string(f.Kind), "words"})
 		}
 	}
-	e.kinds(q.query)
-	if near := len(e.By) > 0 || len(e.Not) > 0; !near {
+	e.addErrorKinds(q.query)
+	if hasTrigger := len(e.Causes) > 0 || len(e.Obstacles) > 0; !hasTrigger {
 		return false
 	}
 	for _, tool := range t.Tools {
 		if anyTool([]string{tool}, q.query.Tools) || slices.ContainsFunc(q.query.Errors, func(text ErrorText) bool { return text.Tool != "" && glob(tool, text.Tool) }) {
-			e.By = append(e.By, Cause{"tool", tool, "request"})
+			e.Causes = append(e.Causes, Cause{"tool", tool, "request"})
 		}
 	}
 	return true
 }
 
-// kinds adds the error kinds of the lesson that occur in the query to e.By or, for errors of other tools, to e.Not.
-func (e *Explanation) kinds(q *Query) {
-	c := compiled{lesson: e.Lesson}
+// addErrorKinds adds the error kinds of the lesson that occur in the query to e.Causes. A kind that occurs only in
+// errors of other tools than the lesson's is added to e.Obstacles.
+func (e *Explanation) addErrorKinds(q *Query) {
+	c := compiledLesson{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {
-		failing, fires := []string(nil), false
+		failedTools, fires := []string(nil), false
 		for i := range q.Errors {
 			if x := &q.Errors[i]; slices.Contains(x.Kinds, detect.Kind(kind)) {
-				failing, fires = append(failing, x.Tool), fires || c.isForErrorOf(&matchState{}, q, x.Tool)
+				failedTools, fires = append(failedTools, x.Tool), fires || c.firesOnErrorOf(&matchState{}, q, x.Tool)
 			}
 		}
 		switch {
 		case fires:
-			e.By = append(e.By, Cause{"error_kind", kind, "tool error"})
-		case len(failing) > 0 && failing[0] != "":
-			e.Not = append(e.Not, fmt.Sprintf("its error kind %s fires on errors of its tools (%s), and this is an error of %s",
-				kind, strings.Join(e.Lesson.Trigger.Tools, ", "), strings.Join(failing, ", ")))
-		case len(failing) > 0:
-			e.By = append(e.By, Cause{"error_kind", kind, "tool error"})
+			e.Causes = append(e.Causes, Cause{"error_kind", kind, "tool error"})
+		case len(failedTools) > 0 && failedTools[0] != "":
+			e.Obstacles = append(e.Obstacles, fmt.Sprintf("its error kind %s fires on errors of its tools (%s), and this is an error of %s",
+				kind, strings.Join(e.Lesson.Trigger.Tools, ", "), strings.Join(failedTools, ", ")))
+		case len(failedTools) > 0:
+			e.Causes = append(e.Causes, Cause{"error_kind", kind, "tool error"})
 		}
 	}
 }
@@ -133,7 +134,7 @@ func (e *Explanation) kinds(q *Query) {
 type foldedQuery struct {
 	query         *Query
 	words, errors [][]byte
-	requests      []request.Found
+	requests      []request.KindMatch
 }
 
 // folded returns the query with its texts in folded form.
@@ -166,7 +167,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 		add("the lesson expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	for _, successor := range b.superseders[l.Slug] {
-		if successor.InForce(q.query.Now) && successor.Scope.admits(q.query) {
+		if successor.IsActiveAt(q.query.Now) && successor.Scope.admits(q.query) {
 			add("%s supersedes the lesson", successor.Slug)
 		}
 	}
@@ -184,7 +185,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	if t := &l.Trigger; !t.admitsAgent(q.query) {
 		add("the targets of the lesson are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
 	}
-	m, c, tools := &matchState{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
+	m, c, tools := &matchState{}, &compiledLesson{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
 	case c.isOffered(m, q.query, ""):
 	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return c.isOffered(&matchState{}, q.query, e.Tool) }):
@@ -210,12 +211,13 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// Fired returns the triggers of the lesson, except tools, that occur in the query. They are spelled as in the file.
-func (l *Lesson) Fired(q *Query) []string {
+// FiredTriggers returns the triggers of the lesson, except tools, that occur in the query. They are spelled as in the
+// file.
+func (l *Lesson) FiredTriggers(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}
-	e.causes(q.folded())
-	for _, c := range e.By {
+	e.addCauses(q.folded())
+	for _, c := range e.Causes {
 		if c.Kind != "tool" && !slices.Contains(out, c.Text) {
 			out = append(out, c.Text)
 		}

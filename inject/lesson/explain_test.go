@@ -125,13 +125,13 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			continue
 		}
 		var by []string
-		for _, cause := range all[0].By {
+		for _, cause := range all[0].Causes {
 			by = append(by, strings.Join([]string{cause.Kind, cause.Text, cause.Where}, " "))
 		}
 		if got := strings.Join(by, ", "); got != c.by {
 			t.Errorf("%s: causes = %q, want %q", c.name, got, c.by)
 		}
-		if got := strings.Join(all[0].Not, "; "); !strings.HasPrefix(got, c.not) || c.not == "" && got != "" {
+		if got := strings.Join(all[0].Obstacles, "; "); !strings.HasPrefix(got, c.not) || c.not == "" && got != "" {
 			t.Errorf("%s: obstacles = %q, want %q", c.name, got, c.not)
 		}
 	}
@@ -176,9 +176,9 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
 				t.Fatalf("%s: Fires = %v, but Match returned %v", e.Lesson.Slug, e.Fires, fired)
 			}
-			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "occurs in the user's message")) || !e.Fires && len(e.Not) == 0 {
+			if e.Fires && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Fires && len(e.Obstacles) == 0 {
 				t.Fatalf("%s: Fires = %v, causes = %v, obstacles = %q, want a cause if the lesson fires, and an obstacle if not",
-					e.Lesson.Slug, e.Fires, e.By, e.Not)
+					e.Lesson.Slug, e.Fires, e.Causes, e.Obstacles)
 			}
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
 		}

@@ -60,19 +60,19 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problem describes a file of a bank that cannot be used, or only in part.
+// Problem describes a file of a bank that is unusable as a whole or in part.
 type Problem struct {
 	Path   string `json:"path"`
 	Slug   string `json:"slug,omitempty"`
 	Faults Faults `json:"faults"`
-	Kept   bool   `json:"kept"` // the previous valid version stays active
+	Kept   bool   `json:"kept"` // the last valid version stays active
 
 	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of an operator
 
-	// Place reports that the storage of the lessons cannot be read: Path names a directory or Redis, not a file.
+	// Place means that the storage of the lessons cannot be read. Path then names a directory or Redis instead of a file.
 	Place bool `json:"-"`
 
-	unread string // name of the unreadable file or folder; empty for other problems
+	unreadableName string // name of the unreadable file or folder; empty for other problems
 }
 
 // Lines returns one line for each fault. Each line starts with the path of the file.

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold returns one rune for all runes that differ only in case, as in Unicode's simple case folding (σ, ς and Σ). The
-// Turkish dotted and dotless i become i, so that a word from a Turkish keyboard matches its upper-case form. Variants
-// of an Arabic or Persian letter become one letter, and digits of other scripts become ASCII digits.
+// fold returns the same rune for all runes that differ only in case, as in Unicode's simple case folding (σ, ς and Σ).
+// The Turkish dotted and dotless i become i, so that a word from a Turkish keyboard matches its upper-case form.
+// Variants of an Arabic or Persian letter become one letter, and digits of other scripts become ASCII digits.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
-		return rune(lowerASCII(byte(r))) //nolint:gosec // an ASCII code
+		return rune(lowerASCII(byte(r))) //nolint:gosec // r is ASCII
 	}
 	if r == 'İ' || r == 'ı' {
 		return 'i'
@@ -37,8 +37,8 @@ func fold(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// asciiDigit returns the ASCII digit for a digit of another script. In Unicode, the ten digits of a script are in
-// order.
+// asciiDigit returns the ASCII digit for a digit of another script, or r for a digit outside of the table. In Unicode,
+// the ten digits of a script are consecutive.
 func asciiDigit(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
@@ -66,8 +66,8 @@ func asciiSign(r rune) rune {
 	}
 }
 
-// toNFKC returns a text in Unicode's compatibility form NFKC. Full-width letters, ligatures and half-width kana
-// get their usual form, and a letter with a separate accent becomes one character.
+// toNFKC returns a text in Unicode's compatibility form NFKC. Full-width letters, ligatures and half-width kana become
+// the usual letters, and a letter with a separate accent becomes one character.
 func toNFKC(s string) string {
 	if isASCII(s) {
 		return s
@@ -92,9 +92,9 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune of a text in folded form. Phrases and texts are compared in folded form only. Letters are
+// appendFolded appends a rune to a text in folded form. Phrases and texts are compared in folded form only. Letters are
 // case folded, and typographic characters become ASCII. White space becomes a single blank, and is dropped at the start
-// of the text. Invisible runes are dropped, too, and so are blanks next to Chinese and Japanese characters, because
+// of the text. Invisible runes are dropped, too. Blanks next to Chinese and Japanese characters are dropped, because
 // these scripts do not separate words by blanks.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
@@ -177,7 +177,7 @@ func isWordBoundary(text []byte, at int) bool {
 }
 
 // isInvisible reports whether a word with this rune looks like the word without it. Vowel signs of Arabic and Hebrew
-// count as invisible, because people usually leave them out.
+// count as invisible, because people usually omit them.
 func isInvisible(r rune) bool {
 	switch {
 	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs

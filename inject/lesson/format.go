@@ -9,9 +9,10 @@ import (
 )
 
 // Format returns the file of a lesson. For an unedited lesson, it returns the original bytes. For an edited lesson, it
-// changes only the lines of the edited fields, and keeps comments and unknown metadata. A new lesson, which has no
-// Raw, is written in the learning/v1 form. Advice is part of Body, so Format ignores Advice unless the lesson is new
-// and has no Body. Format parses the result again, and returns an error if the file format cannot express the lesson.
+// changes only the lines of the edited fields, and keeps comments and unknown metadata. A lesson without Raw is new,
+// and is written in the learning/v1 form. Format writes Advice only for a new lesson without Body, because the advice
+// is otherwise part of Body. It parses the result again, and returns an error if the file format cannot express the
+// lesson.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)
@@ -39,8 +40,8 @@ func Format(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(l, out, orig.State.Fires())
 }
 
-// Edit returns a copy of a lesson that change has edited. The copy is formatted and parsed again, so its derived fields
-// are up to date.
+// Edit returns a copy of a lesson that the function change has edited. The copy is formatted and parsed again, so its
+// derived fields are up to date.
 func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	c := l.Clone()
 	change(c)
@@ -86,8 +87,8 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify parses a formatted file and returns an error if the result differs from the lesson. An edit may quarantine a
-// lesson that was active, because the approval is for the old text. It is an error to activate an inactive lesson
+// verify parses a formatted file, and returns an error if the result differs from the lesson. An edit may quarantine a
+// lesson that was active, because its approval is for the old text. An edit must not activate an inactive lesson
 // without an approval of its text.
 func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)
@@ -122,7 +123,7 @@ type field struct {
 	val  *node // nil means the frontmatter does not contain the field
 }
 
-// diff returns the fields that differ between a and b in a file of the form, with the values of b.
+// diff returns the fields that differ between a and b in a file of the given form, with the values of b.
 func diff(a, b *Lesson, form Form) []field {
 	from, to := fields(a, form), fields(b, form)
 	var out []field
@@ -134,14 +135,14 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields returns the fields of the frontmatter of a form, in the order of a new file. The list has the same
+// fields returns the fields of the frontmatter of the given form, in the order of a new file. The list has the same
 // length for every lesson, so that diff can compare two lists by index.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
 	own := []field{
 		{[]string{"metadata", "precept", "state"}, stateNode(l)},
-		{[]string{"metadata", "precept", "former_state"}, optionalText(string(l.Former))},
-		{[]string{"metadata", "precept", "state_before_pause"}, optionalText(string(l.BeforePause))},
+		{[]string{"metadata", "precept", "former_state"}, optionalText(string(l.FormerState))},
+		{[]string{"metadata", "precept", "state_before_pause"}, optionalText(string(l.StateBeforePause))},
 		{[]string{"metadata", "precept", "content_hash"}, optionalText(l.Approval.ContentHash)},
 		{[]string{"metadata", "precept", "approved_by"}, optionalText(l.Approval.By)},
 		{[]string{"metadata", "precept", "approved_at"}, optionalText(formatTime(l.Approval.At))},
@@ -178,9 +179,9 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"trigger", "metadata", "precept", "like"}, optionalFlag(t.Like)},
 		{[]string{"outcome"}, textNode(l.Outcome)},
 		{[]string{"evidence"}, evidenceNode(l.Evidence)},
-		{[]string{"confidence"}, &node{kind: kindNumber, num: l.Confidence}},
-		{[]string{"success_count"}, &node{kind: kindNumber, num: float64(l.SuccessCount)}},
-		{[]string{"failure_count"}, &node{kind: kindNumber, num: float64(l.FailureCount)}},
+		{[]string{"confidence"}, &node{kind: kindNumber, number: l.Confidence}},
+		{[]string{"success_count"}, &node{kind: kindNumber, number: float64(l.SuccessCount)}},
+		{[]string{"failure_count"}, &node{kind: kindNumber, number: float64(l.FailureCount)}},
 		{[]string{"supersedes"}, textListNode(l.Supersedes)},
 		{[]string{"expires_at"}, optionalText(formatTime(l.ExpiresAt))},
 	}, own...)
@@ -199,14 +200,14 @@ func optionalNumber(x float64) *node {
 	if x == 0 {
 		return nil
 	}
-	return &node{kind: kindNumber, num: x}
+	return &node{kind: kindNumber, number: x}
 }
 
 func optionalFlag(set bool) *node {
 	if !set {
 		return nil
 	}
-	return &node{kind: kindBool, num: 1}
+	return &node{kind: kindBool, number: 1}
 }
 
 func optionalText(s string) *node {
@@ -235,7 +236,7 @@ func evidenceNode(evidence []Evidence) *node {
 	return listNode(evidence, func(e Evidence) node { return optionalMap("kind", e.Kind, "ref", e.Ref, "note", e.Note) })
 }
 
-// listNode returns a list node, nil for an empty list.
+// listNode returns a list node, or nil for an empty list.
 func listNode[T any](list []T, entry func(T) node) *node {
 	if len(list) == 0 {
 		return nil
@@ -247,7 +248,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap returns a mapping node. kv alternates keys and values; a key with an empty value is left out.
+// optionalMap returns a mapping node. kv alternates keys and values. A key with an empty value is omitted.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {
@@ -263,7 +264,7 @@ func equalNode(a, b *node) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if a.kind != b.kind || a.kind == kindString && a.text != b.text || a.num != b.num || len(a.list) != len(b.list) || len(a.keys) != len(b.keys) {
+	if a.kind != b.kind || a.kind == kindString && a.text != b.text || a.number != b.number || len(a.list) != len(b.list) || len(a.keys) != len(b.keys) {
 		return false
 	}
 	for i := range a.list {

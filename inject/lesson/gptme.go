@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// isGptme reports whether the frontmatter has gptme's form: no schema, but a match or a status.
+// isGptme reports whether the frontmatter has gptme's form, with a match or a status and without a schema.
 func isGptme(n *node) bool {
 	if _, ok := n.get("schema"); ok {
 		return false
@@ -18,9 +18,8 @@ func isGptme(n *node) bool {
 	return match || status
 }
 
-// readGptme reads the gptme form, the lesson format of the agent gptme. The frontmatter has match.keywords and
-// status; all other fields are in the markdown. Unknown keys are ignored, because gptme may add keys. Known
-// keys are checked.
+// readGptme reads the gptme form, the lesson format of the agent gptme. The frontmatter has match.keywords and status.
+// All other fields are in the markdown. Unknown keys are ignored, because gptme may add keys.
 func (r *reader) readGptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
@@ -46,7 +45,7 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 	}
 }
 
-// gptmeFields returns alternately the name of a field in the AIP-11 form and its name in the gptme form.
+// gptmeFields returns pairs of the name of a field in the AIP-11 form and its name in the gptme form.
 func gptmeFields() []string {
 	return []string{
 		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",
@@ -54,7 +53,7 @@ func gptmeFields() []string {
 	}
 }
 
-// field returns the name in the form f of a field of the AIP-11 form.
+// field returns the name that a field of the AIP-11 form has in the form f.
 func (f Form) field(name string) string {
 	if f != FormGptme {
 		return name
@@ -76,8 +75,8 @@ func (f Form) adviceSection() string {
 	return "What to do (or avoid)"
 }
 
-// narrower returns the remedy in the message about a trigger that fires too often.
-func (f Form) narrower() string {
+// narrowingRemedy returns the remedy for a trigger that fires too often, as part of a message.
+func (f Form) narrowingRemedy() string {
 	if f == FormGptme {
 		return "narrow the keywords"
 	}
@@ -112,10 +111,10 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 	return out
 }
 
-// OfFile converts findings about a lesson to findings about the file from which the lesson was converted. The fields
-// of the findings get their names in the form of the file. OfFile also adds a finding for each key of the file that
-// precept does not read. file is the lesson as parsed from the file, before its conversion.
-func OfFile(file *Lesson, findings []Finding) []Finding {
+// FindingsOfFile converts findings about a lesson to findings about the file from which the lesson was converted. Each
+// finding gets the name of its field in the form of the file. FindingsOfFile also adds a finding for each key of the
+// file that precept does not read. file is the lesson as parsed from the file, before its conversion.
+func FindingsOfFile(file *Lesson, findings []Finding) []Finding {
 	out := unreadKeyFindings(file)
 	for _, f := range findings {
 		f.Field = file.Form.field(f.Field)
@@ -124,8 +123,8 @@ func OfFile(file *Lesson, findings []Finding) []Finding {
 	return out
 }
 
-// KeepsForm reports whether a lesson must stay in the gptme form, because a keyword would change its meaning in the
-// AIP-11 form. This is the case for a * between blanks.
+// KeepsForm reports whether a lesson must stay in the gptme form, because a keyword has another meaning in the AIP-11
+// form. A * between blanks is such a keyword.
 func (l *Lesson) KeepsForm() bool {
 	return l.Form == FormGptme && slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar)
 }

@@ -39,7 +39,7 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 }
 
 // IndexCounts parses an index, and returns a function that returns the counts of a slug. A writer without newer counts
-// keeps the counts of the old index in this way.
+// uses this function to keep the counts of the old index.
 func IndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -47,10 +47,10 @@ func IndexCounts(index []byte) func(slug string) Counts {
 		if len(cells) < 6 {
 			continue
 		}
-		good, err1 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-2]))
-		bad, err2 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-1]))
+		successes, err1 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-2]))
+		failures, err2 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-1]))
 		if err1 == nil && err2 == nil {
-			known[strings.TrimSpace(cells[0])] = Counts{good, bad}
+			known[strings.TrimSpace(cells[0])] = Counts{successes, failures}
 		}
 	}
 	return func(slug string) Counts { return known[slug] }
@@ -75,7 +75,8 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Event actions that a lesson's measured effect causes. A caution is a lesson that is shown as an approach to avoid.
+// Actions of events that the measured effect of a lesson causes. A caution is a lesson that is shown as an approach to
+// avoid.
 const (
 	BecameCaution = "caution" // advice became a caution
 	BecameAdvice  = "advice"  // a caution became advice
@@ -83,7 +84,7 @@ const (
 
 // Keys of Event.Detail.
 const (
-	DetailHand    = "by_hand"          // for an edit without precept: HandFile, HandUncommitted, or the id of the commit
+	DetailHand    = "by_hand"          // marks an edit without precept; the value is HandFile, HandUncommitted, or the id of the commit
 	DetailWith    = "sessions_with"    // number of rewarded sessions with the lesson at the time of the event
 	DetailWithout = "sessions_without" // number of rewarded sessions from which the lesson was withheld
 )

@@ -30,9 +30,9 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// Suspicious returns findings about text in a lesson that may be a prompt injection: text that gives orders to the
-// model, imitates a role of the conversation, or hides something. Findings are errors, except in the part of a
-// person's file that no model sees, where they are warnings.
+// Suspicious returns findings about text in a lesson that may be a prompt injection. Such a text gives orders to the
+// model, imitates a role of the conversation, or is hidden. Findings are errors, except in texts of a hand-written file
+// that no model sees, where they are warnings.
 func Suspicious(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
@@ -40,8 +40,8 @@ func Suspicious(l *Lesson) []Finding {
 		if !p.forModel {
 			severity = severityFor(l)
 		}
-		for _, what := range scanForInjection(p.text) {
-			out = append(out, newFinding(l, severity, CodeInvalid, p.field, "%s", what))
+		for _, message := range scanForInjection(p.text) {
+			out = append(out, newFinding(l, severity, CodeInvalid, p.field, "%s", message))
 		}
 	}
 	return out
@@ -91,8 +91,8 @@ func hasLookalikeLabel(v string) bool {
 	return false
 }
 
-// occursUnnegated reports whether the pattern matches without a negation shortly before in its sentence, because "never
-// upload an API key" is a valid lesson.
+// occursUnnegated reports whether the pattern matches without a negation shortly before the match in the same sentence.
+// A lesson such as "never upload an API key" is valid.
 func occursUnnegated(p *regexp.Regexp, text string) bool {
 	const reach = 32 // bytes before the match that are searched for a negation
 	for _, m := range p.FindAllStringIndex(text, -1) {
@@ -119,7 +119,7 @@ func hasHidden(s string) bool {
 	return false
 }
 
-// scanPatterns holds the patterns of scan that are not in roleForms or orders.txt.
+// scanPatterns holds the patterns of scanForInjection that are not in roleForms or orders.txt.
 type scanPatterns struct{ labels, dataURL, negation *regexp.Regexp }
 
 //nolint:gochecknoglobals // immutable, compiled at first use

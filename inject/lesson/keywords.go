@@ -11,21 +11,21 @@ import (
 func deadPhraseFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		read := readPhrase(p.text, l.Form)
-		why := ""
+		parsed := readPhrase(p.text, l.Form)
+		reason := ""
 		switch {
-		case !strings.ContainsFunc(read.key, func(r rune) bool { return kindOf(r) != signKind }):
-			why = "holds no letter or digit"
-		case !read.fires() && !isStopWord(read.key):
-			why = "is a single letter"
+		case !strings.ContainsFunc(parsed.key, func(r rune) bool { return kindOf(r) != signKind }):
+			reason = "holds no letter or digit"
+		case !parsed.fires() && !isStopWord(parsed.key):
+			reason = "is a single letter"
 		case hasBlob(p.text):
-			why = "looks like encoded data, which is not searched"
+			reason = "looks like encoded data, which is not searched"
 		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return phraseMatches(veto, p.text, l.Form) }):
-			why = "is vetoed by a not_keyword of the lesson"
+			reason = "is vetoed by a not_keyword of the lesson"
 		default:
 			continue
 		}
-		out = append(out, newFinding(l, Warning, codeDead, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, why))
+		out = append(out, newFinding(l, Warning, codeDead, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, reason))
 	}
 	return out
 }
@@ -39,10 +39,10 @@ func hasBlob(s string) bool {
 // the lesson whenever a text quotes the lesson.
 func selfMatchFindings(l *Lesson) []Finding {
 	shown := l.Text()
-	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
+	ownText := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		if strings.Contains(p.field, ".keywords[") && phraseMatches(p.text, own, l.Form) {
+		if strings.Contains(p.field, ".keywords[") && phraseMatches(p.text, ownText, l.Form) {
 			out = append(out, newFinding(l, Warning, CodeSelfMatch, p.field,
 				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))
 		}
@@ -57,14 +57,14 @@ func phraseMatches(phrase, text string, form Form) bool {
 
 // isIn reports whether a folded text contains the phrase.
 func (p *phrase) isIn(text []byte) bool {
-	longest, tries := p.pieces[p.longest], 0
-	for from := 0; ; from++ {
-		at := bytes.Index(text[from:], longest)
-		if at < 0 {
+	longest, steps := p.pieces[p.longest], 0
+	for start := 0; ; start++ {
+		offset := bytes.Index(text[start:], longest)
+		if offset < 0 {
 			return false
 		}
-		from += at
-		if p.endsAt(text, from+len(longest), &tries) {
+		start += offset
+		if p.endsAt(text, start+len(longest), &steps) {
 			return true
 		}
 	}

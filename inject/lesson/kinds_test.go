@@ -49,7 +49,7 @@ func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 			t.Errorf("%q: %d lessons match, want 1 for the call c1", text, len(hits))
 		}
 		e := book.Explain(q)
-		if len(e) != 1 || !e[0].Fires || !slices.Contains(e[0].By, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
+		if len(e) != 1 || !e[0].Fires || !slices.Contains(e[0].Causes, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
 			t.Errorf("%q: explanation = %+v, want the error kind command-not-found", text, e)
 		}
 	}
@@ -71,7 +71,7 @@ func TestToolsRestrictErrorKind(t *testing.T) {
 	if hits := book.Match(q); len(hits) != 0 {
 		t.Error("lesson matches an error of another tool")
 	}
-	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Not, " "), "this is an error of read_file") {
+	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Obstacles, " "), "this is an error of read_file") {
 		t.Errorf("explanation = %+v, want \"this is an error of read_file\"", e)
 	}
 }

@@ -17,13 +17,13 @@ const (
 	Quarantined State = "quarantined" // waits for the approval of an operator
 	Trial       State = "trial"       // active, with a trial that measures its effect
 	Active      State = "active"
-	Caution     State = "caution" // shown as an approach to avoid
-	Benched     State = "benched" // expected to do harm, and shown rarely
-	Paused      State = "paused"
-	Superseded  State = "superseded"
-	Expired     State = "expired"
-	Archived    State = "archived"
-	Rejected    State = "rejected"
+	Caution     State = "caution"    // shown as an approach to avoid
+	Benched     State = "benched"    // expected to do harm, and shown rarely
+	Paused      State = "paused"     // inactive until an operator resumes the lesson
+	Superseded  State = "superseded" // inactive, because another active lesson supersedes the lesson
+	Expired     State = "expired"    // inactive, because ExpiresAt has passed
+	Archived    State = "archived"   // retired by an operator
+	Rejected    State = "rejected"   // refused by an operator
 )
 
 // Valid reports whether s is one of the states.
@@ -57,7 +57,7 @@ type Trigger struct {
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 	ErrorKinds                                          []string // values of detect.Kind
 	RequestKinds                                        []string // values of request.Kind
-	Like                                                bool     // the lesson is also inserted if it matches by likeness, the resemblance of words
+	Like                                                bool     // the lesson may also be inserted if it matches by likeness, the resemblance of words
 }
 
 // Empty reports whether the trigger has no tag, no keyword, no error pattern, and no kind of error or request.
@@ -68,17 +68,17 @@ func (t *Trigger) Empty() bool {
 // Evidence is one reference that supports a lesson, as in AIP-11, the specification of the file format.
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval records who approved a lesson, and for which text. A lesson is quarantined again if its content hash changes
-// after the approval.
+// Approval records the operator who approved a lesson, and the approved text. A lesson is quarantined again if its
+// content hash changes after the approval.
 type Approval struct {
-	ContentHash string    // hash of the approved text, empty if the file has none
+	ContentHash string    // content hash of the approved text; empty without an approval
 	By          string    // approver
 	At          time.Time // time of the approval; zero if unknown
-	Source      string    // where the lesson came from: "distill", "api", "writ" (a /lesson command), ...; "" for a person's file
+	Source      string    // program that wrote the lesson: "distill", "api", "writ" (a /lesson command), ...; "" for a hand-written file
 }
 
-// Scope restricts a lesson that a program wrote to one tenant, or to one agent of the tenant. An empty field
-// means all. The fields are compared literally, unlike the globs of a Target.
+// Scope restricts a lesson that a program wrote to one tenant, or to one agent of the tenant. An empty field means all.
+// The fields are literal names, unlike the globs of a Target.
 type Scope struct{ Tenant, Agent string }
 
 // admits reports whether the scope admits the tenant and the agent of a query.
@@ -90,9 +90,9 @@ func (s Scope) admits(q *Query) bool {
 // number of picks.
 type TrialPlan struct {
 	Epsilon float64   // probability of withholding a pick; 0 means 0.5
-	Until   float64   // half-width of the effect's interval at which the trial ends; 0 means a person ends the trial
+	Until   float64   // half-width of the effect's interval at which the trial ends; 0 means that an operator ends the trial
 	Picks   int64     // number of rewarded picks after which a planned trial is evaluated; 0 means the trial is not planned
-	Started time.Time // start of the planned trial, which tells several trials of a lesson apart
+	Started time.Time // start of the planned trial, part of the name that distinguishes the trials of a lesson
 	Outcome string    // name of the trial.Outcome that the planned trial measures; empty means the reward
 }
 
@@ -104,23 +104,23 @@ type Lesson struct {
 	Evidence                   []Evidence
 	EvidenceCount              int // number of all supporting sessions; 0 means Evidence names all of them
 	Confidence                 float64
-	SuccessCount, FailureCount int // counts that the author claims; no decision uses the counts
+	SuccessCount, FailureCount int // claims of the author, which no decision uses
 	Supersedes                 []string
-	Prevents                   []string  // kinds and phrases of errors that the lesson prevents, in addition to those of its trigger
+	Prevents                   []string  // error kinds and error phrases that count as a recurrence, in addition to the errors that trigger the lesson
 	ExpiresAt                  time.Time // zero means never
-	State                      State     // active in a person's file
-	Former                     State     // state before the pause or the retirement; empty in other states
-	BeforePause                State     // for a lesson that was retired while paused, the state before the pause
+	State                      State     // Active unless the file names another state
+	FormerState                State     // state before the pause or the retirement; empty for other lessons
+	StateBeforePause           State     // state before the pause of a lesson that was retired while paused
 	Approval                   Approval
 	Scope                      Scope
-	Number                     int       // for a lesson that an agent wrote, its number in its scope, from 1; otherwise 0
-	CreatedAt, UpdatedAt       time.Time // set by programs; zero in a person's file
+	Number                     int       // sequence number among the lessons of an agent, from 1; 0 for a lesson whose scope names no agent
+	CreatedAt, UpdatedAt       time.Time // set by programs; zero in a hand-written file
 	Plan                       TrialPlan // plan of a lesson in trial
 	Body                       string    // markdown after the frontmatter
 	Advice                     string    // raw text of the section "What to do (or avoid)", or of the sections Rule and Pattern of the gptme form
 	Path                       string    // source file
 	Category                   string    // subfolder of the file
-	ContentHash                string    // hex SHA-256 over the text for the model and the trigger
+	ContentHash                string    // result of Hash: hex SHA-256 over the text for the model and the trigger
 	Raw                        string    // the file, byte for byte
 	Form                       Form
 }
@@ -130,13 +130,13 @@ func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
 
-// Support returns the number of sessions and other sources that support the lesson. The list Evidence is
-// bounded, and may name only some of them.
+// Support returns the number of sessions and other sources that support the lesson. Evidence is bounded, so it may name
+// only some of them.
 func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
-// InForce reports whether the state of the lesson is active and the lesson has not expired at now. Another lesson may
-// still supersede the lesson, see Book.StateAt.
-func (l *Lesson) InForce(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
+// IsActiveAt reports whether the state of the lesson is active and the lesson has not expired at now. It does not
+// consider lessons that supersede the lesson; see Book.StateAt.
+func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
 
 // Arm returns the first 12 hex digits of the content hash, which are part of the name of the lesson's arm. An edited
 // lesson is therefore a new arm of the experiment.
@@ -144,6 +144,7 @@ func (l *Lesson) Arm() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }
 
+// armDigits is the number of hex digits of the content hash in the name of an arm.
 const armDigits = 12
 
 // PlannedTrial returns the name of the lesson's planned trial, or "" if there is none. A pause does not end the trial.
@@ -154,14 +155,14 @@ func (l *Lesson) PlannedTrial() string {
 	return trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 }
 
-// AboutError reports whether the lesson is about an error, so that the recurrence of the error can be measured. Every
-// lesson that the distiller wrote is about an error.
-func (l *Lesson) AboutError() bool {
+// IsAboutError reports whether the lesson is about an error, so that the recurrence of the error can be measured. Every
+// lesson of the distiller is about an error.
+func (l *Lesson) IsAboutError() bool {
 	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
 }
 
-// Prevented reports whether one of the errors has a kind or contains a phrase of l.Prevents.
-func (l *Lesson) Prevented(errors []ErrorText) bool {
+// ShouldPrevent reports whether l.Prevents contains the kind or a phrase of one of the errors.
+func (l *Lesson) ShouldPrevent(errors []ErrorText) bool {
 	if len(l.Prevents) == 0 {
 		return false
 	}

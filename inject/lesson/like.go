@@ -10,62 +10,65 @@ import (
 	"precept/inject/request"
 )
 
-// Likeness is the resemblance in words of a lesson and a window. A window is a sentence or a line of a text. A stem is
-// a word without its inflection, and its weight is higher the fewer captured sessions contain it (Traffic.information).
-// A part of a lesson is one of its phrases, its title or its description. The score of a window combines the share of a
-// part's stems that the window contains with the share of the window's stems that the lesson contains.
+// Weights and limits of likeness, which is the resemblance in words of a lesson and a window. A window is a sentence or
+// a line of a text. A stem is a word without its inflection. The weight of a stem is higher the fewer captured sessions
+// contain it (Traffic.information). A part of a lesson is one of its phrases, its title or its description. The score
+// of a window combines two shares: the share of a part's stems that the window contains, and the share of the window's
+// stems that the lesson contains.
 //
-// The weights and limits of a score were chosen by measurements on testdata/likeness.tsv.
+// The values were chosen by measurements on testdata/likeness.tsv.
 const (
 	titleWeight       = 0.85 // weight of the title, relative to a phrase
 	descriptionWeight = 0.75 // weight of the description, relative to a phrase
 	singleWeight      = 0.6  // factor for a part with only one stem
-	coverWeight       = 0.6  // weight in the score of the share of the best part's stems that the window contains
-	explainedWeight   = 0.4  // weight in the score of the share of the window's stems that the lesson contains
+	coverWeight       = 0.6  // weight of the first share, for the part with the largest share
+	explainedWeight   = 0.4  // weight of the second share
 	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
-	commonWeight      = 2.31 // stems with at most this weight are common, and have no related stems
+	commonWeight      = 2.31 // maximum weight of a common stem; related stems of a common stem are ignored
 
 	minLike         = 0.55 // minimum score of a match, before the corrections by likeBounds
-	rareInformation = 4.3  // minimum sum of the weights of the shared stems for rareDiscount to apply
-	rarePhrase      = 4.5  // minimum weight of a related phrase that suffices alone; a phrase in 1% of the sessions has this weight
-	freeWindows     = 4    // maximum number of windows for which perDoubling adds nothing
+	rareInformation = 4.3  // minimum sum of the weights of the shared stems for rareDiscount
+	rarePhrase      = 4.5  // minimum weight of a phrase for relatedPhrase; a phrase in 1% of the sessions has this weight
+	freeWindows     = 4    // number of windows of a text up to which perDoubling adds nothing
 )
 
-// likeBounds holds the minimum weights of the shared stems for a match, and corrections of minLike, for one kind of
-// text.
+// likeBounds holds the limits of a match for one kind of text: minimum sums of the weights of the shared stems, and
+// corrections of minLike.
 type likeBounds struct {
-	twoStems      float32 // minimum sum of weights if at least two stems are shared
-	topicOnly     float32 // minimum sum of weights if only the main topic of the lesson is shared
-	relatedPhrase float32 // minimum sum of weights if a related phrase of several words is shared
-	rareDiscount  float32 // subtracted from minLike if the sum of weights reaches rareInformation
-	perDoubling   float64 // added to minLike for each doubling of the number of windows of a text above freeWindows
+	twoStems      float32 // minimum sum if at least two stems are shared
+	topicOnly     float32 // minimum sum if only the main topic of the lesson is shared
+	relatedPhrase float32 // minimum sum if the window has a phrase of several words that is related to a term of the lesson
+	rareDiscount  float32 // subtracted from minLike if the sum reaches rareInformation
+	perDoubling   float64 // added to minLike for each doubling of the number of windows above freeWindows
 }
 
+// boundsByKind holds the limits by kind of text.
+//
 //nolint:gochecknoglobals // immutable
-var boundsOf = [sources]likeBounds{
+var boundsByKind = [numTextKinds]likeBounds{
 	fromWords:  {twoStems: 6, topicOnly: 5, relatedPhrase: 1.5, rareDiscount: 0.1, perDoubling: 0.06},
 	fromErrors: {twoStems: 5, topicOnly: 2.5, rareDiscount: 0.07, perDoubling: 0.04},
 }
 
-// source is the kind of text that a window is cut from.
-type source uint8
+// textKind is the kind of text that a window is cut from.
+type textKind uint8
 
 const (
-	fromWords source = iota
+	fromWords textKind = iota
 	fromErrors
-	sources // number of kinds
+	numTextKinds // number of kinds of text
 )
 
-// likePart is a phrase, the title or the description of a lesson. In addition, each lesson has a total part for each
-// kind of text, with the stems of all parts that are compared with this kind.
+// likePart is a phrase, the title or the description of a lesson. Each lesson also has a total part for each kind of
+// text, with the stems of all parts that are compared with this kind.
 type likePart struct {
-	lesson      int32         // index in likeIndex.lessons
-	in          [sources]bool // kinds of texts that are compared with the part
-	weight      float32       // weight of the part, relative to a phrase; 0 for a total part
-	totalWeight float32       // sum of the weights of the stems
+	lesson      int32              // index in likeIndex.lessons
+	textKinds   [numTextKinds]bool // kinds of text that are compared with the part
+	weight      float32            // weight of the part, relative to a phrase; 0 for a total part
+	totalWeight float32            // sum of the weights of the stems
 }
 
-// likeTerm is a stem, phrase or shape (see relatedTable) that occurs in the lessons.
+// likeTerm is a stem, a phrase or a shape (see relatedTable) that occurs in the lessons.
 type likeTerm struct {
 	number  int32 // index in likeScratch.counted
 	weight  float32
@@ -76,57 +79,57 @@ type likeTerm struct {
 // likeIndex finds the lessons that share stems with a window, and scores their likeness. A likeIndex is immutable,
 // apart from its pool.
 type likeIndex struct {
-	traffic    *Traffic
-	terms      map[string]*likeTerm
-	groups     [][]*likeTerm // by group of related.txt, its terms that occur in the lessons
-	parts      []likePart
-	totalParts [sources][]int32 // by lesson, the index of its total part
-	lessons    []*Lesson
-	thresholds []float32                // by lesson, the minimum score that the traffic demands
-	kinds      map[detect.Kind][]int32  // lessons without error kinds, by the kinds of their error patterns
-	about      map[int32][]string       // for the lessons in kinds, the stems of title, description and keywords
-	requests   map[request.Kind][]int32 // lessons without kinds of requests, by the kinds of their keywords
-	scratch    sync.Pool                // pool of *likeScratch
+	traffic       *Traffic
+	terms         map[string]*likeTerm
+	groups        [][]*likeTerm // by number of a group of related.txt, the terms of the group that occur in the lessons
+	parts         []likePart
+	totalParts    [numTextKinds][]int32 // by lesson, the index of its total part
+	lessons       []*Lesson
+	thresholds    []float32                // by lesson, the minimum score that Traffic.thresholds computed
+	byErrorKind   map[detect.Kind][]int32  // by kind of the error patterns, the lessons without error kinds
+	topicStems    map[int32][]string       // for the lessons in byErrorKind, the stems of title, description and keywords
+	byRequestKind map[request.Kind][]int32 // by kind of the keywords, the lessons without kinds of requests
+	scratch       sync.Pool                // pool of *likeScratch
 }
 
-// newLikeIndex compiles lessons, without thresholds.
+// newLikeIndex returns an index of lessons without thresholds.
 func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
-	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, kinds: map[detect.Kind][]int32{}, about: map[int32][]string{}, requests: map[request.Kind][]int32{}}
-	x.groups = make([][]*likeTerm, related().size)
+	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, byErrorKind: map[detect.Kind][]int32{}, topicStems: map[int32][]string{}, byRequestKind: map[request.Kind][]int32{}}
+	x.groups = make([][]*likeTerm, related().groupCount)
 	for i, l := range lessons {
-		x.compile(int32(i), l) //nolint:gosec // a lesson count
+		x.compile(int32(i), l) //nolint:gosec // the number of lessons fits in an int32
 	}
 	x.scratch.New = func() any { return x.newScratch() }
 	return x
 }
 
-// compile adds a lesson to the index. As in an exact match, error patterns are compared with tool errors only.
+// compile adds a lesson to the index. Error patterns are compared with tool errors only, as in an exact match.
 func (x *likeIndex) compile(lesson int32, l *Lesson) {
-	var all [sources][]string
-	phrases, inPhrases := 0, map[string]int{}
-	add := func(weight float32, text string, in [sources]bool) []string {
+	var stemsByKind [numTextKinds][]string
+	phrases, phraseCounts := 0, map[string]int{}
+	add := func(weight float32, text string, textKinds [numTextKinds]bool) []string {
 		stems := sortedSet(stemsOf(text))
 		if countFunc(stems, isStem) == 1 {
 			weight *= singleWeight
 		}
-		for from := range sources {
-			if in[from] {
-				all[from] = append(all[from], stems...)
+		for from := range numTextKinds {
+			if textKinds[from] {
+				stemsByKind[from] = append(stemsByKind[from], stems...)
 			}
 		}
-		x.add(likePart{lesson: lesson, in: in, weight: weight}, stems)
+		x.add(likePart{lesson: lesson, textKinds: textKinds, weight: weight}, stems)
 		return stems
 	}
-	everywhere, inErrors := [sources]bool{true, true}, [sources]bool{fromErrors: true}
+	everywhere, inErrors := [numTextKinds]bool{true, true}, [numTextKinds]bool{fromErrors: true}
 	for i, p := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
-		in := everywhere
+		textKinds := everywhere
 		if i >= len(l.Trigger.Keywords) {
-			in = inErrors
+			textKinds = inErrors
 		}
 		phrases++
-		for _, s := range add(1, p, in) {
+		for _, s := range add(1, p, textKinds) {
 			if isStem(s) {
-				inPhrases[s]++
+				phraseCounts[s]++
 			}
 		}
 	}
@@ -135,24 +138,24 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		about = inErrors
 	}
 	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, about), add(descriptionWeight, l.Trigger.Description, about))) {
-		if inPhrases[s] > 0 { // the title or the description confirms the topic
-			inPhrases[s] += 2
+		if phraseCounts[s] > 0 { // the title or the description confirms the topic
+			phraseCounts[s] += 2
 		}
 	}
 	for _, k := range patternKinds(l) {
-		x.kinds[k] = append(x.kinds[k], lesson)
-		x.about[lesson] = sortedSet(stemsOf(strings.Join(append([]string{l.Title, l.Trigger.Description}, l.Trigger.Keywords...), "\n")))
+		x.byErrorKind[k] = append(x.byErrorKind[k], lesson)
+		x.topicStems[lesson] = sortedSet(stemsOf(strings.Join(append([]string{l.Title, l.Trigger.Description}, l.Trigger.Keywords...), "\n")))
 	}
 	for _, k := range phraseKinds(l) {
-		x.requests[k] = append(x.requests[k], lesson)
+		x.byRequestKind[k] = append(x.byRequestKind[k], lesson)
 	}
-	for from := range sources {
-		var in [sources]bool
-		in[from] = true
-		x.totalParts[from] = append(x.totalParts[from], int32(len(x.parts))) //nolint:gosec // a count of phrases
-		x.add(likePart{lesson: lesson, in: in}, sortedSet(all[from]))
+	for from := range numTextKinds {
+		var textKinds [numTextKinds]bool
+		textKinds[from] = true
+		x.totalParts[from] = append(x.totalParts[from], int32(len(x.parts))) //nolint:gosec // the number of parts fits in an int32
+		x.add(likePart{lesson: lesson, textKinds: textKinds}, sortedSet(stemsByKind[from]))
 	}
-	for s, n := range inPhrases {
+	for s, n := range phraseCounts {
 		if n >= 3 && 5*n >= 2*phrases { // a main topic is a stem in at least two fifths of the phrases
 			x.terms[s].topicOf = append(x.terms[s].topicOf, lesson)
 		}
@@ -164,7 +167,7 @@ func (x *likeIndex) add(p likePart, stems []string) {
 	for _, s := range stems {
 		t := x.terms[s]
 		if t == nil {
-			t = &likeTerm{number: int32(len(x.terms)), weight: x.traffic.information(s)} //nolint:gosec // a count of words
+			t = &likeTerm{number: int32(len(x.terms)), weight: x.traffic.information(s)} //nolint:gosec // the number of terms fits in an int32
 			x.terms[s] = t
 			if t.weight > commonWeight {
 				for _, g := range related().groups[s] {
@@ -172,7 +175,7 @@ func (x *likeIndex) add(p likePart, stems []string) {
 				}
 			}
 		}
-		t.parts = append(t.parts, int32(len(x.parts))) //nolint:gosec // a count of phrases
+		t.parts = append(t.parts, int32(len(x.parts))) //nolint:gosec // the number of parts fits in an int32
 		if isStem(s) {
 			p.totalWeight += t.weight
 		}
@@ -195,15 +198,15 @@ type Resemblance struct {
 // Fires reports whether the score suffices for a match.
 func (r *Resemblance) Fires() bool { return r.Score >= r.Threshold }
 
-// bestMatches returns the lessons that match the texts of a query by likeness, at most one for each text. The kind of
-// an error or of a request finds the lesson first. Otherwise, the scores of the windows decide.
+// bestMatches returns the lessons that match the texts of a query by likeness, at most one for each text. A lesson that
+// matches by the kind of the error or of the request has precedence. Otherwise, the scores of the windows decide.
 func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)
-	s.left = likeWork
+	s.budget = maxLikeWork
 	var out []Resemblance
 	for t := range q.likeTexts {
-		if s.left -= min(len(t.text), maxLikeText); s.left < 0 {
+		if s.budget -= min(len(t.text), maxLikeText); s.budget < 0 {
 			break
 		}
 		r, ok := x.matchErrorKind(t)
@@ -227,7 +230,7 @@ func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 }
 
 // matchWindows returns the lesson that resembles a text most, if its score suffices. In each window, only the lesson
-// with the highest score counts. Of these lessons, matchWindows returns the one with the highest score relative to its
+// with the highest score is a candidate. matchWindows returns the candidate with the highest score relative to its
 // minimum.
 func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
@@ -266,15 +269,15 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 	return r
 }
 
-// similarWindows returns the windows of a query whose score for a lesson is at least share times the minimum score of
-// a match. The highest score comes first.
+// similarWindows returns the windows of a query that resemble a lesson, in descending order of their scores. The score
+// of each window is at least share times the minimum score of a match.
 func (x *likeIndex) similarWindows(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance
 	for t := range q.likeTexts {
 		windows := slices.Collect(t.windows)
 		for _, w := range windows {
-			s.left = likeWork
+			s.budget = maxLikeWork
 			for _, score := range x.score(s, w.stems, t.from) {
 				if score.lesson == lesson && x.shouldCompare(&t, lesson) && score.score >= share*x.minScore(&score, len(windows)) {
 					out = append(out, x.resemblance(score, w, len(windows), t))

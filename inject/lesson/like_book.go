@@ -8,15 +8,15 @@ import (
 )
 
 // WithLikeness returns a copy of the book whose lessons also match by likeness. A lesson matches a window (a sentence
-// or a line) by likeness if its words resemble those of the window. The threshold of a lesson is such that at most the
-// share rate of the windows of the traffic reaches it. With too little traffic, WithLikeness returns the book itself.
+// or a line) by likeness if its words resemble the words of the window. rate is the share of the windows of the traffic
+// that may reach the threshold of a lesson. If the traffic has too few sessions, WithLikeness returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
-	if !t.Enough() || len(b.compiled) == 0 {
+	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b
 	}
-	lessons := make([]*Lesson, 0, len(b.compiled))
-	for i := range b.compiled {
-		lessons = append(lessons, b.compiled[i].lesson)
+	lessons := make([]*Lesson, 0, len(b.active))
+	for i := range b.active {
+		lessons = append(lessons, b.active[i].lesson)
 	}
 	next := *b
 	next.like = newLikeIndex(lessons, t)
@@ -24,28 +24,28 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
-// exactMatches returns the indices of the lessons that have a phrase or a kind of request that occurs in a text. It
-// ignores all other conditions of the lessons.
-func (b *Book) exactMatches(text string, from source) []int32 {
+// exactMatches returns the indices of the lessons with a phrase or a kind of request that occurs in a text. It ignores
+// all other conditions of the lessons.
+func (b *Book) exactMatches(text string, from textKind) []int32 {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
 		s.reset()
 		b.scratch.Put(s)
 	}()
-	s.left = maxWork
-	where := int32(inWords)
+	s.budget = maxWork
+	textID := int32(inWords)
 	if from == fromErrors {
-		where = 1 // the only error of the query
+		textID = 1 // 1 + the index of the only error of the query
 	}
-	b.scan(s, &Query{Errors: make([]ErrorText, 1)}, text, where)
+	b.scan(s, &Query{Errors: make([]ErrorText, 1)}, text, textID)
 	var out []int32
-	if from == fromWords && len(b.requests) > 0 {
+	if from == fromWords && len(b.byRequestKind) > 0 {
 		for _, f := range request.Kinds(text) {
-			out = append(out, b.requests[f.Kind]...)
+			out = append(out, b.byRequestKind[f.Kind]...)
 		}
 	}
 	for _, id := range s.phrases {
-		for _, o := range b.phrases[id].owners {
+		for _, o := range b.phrases[id].uses {
 			if o.role == roleKeyword || o.role == roleError && from == fromErrors {
 				out = append(out, o.lesson)
 			}
@@ -63,96 +63,96 @@ func (b *Book) WithoutLikeness() *Book {
 
 // AsksForLikeness reports whether an active lesson of the book has like: true.
 func (b *Book) AsksForLikeness() bool {
-	return slices.ContainsFunc(b.compiled, func(c compiled) bool { return c.lesson.Trigger.Like })
+	return slices.ContainsFunc(b.active, func(c compiledLesson) bool { return c.lesson.Trigger.Like })
 }
 
 // MatchesByLikeness reports whether the lessons of the book also match by likeness.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits adds the matches by likeness to hits, which are the exact matches. A lesson that matches exactly is not
-// added again.
+// likeHits appends the matches by likeness to hits, which contains the exact matches. A lesson with an exact match is
+// not appended again.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.bestMatches(q)
 	for i := range found {
 		r := &found[i]
-		m, c := &s.seen[r.index], &b.compiled[r.index]
+		m, c := &s.states[r.index], &b.active[r.index]
 		if m.vetoed || !c.admits(q) || slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == r.Lesson }) {
 			continue
 		}
-		failing := ""
+		failedTool := ""
 		if j := slices.IndexFunc(q.Errors, func(e ErrorText) bool { return r.CallID != "" && e.CallID == r.CallID }); j >= 0 {
-			failing = q.Errors[j].Tool
+			failedTool = q.Errors[j].Tool
 		}
-		if c.isOffered(&matchState{}, q, failing) {
+		if c.isOffered(&matchState{}, q, failedTool) {
 			hits = append(hits, Hit{Lesson: r.Lesson, CallID: r.CallID, Like: r})
 		}
 	}
 	return hits
 }
 
-// Likeness returns the windows of a query that resemble the lesson slug, the highest score first. The score of each
-// window is at least near times the minimum score of a match.
-func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
+// Likeness returns the windows of a query that resemble the lesson slug, in descending order of their scores. The score
+// of each window is at least minShare times the minimum score of a match.
+func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	if b.like == nil {
 		return nil
 	}
-	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == slug })
+	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == slug })
 	if i < 0 {
 		return nil
 	}
-	return b.like.similarWindows(q, int32(i), float32(near)) //nolint:gosec // a lesson count
+	return b.like.similarWindows(q, int32(i), float32(minShare)) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// Meant returns the hit of a lesson that matches earlier words of a session by meaning. ok is false if a
+// MatchByMeaning returns a hit for a lesson that matches earlier words of a session by meaning. ok is false if a
 // condition of the lesson, such as not_keywords, does not hold for the request.
-func (b *Book) Meant(q *Query, r Resemblance) (hit Hit, ok bool) {
-	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == r.Lesson.Slug })
-	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // a lesson count
+func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
+	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == r.Lesson.Slug })
+	if i < 0 || b.active[i].lesson.ContentHash != r.Lesson.ContentHash || !b.active[i].admits(q) || !b.active[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // the number of lessons fits in an int32
 		return Hit{}, false
 	}
-	r.Lesson = b.compiled[i].lesson
+	r.Lesson = b.active[i].lesson
 	return Hit{Lesson: r.Lesson, Like: &r}, true
 }
 
-// Suits reports whether the scope and the models of a lesson admit a request, and none of the lesson's not_keywords
-// occurs in the new texts of the request.
-func (b *Book) Suits(slug string, q *Query) bool {
-	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == slug })
+// AdmitsQuery reports whether the scope and the models of the lesson slug admit a query, and none of its not_keywords
+// occurs in the texts of the query.
+func (b *Book) AdmitsQuery(slug string, q *Query) bool {
+	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == slug })
 	if i < 0 {
 		return false
 	}
-	l := b.compiled[i].lesson
-	return l.Scope.admits(q) && (len(l.Trigger.Models) == 0 || anyGlob(l.Trigger.Models, q.Model)) && !b.vetoes(int32(i), q) //nolint:gosec // a lesson count
+	l := b.active[i].lesson
+	return l.Scope.admits(q) && (len(l.Trigger.Models) == 0 || anyGlob(l.Trigger.Models, q.Model)) && !b.vetoes(int32(i), q) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// vetoes reports whether one of a lesson's not_keywords occurs in the new texts of a request. l is the index of the
-// lesson in b.compiled.
+// vetoes reports whether one of a lesson's not_keywords occurs in the texts of a query. l is the index of the lesson in
+// b.active.
 func (b *Book) vetoes(l int32, q *Query) bool {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
 		s.reset()
 		b.scratch.Put(s)
 	}()
-	s.left = maxWork
+	s.budget = maxWork
 	for _, w := range q.Words {
 		b.scan(s, q, w, inWords)
 	}
 	for i := range q.Errors {
-		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // a count of results
+		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request fits in an int32
 	}
-	return s.seen[l].vetoed
+	return s.states[l].vetoed
 }
 
-// Meaning returns the text from which the embedding of a lesson is computed. It returns "" for a lesson that the words
-// of a user cannot trigger.
-func (l *Lesson) Meaning() string {
+// EmbeddingText returns the text from which the embedding of a lesson is computed. It returns "" for a lesson that the
+// words of a user cannot trigger.
+func (l *Lesson) EmbeddingText() string {
 	if len(l.Trigger.Keywords) == 0 && l.Trigger.Description == "" || l.aboutErrors() {
 		return ""
 	}
 	return l.Title + "\n" + l.Trigger.Description + "\n" + strings.Join(l.Trigger.Keywords, "; ")
 }
 
-// aboutErrors reports whether only errors, and no words of a user, trigger the lesson.
+// aboutErrors reports whether only errors trigger the lesson, and the words of a user cannot.
 func (l *Lesson) aboutErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }

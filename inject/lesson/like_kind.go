@@ -22,7 +22,7 @@ func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	return kinds
 }
 
-// phraseKinds returns the kinds of requests that at least half of a lesson's keywords have. It returns nil for a lesson
+// phraseKinds returns each kind of request that at least half of a lesson's keywords have. It returns nil for a lesson
 // that names kinds of requests itself.
 func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	if len(l.Trigger.RequestKinds) > 0 {
@@ -39,23 +39,23 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// frequentKind is the maximum share of the captured sessions that may contain a kind. The match ignores a more frequent
-// kind, because it says too little about a session.
-const frequentKind = 0.05
+// maxKindShare is the maximum share of the captured sessions that may contain a kind. More frequent kinds are ignored,
+// because they say too little about a session.
+const maxKindShare = 0.05
 
 // matchErrorKind returns the lesson for an error that has the same kind as an error pattern of the lesson. The title,
-// the description or the keywords must also share a word with the error. Of several lessons, matchErrorKind returns
-// the lesson that shares most words.
+// the description or the keywords must also share a word with the error. Of several lessons, matchErrorKind returns the
+// lesson that shares the most words.
 func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
-		if float64(x.traffic.sessionsByErrorKind[k]) > frequentKind*float64(x.traffic.sessions) {
+		if float64(x.traffic.sessionsByErrorKind[k]) > maxKindShare*float64(x.traffic.sessions) {
 			continue
 		}
-		for _, l := range x.kinds[k] {
+		for _, l := range x.byErrorKind[k] {
 			r := Resemblance{Lesson: x.lessons[l], CallID: t.callID, Score: 1, Threshold: minLike, index: l}
 			for w := range windowsOf(t.text) {
 				for word, stem := range wordStems(w.text) {
-					if _, ok := slices.BinarySearch(x.about[l], stem); ok && !slices.Contains(r.Words, word) {
+					if _, ok := slices.BinarySearch(x.topicStems[l], stem); ok && !slices.Contains(r.Words, word) {
 						r.Words, r.Window = append(r.Words, word), strings.TrimSpace(w.text)
 					}
 				}
@@ -75,20 +75,20 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 // with the request must also share a stem or a related stem with the lesson. Of several lessons, matchRequestKind
 // returns the lesson with the largest weight of the shared stems.
 func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
-	if t.from != fromWords || len(x.requests) == 0 {
+	if t.from != fromWords || len(x.byRequestKind) == 0 {
 		return best, false
 	}
-	var most float32
+	var maxWeight float32
 	for _, f := range request.Kinds(t.text) {
-		lessons := x.requests[f.Kind]
-		if len(lessons) == 0 || float64(x.traffic.sessionsByRequestKind[f.Kind]) > frequentKind*float64(x.traffic.sessions) {
+		lessons := x.byRequestKind[f.Kind]
+		if len(lessons) == 0 || float64(x.traffic.sessionsByRequestKind[f.Kind]) > maxKindShare*float64(x.traffic.sessions) {
 			continue
 		}
 		w := window{f.Sentence, sortedSet(stemsOf(f.Sentence))}
 		w.stems = w.stems[:min(len(w.stems), maxWindowStems)]
-		for l, mass := range x.lessonsSharing(s, w.stems) {
-			if mass > most && mass > commonWeight*relatedWeight && slices.Contains(lessons, l) {
-				best, most, found = x.resemblance(likeScore{lesson: l, score: 1, from: fromWords}, w, 1, t), mass, true
+		for l, weight := range x.lessonsSharing(s, w.stems) {
+			if weight > maxWeight && weight > commonWeight*relatedWeight && slices.Contains(lessons, l) {
+				best, maxWeight, found = x.resemblance(likeScore{lesson: l, score: 1, from: fromWords}, w, 1, t), weight, true
 			}
 		}
 	}

@@ -14,36 +14,36 @@ var relatedLines string
 const maxPhraseWords = 4
 
 // relatedTable is the compiled form of related.txt. A line of the file is a group of terms with a related meaning. A
-// term is a word, a phrase of several words, or a shape such as {version}, which stands for 2.4.1.
+// term is a word, a phrase of several words, or a shape. The shape {version} represents words such as 2.4.1.
 type relatedTable struct {
-	groups  map[string][]uint16 // by token (a stem, a phrase or a shape), the numbers of the groups with the token
-	phrases map[string]string   // by phrase, its token; "money back" has the token money_back
-	ends    map[string]bool     // last words of the phrases
-	stems   map[string][]string // by token of a phrase, the stems of its words
-	size    int                 // number of groups
+	groups     map[string][]uint16 // by token (a stem, a phrase or a shape), the numbers of the groups that contain it
+	phrases    map[string]string   // by phrase, its token; "money back" has the token money_back
+	lastWords  map[string]bool     // last words of the phrases
+	stems      map[string][]string // by token of a phrase, the stems of its words
+	groupCount int                 // number of groups
 }
 
 //nolint:gochecknoglobals // immutable, made at first use
 var related = sync.OnceValue(func() *relatedTable {
-	t := &relatedTable{groups: map[string][]uint16{}, phrases: map[string]string{}, ends: map[string]bool{}, stems: map[string][]string{}}
+	t := &relatedTable{groups: map[string][]uint16{}, phrases: map[string]string{}, lastWords: map[string]bool{}, stems: map[string][]string{}}
 	for line := range strings.Lines(relatedLines) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
 		for term := range strings.SplitSeq(line, ", ") {
-			token := t.token(term)
-			if n := len(t.groups[token]); n == 0 || int(t.groups[token][n-1]) != t.size {
-				t.groups[token] = append(t.groups[token], uint16(t.size)) //nolint:gosec // a count of lines
+			token := t.addTerm(term)
+			if n := len(t.groups[token]); n == 0 || int(t.groups[token][n-1]) != t.groupCount {
+				t.groups[token] = append(t.groups[token], uint16(t.groupCount)) //nolint:gosec // the number of lines of related.txt fits in a uint16
 			}
 		}
-		t.size++
+		t.groupCount++
 	}
 	return t
 })
 
-// token returns the token of a term of related.txt, and adds a phrase to the table.
-func (t *relatedTable) token(term string) string {
+// addTerm returns the token of a term of related.txt. It adds a phrase to the table.
+func (t *relatedTable) addTerm(term string) string {
 	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
 	switch {
 	case !isStem(term):
@@ -51,7 +51,7 @@ func (t *relatedTable) token(term string) string {
 	case len(words) > 1:
 		phrase := strings.Join(words, " ")
 		t.phrases[phrase] = strings.Join(words, "_")
-		t.ends[words[len(words)-1]] = true
+		t.lastWords[words[len(words)-1]] = true
 		for _, w := range words {
 			if s := likeStem(w); s != "" {
 				t.stems[t.phrases[phrase]] = append(t.stems[t.phrases[phrase]], s)
@@ -65,8 +65,8 @@ func (t *relatedTable) token(term string) string {
 	return likeStem(term)
 }
 
-// isStem reports whether a token is a stem, and not a phrase or a shape. Shapes are names in braces and endings of file
-// names.
+// isStem reports whether a token is a stem. Other tokens are phrases, and shapes, which are names in braces and endings
+// of file names.
 func isStem(token string) bool {
 	return token == "" || token[0] != '{' && token[0] != '.' && !isPhrase(token)
 }
@@ -84,7 +84,7 @@ func countFunc(tokens []string, f func(string) bool) (n int) {
 // isPhrase reports whether a token is a phrase of several words.
 func isPhrase(token string) bool { return strings.Contains(token, "_") }
 
-// recentWords holds the last words read from a text, in which stems looks for phrases.
+// recentWords holds the last words read from a text. The method stems looks for phrases in them.
 type recentWords struct {
 	last  string                 // last word, as in the text
 	words [maxPhraseWords]string // in lower case, without apostrophes
@@ -102,17 +102,17 @@ func (r *recentWords) add(word string) {
 	r.count = min(r.count+1, maxPhraseWords)
 }
 
-// stems yields the stem of the last word. It also yields the stem of the word that means the same as the last two words
-// (refund for "money back"), and the tokens of the phrases that end with the last word.
+// stems yields the stem of the last word. If the last two words have a synonym, it also yields the stem of the synonym,
+// as refund for "money back". It also yields the tokens of the phrases that end with the last word.
 func (r *recentWords) stems(yield func(stem string) bool) {
-	if meaning := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; meaning != "" && !yield(canonical(englishStem(meaning))) {
+	if synonym := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; synonym != "" && !yield(canonical(englishStem(synonym))) {
 		return
 	}
 	if s := likeStem(r.last); s != "" && !yield(s) {
 		return
 	}
 	t := related()
-	if !t.ends[r.words[maxPhraseWords-1]] {
+	if !t.lastWords[r.words[maxPhraseWords-1]] {
 		return
 	}
 	var buffer [96]byte
@@ -131,7 +131,7 @@ func (r *recentWords) stems(yield func(stem string) bool) {
 }
 
 // shapeOf returns the shape of a field, which is a text without white space. The shape is {version} for 2.4.1,
-// {duration} for 50ms, .py for main.py, and "" for a field without a known shape.
+// {duration} for 50ms, and .py for main.py. It is "" for a field without a known shape.
 func shapeOf(field string) string {
 	field = strings.ToLower(strings.Trim(field, "\"'`()[]{}<>,.:;!?*"))
 	if name := fileName(field); name != "" {

@@ -45,7 +45,7 @@ func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 	x := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005).like
 	score := func(text string) float32 {
 		s := x.newScratch()
-		s.left = likeWork
+		s.budget = maxLikeWork
 		for w := range windowsOf(text) {
 			for _, of := range x.score(s, w.stems, fromWords) {
 				return of.score
@@ -86,8 +86,8 @@ func TestEachRelatedTermCanMatch(t *testing.T) {
 			if slices.Contains(terms[:i], term) {
 				t.Errorf("group of %q repeats %q", terms[0], term)
 			}
-			if stems := stemsOf(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().token(term)) {
-				t.Errorf("group of %q: stems of term %q = %q, want token %q among them", terms[0], term, stems, related().token(term))
+			if stems := stemsOf(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().addTerm(term)) {
+				t.Errorf("group of %q: stems of term %q = %q, want token %q among them", terms[0], term, stems, related().addTerm(term))
 			}
 		}
 	}

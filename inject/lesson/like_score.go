@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// likeWork limits the work of comparing the texts of one turn with the lessons. Each visited part of a lesson and each
-// byte of text counts 1. The whole work takes a few milliseconds.
-const likeWork = 1 << 17
+// maxLikeWork is the maximum number of steps for comparing the texts of one turn with the lessons. A step is a visited
+// part of a lesson or a byte of text. All steps together take a few milliseconds.
+const maxLikeWork = 1 << 17
 
 // likeTally sums up the stems that a window (a sentence or a line) shares with a part of a lesson.
 type likeTally struct {
-	sharedWeight float32 // sum of the weights of the shared stems
-	shared       uint8   // number of stems of the window that are shared
-	phrase       bool    // a rare phrase of several words in the window is related to a term of the part
-	by           uint64  // bit set of the stems of the window that are in the tally
+	sharedWeight     float32 // sum of the weights of the shared stems
+	sharedStems      uint8   // number of shared stems of the window
+	hasRelatedPhrase bool    // the window has a rare phrase of several words that is related to a term of the part
+	stemBits         uint64  // bit i is set if stem i of the window is in the tally
 }
 
 // likeScratch is the reusable memory of comparisons.
 type likeScratch struct {
-	left    int         // remaining part of likeWork
+	budget  int         // remaining steps of maxLikeWork
 	tallies []likeTally // by part
-	counted []bool      // by number of a term; true if the tallies contain the term
+	counted []bool      // by number of a term, whether the tallies contain the term
 	terms   []int32     // numbers of the counted terms
-	cover   []float32   // by lesson, the largest share of a part's stems that the window contains, times the part's weight
+	cover   []float32   // by lesson, the maximum over its parts: the share of the part's stems that the window contains, times the weight of the part
 	parts   []int32     // parts with a shared stem
 	lessons []int32     // lessons with a shared stem
 	out     []likeScore
@@ -39,14 +39,14 @@ type likeScore struct {
 	lesson       int32
 	score        float32
 	sharedWeight float32 // sum of the weights of the shared stems
-	from         source
+	from         textKind
 }
 
-// score compares a window, given as its distinct stems, with the lessons. It returns a score for each lesson
-// that shares enough stems. The result is valid until the next call with the same scratch.
-func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeScore {
+// score compares a window, given as its distinct stems, with the lessons. It returns a score for each lesson that
+// shares enough stems. The result is valid until the next call with the same scratch.
+func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeScore {
 	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
-	window := x.creditStems(s, stems, from)
+	windowWeight := x.creditStems(s, stems, from)
 	for _, p := range s.parts {
 		target := &x.parts[p]
 		if target.weight == 0 {
@@ -57,8 +57,8 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 	}
 	for _, l := range s.lessons {
 		all := &s.tallies[x.totalParts[from][l]]
-		if s.left >= 0 && x.suffices(l, all, stems, from) {
-			explained := math.Sqrt(float64(min(1, all.sharedWeight/max(window, 1))))
+		if s.budget >= 0 && x.suffices(l, all, stems, from) {
+			explained := math.Sqrt(float64(min(1, all.sharedWeight/max(windowWeight, 1))))
 			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), all.sharedWeight, from})
 		}
 		s.cover[l] = 0
@@ -87,30 +87,30 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 	}
 }
 
-// creditStems adds the stems of a window to the tallies of the parts that share them. A stem counts less for a part
-// that contains only a related stem. creditStems returns the sum of the weights of all stems of the window.
-func (x *likeIndex) creditStems(s *likeScratch, stems []string, from source) (window float32) {
+// creditStems adds the stems of a window to the tallies of the parts that share them, or that contain a related stem.
+// It returns the sum of the weights of all stems of the window.
+func (x *likeIndex) creditStems(s *likeScratch, stems []string, from textKind) (windowWeight float32) {
 	for i, stem := range stems {
 		if t := x.terms[stem]; t != nil && (from == fromWords || isStem(stem)) {
-			x.credit(s, t, likeCredit{from: from, stem: i, weight: t.weight, equal: isStem(stem) || isPhrase(stem), phrase: isPhrase(stem)})
-			s.count(t)
+			x.credit(s, t, likeCredit{from: from, stem: i, weight: t.weight, isEqual: isStem(stem) || isPhrase(stem), isPhrase: isPhrase(stem)})
+			s.markCounted(t)
 		}
 	}
 	for i, stem := range stems {
 		weight := x.weight(stem)
 		switch {
 		case isStem(stem):
-			window += weight
+			windowWeight += weight
 		case isPhrase(stem) && from == fromWords:
-			window += weight
+			windowWeight += weight
 			for _, w := range related().stems[stem] {
-				window -= x.weight(w)
+				windowWeight -= x.weight(w)
 			}
 		}
 		if from == fromWords && weight > commonWeight {
-			x.creditRelated(s, stem, likeCredit{from: from, stem: i, weight: weight, phrase: isPhrase(stem)})
+			x.creditRelated(s, stem, likeCredit{from: from, stem: i, weight: weight, isPhrase: isPhrase(stem)})
 		}
-		if s.left < 0 {
+		if s.budget < 0 {
 			break
 		}
 	}
@@ -118,25 +118,25 @@ func (x *likeIndex) creditStems(s *likeScratch, stems []string, from source) (wi
 		s.counted[t] = false
 	}
 	s.terms = s.terms[:0]
-	return window
+	return windowWeight
 }
 
-// creditRelated adds a stem to the tallies of the parts with a related term. It stops when half of likeWork is used, so
-// that the other half remains for equal stems.
+// creditRelated adds a stem to the tallies of the parts with a related term. It stops when half of maxLikeWork is used,
+// so that the other half remains for equal stems.
 func (x *likeIndex) creditRelated(s *likeScratch, stem string, c likeCredit) {
 	for _, g := range related().groups[stem] {
 		for _, t := range x.groups[g] {
-			if s.left < likeWork/2 {
+			if s.budget < maxLikeWork/2 {
 				return
 			}
 			x.credit(s, t, c)
-			s.count(t)
+			s.markCounted(t)
 		}
 	}
 }
 
-// count marks a term as counted.
-func (s *likeScratch) count(t *likeTerm) {
+// markCounted records that the tallies contain a term.
+func (s *likeScratch) markCounted(t *likeTerm) {
 	if !s.counted[t.number] {
 		s.terms = append(s.terms, t.number)
 		s.counted[t.number] = true
@@ -151,45 +151,45 @@ func (x *likeIndex) weight(stem string) float32 {
 	return x.traffic.information(stem)
 }
 
-// likeCredit is a stem of a window that is added to the tallies of parts.
+// likeCredit is a stem of a window, as added to the tallies of parts.
 type likeCredit struct {
-	from   source
-	stem   int     // index of the stem in the window
-	weight float32 // weight of the stem
-	equal  bool    // the parts contain the stem itself, not only a related term
-	phrase bool    // the stem is a phrase of several words
+	from     textKind
+	stem     int     // index of the stem in the window
+	weight   float32 // weight of the stem
+	isEqual  bool    // the parts contain the stem itself; false means that they contain a related term
+	isPhrase bool    // the stem is a phrase of several words
 }
 
-// credit adds a stem of a window to the tallies of the parts that contain the term t, which equals the stem or is
-// related to it. A total part counts each stem of the window once. Any other part counts each term once, and a stem
-// without an equal term counts for one related term only.
+// credit adds a stem of a window to the tallies of the parts that contain the term t. The term equals the stem or is
+// related to it. A total part counts each stem of the window once. Any other part counts each term once, and counts a
+// stem without an equal term for one related term only.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
-	if s.left -= len(t.parts); s.left < 0 {
+	if s.budget -= len(t.parts); s.budget < 0 {
 		return
 	}
 	share := float32(relatedWeight)
-	if c.equal {
+	if c.isEqual {
 		share = 1
 	}
 	bit := uint64(1) << c.stem
 	for _, p := range t.parts {
 		target, tally := &x.parts[p], &s.tallies[p]
-		if !target.in[c.from] {
+		if !target.textKinds[c.from] {
 			continue
 		}
-		if tally.by == 0 {
+		if tally.stemBits == 0 {
 			s.parts = append(s.parts, p)
 		}
-		first := tally.by&bit == 0
-		tally.by |= bit
+		first := tally.stemBits&bit == 0
+		tally.stemBits |= bit
 		switch {
 		case target.weight == 0:
-			tally.phrase = tally.phrase || c.phrase && !c.equal && c.weight >= rarePhrase
+			tally.hasRelatedPhrase = tally.hasRelatedPhrase || c.isPhrase && !c.isEqual && c.weight >= rarePhrase
 			if first {
-				tally.shared++
+				tally.sharedStems++
 				tally.sharedWeight += share * min(c.weight, t.weight)
 			}
-		case c.equal, !s.counted[t.number] && (first || c.phrase):
+		case c.isEqual, !s.counted[t.number] && (first || c.isPhrase):
 			tally.sharedWeight += share * t.weight
 		}
 	}
@@ -197,12 +197,12 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 
 // suffices reports whether the shared stems are enough for a match. The window must share two stems, the main topic of
 // the lesson, or a phrase of several words that is related to a term of the lesson. Each case has its own minimum of
-// the sum of weights.
-func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from source) bool {
-	switch bounds := &boundsOf[from]; {
-	case all.phrase:
+// the sum of weights in likeBounds.
+func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textKind) bool {
+	switch bounds := &boundsByKind[from]; {
+	case all.hasRelatedPhrase:
 		return all.sharedWeight >= bounds.relatedPhrase
-	case all.shared >= 2:
+	case all.sharedStems >= 2:
 		return all.sharedWeight >= bounds.twoStems
 	case all.sharedWeight < bounds.topicOnly:
 		return false
@@ -215,7 +215,7 @@ func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from sourc
 
 // minScore returns the minimum score for a match in a text with the given number of windows.
 func (x *likeIndex) minScore(score *likeScore, windows int) float32 {
-	bounds := &boundsOf[score.from]
+	bounds := &boundsByKind[score.from]
 	minScore := float32(minLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))
 	if score.sharedWeight >= rareInformation {
 		minScore -= bounds.rareDiscount

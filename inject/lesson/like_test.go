@@ -121,10 +121,10 @@ func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 		reached := make([]int, len(lessons))
 		s := x.newScratch()
 		for key, w := range traffic.windows[fromWords] {
-			s.left = likeWork
+			s.budget = maxLikeWork
 			for _, r := range x.score(s, strings.Fields(key), fromWords) {
 				if r.score >= x.thresholds[r.lesson] {
-					reached[r.lesson] += w.number
+					reached[r.lesson] += w.count
 				}
 			}
 		}
@@ -235,12 +235,12 @@ func TestSimilarityStopsAtWorkLimit(t *testing.T) {
 	}
 	b := NewBook(lessons).WithLikeness(capturedTraffic(t, 200), 0.005)
 	s := b.like.newScratch()
-	s.left = likeWork
+	s.budget = maxLikeWork
 	for range 64 {
 		b.like.score(s, []string{"releas", "topic7", "check"}, fromWords)
 	}
-	if s.left > 0 {
-		t.Errorf("64 windows of frequent words left %d of the work limit %d, want none left", s.left, likeWork)
+	if s.budget > 0 {
+		t.Errorf("64 windows of frequent words left %d of the work limit %d, want none left", s.budget, maxLikeWork)
 	}
 	if hits := b.Match(&Query{Words: []string{"please release whatever topic7 has"}}); len(hits) != 1 || hits[0].Lesson.Slug != "lesson-7" {
 		t.Errorf("matches = %+v, want only lesson-7", hits)
@@ -379,7 +379,7 @@ func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
 	l := &Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: Active, Trigger: Trigger{Keywords: []string{"rent a boat"}, NotKeywords: []string{"toy"}, Like: true}}
 	b := NewBook([]*Lesson{l})
 	for text, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
-		if _, ok := b.Meant(&Query{Words: []string{text}}, Resemblance{Lesson: l}); ok != want {
+		if _, ok := b.MatchByMeaning(&Query{Words: []string{text}}, Resemblance{Lesson: l}); ok != want {
 			t.Errorf("%q: match = %v, want %v", text, ok, want)
 		}
 	}

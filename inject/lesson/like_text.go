@@ -12,7 +12,7 @@ import (
 
 // Limits of one text that is compared with lessons by likeness, the resemblance of words.
 const (
-	maxLikeText    = 16 << 10 // bytes; of a longer text, half is taken from the start and half from the end
+	maxLikeText    = 16 << 10 // bytes; a longer text is reduced to its first and its last half of these bytes
 	maxLikeWindows = 256
 	maxWindowStems = 48 // a sentence with more stems is split into several windows
 )
@@ -23,8 +23,8 @@ type window struct {
 	stems []string
 }
 
-// windowsOf yields the windows of a text. A window ends at the end of a sentence or of a line. Lines without stems are
-// skipped.
+// windowsOf yields the windows of a text. A window ends at the end of a sentence or of a line. Sentences without stems
+// are skipped.
 func windowsOf(text string) iter.Seq[window] {
 	if len(text) > maxLikeText {
 		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
@@ -77,9 +77,8 @@ func stemsOf(text string) []string {
 	return out
 }
 
-// wordStems yields the words of a text with their stems, except words without meaning of their own (see
-// isFunctionWord). A stem may also be a phrase or a shape of related.txt. The name of a file is one word and its own
-// stem.
+// wordStems yields the words of a text with their stems. Function words (see isFunctionWord) are skipped. A stem may
+// also be a phrase or a shape of related.txt. The name of a file is one word, and is its own stem.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
@@ -137,8 +136,8 @@ func nameParts(name string) iter.Seq[string] {
 	}
 }
 
-// fileName returns the file name, in lower case, of a field such as src/main.go or "package-lock.json". It returns ""
-// if the field is not the path of a file.
+// fileName returns the file name, in lower case, at the end of a path such as src/main.go or "package-lock.json". It
+// returns "" if the field is not the path of a file.
 func fileName(field string) string {
 	field = strings.Trim(field, "\"'`()[]{}<>,.:;!?*")
 	if i := strings.LastIndexAny(field, "/\\"); i >= 0 {
@@ -156,7 +155,8 @@ func fileName(field string) string {
 	return strings.ToLower(field)
 }
 
-// maxStemmed is the maximum length in bytes of a word that is compared. Longer words are hashes and encoded data.
+// maxStemmed is the maximum length in bytes of a word that is compared. Longer words are usually hashes and encoded
+// data.
 const maxStemmed = 32
 
 // likeStem returns the stem of a word, or the stem that represents its synonyms. It returns "" for function words,
@@ -186,8 +186,8 @@ func likeStem(word string) string {
 	return canonical(englishStem(w))
 }
 
-// englishStem removes the ending of an English word, such as -s, -ed, -ing, -er, -ly and -ment, so that the forms of a
-// word get the same stem. The stem need not be a word.
+// englishStem removes the ending of an English word, such as -s, -ed, -ing, -er, -ly and -ment. The forms of a word
+// then have the same stem. The stem need not be a word.
 func englishStem(w string) string {
 	if len(w) < 4 || !isASCII(w) || strings.ContainsAny(w, "0123456789_") {
 		return w
@@ -195,7 +195,7 @@ func englishStem(w string) string {
 	w = stemPlural(w)
 	for _, e := range [...]struct {
 		ending, with string
-		rest         int // minimum number of bytes before the ending
+		minStem      int // minimum number of bytes before the ending
 	}{
 		{"ization", "ize", 3},
 		{"isation", "ize", 3},
@@ -223,13 +223,13 @@ func englishStem(w string) string {
 		{"al", "", 5},
 	} {
 		rest, ok := strings.CutSuffix(w, e.ending)
-		if !ok || len(rest) < e.rest || !strings.ContainsAny(rest, "aeiouy") {
+		if !ok || len(rest) < e.minStem || !strings.ContainsAny(rest, "aeiouy") {
 			continue
 		}
 		w = rest + e.with
 		break
 	}
-	return stemEnd(w)
+	return normalizeEnding(w)
 }
 
 // stemPlural removes the ending of a plural, or of a verb in the third person.
@@ -247,8 +247,9 @@ func stemPlural(w string) string {
 	return w
 }
 
-// stemEnd makes the ends of related stems equal: it drops a doubled consonant and a silent e, and replaces y by i.
-func stemEnd(w string) string {
+// normalizeEnding makes the ends of related stems equal. It drops a doubled consonant and a silent e, and replaces y by
+// i.
+func normalizeEnding(w string) string {
 	n := len(w)
 	if n > 3 && w[n-1] == w[n-2] && !strings.ContainsRune("aeiouls", rune(w[n-1])) {
 		return w[:n-1]

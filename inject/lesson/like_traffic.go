@@ -10,38 +10,38 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of the captured traffic for likeness. The traffic shows how frequent each word is.
+// Limits of the captured traffic, from which the frequency of each word is computed.
 const (
-	// LikeSessions is the minimum number of captured sessions for matches by likeness. Fewer sessions say too
-	// little about the frequency of words.
+	// LikeSessions is the minimum number of captured sessions for matches by likeness. With fewer sessions, the
+	// frequency of a word is too uncertain.
 	LikeSessions = 200
 	// MaxLikeSessions is the maximum number of sessions in a Traffic.
 	MaxLikeSessions = 2000
 
 	maxTrafficWindows = 50_000 // windows of a Traffic
-	maxTextWindows    = 64     // windows of one text that are kept
+	maxTextWindows    = 64     // windows that a Traffic keeps of one text
 )
 
 // Traffic holds the frequency of stems in captured sessions, and the windows (sentences and lines) from which the
 // thresholds of lessons are computed. Concurrent readers may share a Traffic while no goroutine calls Add.
 type Traffic struct {
-	sessions              int                                // number of sessions
-	total                 int                                // number of windows, including repeated windows
-	sessionsByStem        map[string]int                     // by stem, the number of sessions that contain it
-	sessionsByErrorKind   map[detect.Kind]int                // by kind of error, the number of sessions that contain it
-	sessionsByRequestKind map[request.Kind]int               // by kind of request, the number of sessions that contain it
-	windows               [sources]map[string]*trafficWindow // by kind of text, the windows by their stems, joined by blanks
+	sessions              int                                     // number of sessions
+	windowCount           int                                     // number of windows, including repeated windows
+	sessionsByStem        map[string]int                          // by stem, the number of sessions that contain it
+	sessionsByErrorKind   map[detect.Kind]int                     // by kind of error, the number of sessions that contain it
+	sessionsByRequestKind map[request.Kind]int                    // by kind of request, the number of sessions that contain it
+	windows               [numTextKinds]map[string]*trafficWindow // by kind of text, the windows by their stems, joined by blanks
 }
 
-// trafficWindow stands for all captured windows with the same stems.
+// trafficWindow represents all captured windows with the same stems.
 type trafficWindow struct {
-	text   string // text of the first of the windows
-	number int    // number of the windows
+	text  string // text of the first of the windows
+	count int    // number of these windows
 }
 
 // NewTraffic returns an empty Traffic.
 func NewTraffic() *Traffic {
-	return &Traffic{sessionsByStem: map[string]int{}, sessionsByErrorKind: map[detect.Kind]int{}, sessionsByRequestKind: map[request.Kind]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
+	return &Traffic{sessionsByStem: map[string]int{}, sessionsByErrorKind: map[detect.Kind]int{}, sessionsByRequestKind: map[request.Kind]int{}, windows: [numTextKinds]map[string]*trafficWindow{{}, {}}}
 }
 
 // Sessions returns the number of sessions.
@@ -53,10 +53,9 @@ func (t *Traffic) Sessions() int {
 }
 
 // Windows returns the number of windows.
-func (t *Traffic) Windows() int { return t.total }
+func (t *Traffic) Windows() int { return t.windowCount }
 
-// Sentences returns a sample of at most n captured sentences of users. They are evenly spaced in the sorted list of
-// all.
+// Sentences returns at most n captured sentences of users, evenly spaced in the sorted list of all sentences.
 func (t *Traffic) Sentences(n int) []string {
 	keys := slices.Sorted(maps.Keys(t.windows[fromWords]))
 	var out []string
@@ -66,8 +65,8 @@ func (t *Traffic) Sentences(n int) []string {
 	return out
 }
 
-// Enough reports whether the traffic has enough sessions for matches by likeness.
-func (t *Traffic) Enough() bool { return t != nil && t.sessions >= LikeSessions }
+// HasEnoughSessions reports whether the traffic has enough sessions for matches by likeness.
+func (t *Traffic) HasEnoughSessions() bool { return t != nil && t.sessions >= LikeSessions }
 
 // Add adds one session, given as the queries of its turns. Sessions beyond MaxLikeSessions are ignored.
 func (t *Traffic) Add(queries []Query) {
@@ -92,15 +91,15 @@ func (t *Traffic) Add(queries []Query) {
 				for _, s := range w.stems {
 					seen[s] = true
 				}
-				if left--; left < 0 || t.total == maxTrafficWindows {
+				if left--; left < 0 || t.windowCount == maxTrafficWindows {
 					continue
 				}
-				t.total++
+				t.windowCount++
 				key := strings.Join(w.stems, " ")
 				if t.windows[text.from][key] == nil {
 					t.windows[text.from][key] = &trafficWindow{text: excerpt(w.text)}
 				}
-				t.windows[text.from][key].number++
+				t.windows[text.from][key].count++
 			}
 		}
 	}
@@ -118,12 +117,12 @@ func (t *Traffic) Add(queries []Query) {
 // likeText is a text that is compared with lessons by likeness.
 type likeText struct {
 	text, callID string
-	from         source
-	kinds        []detect.Kind // kinds of an error, the most specific first; nil means no kind, or only a general kind
+	from         textKind
+	kinds        []detect.Kind // kinds of an error, the most specific first; nil means no kind, or a general kind such as build-failed
 }
 
 // windows yields the windows of a text that are compared with lessons. It skips a window that is a single markup tag,
-// and a prohibition in the words of a user.
+// and a sentence of the user that forbids something.
 func (t *likeText) windows(yield func(window) bool) {
 	for w := range windowsOf(t.text) {
 		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
@@ -154,35 +153,35 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 	}
 }
 
-// information returns the weight of a stem, which is the logarithm of the number of sessions divided by the number of
-// sessions with the stem.
+// information returns the weight of a stem, which is the logarithm of the number of all sessions divided by the number
+// of sessions with the stem. The weight of a common word is limited; see commonWords.
 func (t *Traffic) information(stem string) float32 {
-	n, found := float64(t.sessions), float64(t.sessionsByStem[stem])
+	total, withStem := float64(t.sessions), float64(t.sessionsByStem[stem])
 	if commonWords()[stem] {
-		found = max(found, n/10)
+		withStem = max(withStem, total/10)
 	}
-	return float32(math.Log((n + 1) / (found + 1)))
+	return float32(math.Log((total + 1) / (withStem + 1)))
 }
 
-// thresholds returns, for each lesson of the index, the lowest score that at most the share rate of all windows
-// reaches. A window that matches the lesson exactly does not count, because the threshold of a lesson with many exact
-// matches would otherwise exceed the score of every similar window. exact returns the lessons that match a window
-// exactly.
-func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string, from source) []int32) []float32 {
-	limit := int(rate * float64(t.total))
-	best := make([][]scored, len(x.lessons))
+// thresholds returns a threshold for each lesson of the index. It is the lowest score that at most the share rate of
+// all windows reaches. A window that matches the lesson exactly does not count, because the threshold of a lesson with
+// many exact matches would otherwise exceed the score of every similar window. exactMatches returns the lessons that
+// match a window exactly.
+func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text string, from textKind) []int32) []float32 {
+	limit := int(rate * float64(t.windowCount))
+	best := make([][]scoreCount, len(x.lessons))
 	s := x.newScratch()
 	for from, windows := range t.windows {
 		for key, w := range windows {
-			s.left = math.MaxInt
-			scores := x.score(s, strings.Fields(key), source(from)) //nolint:gosec // one of sources
+			s.budget = math.MaxInt
+			scores := x.score(s, strings.Fields(key), textKind(from)) //nolint:gosec // the index of an array of numTextKinds elements fits in a uint8
 			if len(scores) == 0 {
 				continue
 			}
-			matched := exact(w.text, source(from)) //nolint:gosec // one of sources
+			matched := exactMatches(w.text, textKind(from)) //nolint:gosec // the index of an array of numTextKinds elements fits in a uint8
 			for _, r := range scores {
 				if !slices.Contains(matched, r.lesson) {
-					best[r.lesson] = keepBest(best[r.lesson], scored{r.score, w.number}, limit)
+					best[r.lesson] = keepBest(best[r.lesson], scoreCount{r.score, w.count}, limit)
 				}
 			}
 		}
@@ -201,13 +200,13 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string,
 	return out
 }
 
-// scored is a score with the number of windows that have it.
-type scored struct {
+// scoreCount is a score, and the number of windows that have this score.
+type scoreCount struct {
 	score   float32
 	windows int
 }
 
-func byScore(a, b scored) int {
+func byScore(a, b scoreCount) int {
 	switch {
 	case a.score > b.score:
 		return -1
@@ -218,7 +217,7 @@ func byScore(a, b scored) int {
 }
 
 // keepBest appends r to list, and drops all but the highest limit+1 scores when the list reaches twice this length.
-func keepBest(list []scored, r scored, limit int) []scored {
+func keepBest(list []scoreCount, r scoreCount, limit int) []scoreCount {
 	list = append(list, r)
 	if len(list) < 2*(limit+1) {
 		return list

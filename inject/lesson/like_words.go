@@ -6,8 +6,8 @@ import (
 )
 
 // isFunctionWord reports whether a word has no meaning of its own, such as an article, a pronoun, a preposition, an
-// auxiliary or a courtesy. Words such as "again", "same" and "every" have a meaning in a request, and get a weight by
-// their frequency.
+// auxiliary or a courtesy. Words such as "again", "same" and "every" have a meaning in a request. Their frequency
+// decides their weight.
 func isFunctionWord(w string) bool { return functionWords()[w] }
 
 //nolint:gochecknoglobals // immutable, made at first use
@@ -54,7 +54,7 @@ func wordSet(words string) map[string]bool {
 }
 
 // synonymLines lists words that people use for the same thing in requests to an agent. The first word of a line
-// represents all words of the line. A word with several frequent senses must not be in a line.
+// represents all words of the line. A word with several frequent senses must not be listed.
 const synonymLines = `
 fail failure break broken broke red
 error exception fault
@@ -139,7 +139,7 @@ var wordPairs = map[string]string{
 	"roll back": "rollback", "set up": "setup", "take apart": "refactor", "go live": "deploy", "go slow": "slow", "speed up": "slow",
 }
 
-// productNames holds names of products that count as one word, although they may be written in camel case.
+// productNames holds names of products, which count as one word although they may be written in camel case.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var productNames = sync.OnceValue(func() map[string]bool {

@@ -6,16 +6,16 @@ import (
 
 // matchState holds the results of a match for one lesson.
 type matchState struct {
-	touched       bool  // scratch.touched contains the lesson
-	words         bool  // a trigger occurs in the user's words, the kinds of their requests, or the tags
-	vetoed        bool  // one of the lesson's not_keywords occurs in a text
-	toolsCompared bool  // toolOffered is computed
-	toolOffered   bool  // the request offers one of the lesson's tools
-	compared      int32 // 1 + index of the newest error text with a phrase of the lesson
-	err           int32 // 1 + index of the newest error text that triggers the lesson; 0 if there is none
+	isTouched        bool  // scratch.touched contains the lesson
+	matchesWords     bool  // a trigger occurs in the user's words, in the kinds of their requests, or in the tags
+	vetoed           bool  // one of the lesson's not_keywords occurs in a text
+	toolsCompared    bool  // toolOffered has been computed
+	toolOffered      bool  // the request offers one of the lesson's tools
+	newestWithPhrase int32 // 1 + index of the newest error text that contains a phrase of the lesson; 0 if there is none
+	newestError      int32 // 1 + index of the newest error text that triggers the lesson; 0 if there is none
 }
 
-// maxWork is the maximum number of steps of one match: the phrases found plus the positions at which a phrase is
+// maxWork is the maximum number of steps of one match. A step is a found phrase, or a position at which a phrase is
 // compared. So many steps take some milliseconds. Typical texts need a few hundred steps. Without the limit, a crafted
 // text could cost a second if phrases contain a * or are suffixes of each other.
 const maxWork = 1 << 18
@@ -23,31 +23,31 @@ const maxWork = 1 << 18
 // scratch is the reusable memory of matches. A match returns its scratch to the pool at the end.
 type scratch struct {
 	text    []byte       // folded text
-	left    int          // remaining part of maxWork
-	foundIn []int32      // by phrase, the last text that contains it: inWords, 1 + the index of an error text, or 0 for none
+	budget  int          // remaining steps of maxWork
+	foundIn []int32      // by phrase, the id of the last text that contains the phrase; 0 for none. The id is inWords, or 1 + the index of an error text.
 	phrases []int32      // indices of the found phrases
-	seen    []matchState // by lesson
+	states  []matchState // by lesson
 	touched []int32      // indices of the lessons with a trigger or a not_keyword in a text
 }
 
 func (s *scratch) touch(n int32) *matchState {
-	m := &s.seen[n]
-	if !m.touched {
-		m.touched = true
+	m := &s.states[n]
+	if !m.isTouched {
+		m.isTouched = true
 		s.touched = append(s.touched, n)
 	}
 	return m
 }
 
-// inWords stands for the user's words in scratch.foundIn.
+// inWords is the id of the user's words in scratch.foundIn.
 const inWords = -1
 
 // recordPhrase records the text in which a phrase was found.
-func (s *scratch) recordPhrase(id, where int32) {
+func (s *scratch) recordPhrase(id, textID int32) {
 	if s.foundIn[id] == 0 {
 		s.phrases = append(s.phrases, id)
 	}
-	s.foundIn[id] = where
+	s.foundIn[id] = textID
 }
 
 func (s *scratch) reset() {
@@ -57,16 +57,16 @@ func (s *scratch) reset() {
 	s.phrases = s.phrases[:0]
 
 	for _, n := range s.touched {
-		s.seen[n] = matchState{}
+		s.states[n] = matchState{}
 	}
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
 // Match returns the matching lessons: exact matches in the order of their slugs, then matches by likeness if the book
-// has an index of likeness. If the match exceeds maxWork, Match returns nothing and sets q.Spent, because the rest of
-// the text could contain a not_keyword. Match is safe for concurrent use.
+// has an index of likeness. If the match exceeds maxWork, Match returns nothing and sets q.LimitExceeded, because the
+// rest of the text could contain a not_keyword. Match is safe for concurrent use.
 func (b *Book) Match(q *Query) []Hit {
-	if len(b.compiled) == 0 {
+	if len(b.active) == 0 {
 		return nil
 	}
 	s, _ := b.scratch.Get().(*scratch)
@@ -74,23 +74,23 @@ func (b *Book) Match(q *Query) []Hit {
 		s.reset()
 		b.scratch.Put(s)
 	}()
-	s.left = maxWork
+	s.budget = maxWork
 	for _, w := range q.Words {
 		b.scan(s, q, w, inWords)
 	}
 	for i := range q.Errors {
-		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request
+		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request fits in an int32
 	}
-	q.Spent = s.left < 0
-	if q.Spent {
+	q.LimitExceeded = s.budget < 0
+	if q.LimitExceeded {
 		return nil
 	}
 	for _, tag := range q.Tags {
-		for _, n := range b.tags[tagKey(tag)] {
-			s.touch(n).words = true
+		for _, n := range b.byTag[tagKey(tag)] {
+			s.touch(n).matchesWords = true
 		}
 	}
-	b.markRequests(s, q)
+	b.markRequestKinds(s, q)
 	for i := range q.Errors {
 		b.markError(s, q, i)
 	}
@@ -101,14 +101,14 @@ func (b *Book) Match(q *Query) []Hit {
 	return hits
 }
 
-// markRequests marks the lessons with a kind of request that the user's words contain.
-func (b *Book) markRequests(s *scratch, q *Query) {
-	if len(b.requests) == 0 {
+// markRequestKinds marks the lessons with a kind of request that occurs in the user's words.
+func (b *Book) markRequestKinds(s *scratch, q *Query) {
+	if len(b.byRequestKind) == 0 {
 		return
 	}
 	for _, kind := range q.RequestKinds() {
-		for _, n := range b.requests[kind] {
-			s.touch(n).words = true
+		for _, n := range b.byRequestKind[kind] {
+			s.touch(n).matchesWords = true
 		}
 	}
 }
@@ -116,47 +116,47 @@ func (b *Book) markRequests(s *scratch, q *Query) {
 // markError marks the lessons with a tag or a kind of the error text i.
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
-		for _, n := range b.tags[tagKey(tag)] {
-			if m := s.touch(n); b.compiled[n].isOffered(m, q, q.Errors[i].Tool) {
-				m.err = max(m.err, int32(i+1))
+		for _, n := range b.byTag[tagKey(tag)] {
+			if m := s.touch(n); b.active[n].isOffered(m, q, q.Errors[i].Tool) {
+				m.newestError = max(m.newestError, int32(i+1))
 			}
 		}
 	}
 	for _, kind := range q.Errors[i].Kinds {
-		for _, n := range b.kinds[string(kind)] {
-			if m := s.touch(n); b.compiled[n].isForErrorOf(m, q, q.Errors[i].Tool) {
-				m.err = max(m.err, int32(i+1))
+		for _, n := range b.byErrorKind[string(kind)] {
+			if m := s.touch(n); b.active[n].firesOnErrorOf(m, q, q.Errors[i].Tool) {
+				m.newestError = max(m.newestError, int32(i+1))
 			}
 		}
 	}
 }
 
-// scan searches a text for phrases. where is inWords for the user's words, or 1 + the index of an error text.
-func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
+// scan searches a text for phrases. textID is inWords for the user's words, or 1 + the index of an error text.
+func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 	s.text = appendText(s.text[:0], text)
-	b.machine().scan(s.text, func(id int32, end int) bool {
+	b.automaton().scan(s.text, func(id int32, end int) bool {
 		p := &b.phrases[id]
-		if s.left--; s.foundIn[id] == where || !p.phrase.endsAt(s.text, end, &s.left) {
-			return s.left >= 0
+		if s.budget--; s.foundIn[id] == textID || !p.phrase.endsAt(s.text, end, &s.budget) {
+			return s.budget >= 0
 		}
-		s.recordPhrase(id, where)
-		for _, o := range p.owners {
-			if where == inWords && o.role == roleError {
+		s.recordPhrase(id, textID)
+		for _, o := range p.uses {
+			if textID == inWords && o.role == roleError {
 				continue
 			}
 			switch m := s.touch(o.lesson); {
 			case o.role == roleVeto:
 				m.vetoed = true
-			case where == inWords:
-				m.words = true
-			case m.compared != where:
-				m.compared = where
-				if b.compiled[o.lesson].isOffered(m, q, q.Errors[where-1].Tool) {
-					m.err = where
+			case textID == inWords:
+				m.matchesWords = true
+			case m.newestWithPhrase != textID:
+				m.newestWithPhrase = textID
+				if b.active[o.lesson].isOffered(m, q, q.Errors[textID-1].Tool) {
+					m.newestError = textID
 				}
 			}
 		}
-		return s.left >= 0
+		return s.budget >= 0
 	})
 }
 
@@ -167,10 +167,10 @@ const (
 )
 
 // isOffered reports whether the lesson has no tools, the request offers one of its tools, or the failed call used one.
-// failing is the tool of the failed call, or "" for the user's words. m caches the comparison with the request.
-func (c *compiled) isOffered(m *matchState, q *Query, failing string) bool {
+// failedTool is the tool of the failed call, or "" for the user's words. m caches the comparison with the request.
+func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) bool {
 	tools := c.lesson.Trigger.Tools
-	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
+	if len(tools) == 0 || failedTool != "" && anyTool(tools, []string{failedTool}) {
 		return true
 	}
 	if !m.toolsCompared {
@@ -179,29 +179,29 @@ func (c *compiled) isOffered(m *matchState, q *Query, failing string) bool {
 	return m.toolOffered
 }
 
-// isForErrorOf reports whether an error kind in an error of the tool failing triggers the lesson. An error of any tool
-// can have the kind, so a lesson with tools needs an error of one of these tools.
-func (c *compiled) isForErrorOf(m *matchState, q *Query, failing string) bool {
-	if failing == "" {
+// firesOnErrorOf reports whether an error kind in an error of failedTool triggers the lesson. An error of any tool can
+// have the kind, so a lesson with tools needs an error of one of these tools.
+func (c *compiledLesson) firesOnErrorOf(m *matchState, q *Query, failedTool string) bool {
+	if failedTool == "" {
 		return c.isOffered(m, q, "")
 	}
 	tools := c.lesson.Trigger.Tools
-	return len(tools) == 0 || anyTool(tools, []string{failing})
+	return len(tools) == 0 || anyTool(tools, []string{failedTool})
 }
 
 func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// isSilenced reports whether the lesson has expired or is superseded for this query. A lesson with a scope supersedes
-// other lessons only within its scope.
-func (c *compiled) isSilenced(q *Query) bool {
+// isSilenced reports whether the lesson has expired, or a lesson that applies to the query supersedes it. A lesson with
+// a scope supersedes other lessons only within its scope.
+func (c *compiledLesson) isSilenced(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||
-		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
+		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.IsActiveAt(q.Now) && l.Scope.admits(q) })
 }
 
 // admits reports whether the lesson may match the query, apart from its triggers and tools.
-func (c *compiled) admits(q *Query) bool {
+func (c *compiledLesson) admits(q *Query) bool {
 	return !c.isSilenced(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }
 
@@ -213,15 +213,15 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 	slices.Sort(s.touched) // lessons are numbered by slug
 	var out []Hit
 	for _, i := range s.touched {
-		m, c := &s.seen[i], &b.compiled[i]
+		m, c := &s.states[i], &b.active[i]
 		if m.vetoed || !c.admits(q) {
 			continue
 		}
 		switch {
-		case m.words && c.isOffered(m, q, ""):
+		case m.matchesWords && c.isOffered(m, q, ""):
 			out = append(out, Hit{Lesson: c.lesson})
-		case m.err > 0:
-			out = append(out, Hit{Lesson: c.lesson, CallID: q.Errors[m.err-1].CallID})
+		case m.newestError > 0:
+			out = append(out, Hit{Lesson: c.lesson, CallID: q.Errors[m.newestError-1].CallID})
 		}
 	}
 	return out

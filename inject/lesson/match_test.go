@@ -350,7 +350,7 @@ func FuzzMatch(f *testing.F) {
 	f.Add("测试|x", "运行测试 x")
 	f.Add("aa|aaa|a*aa*a", "aaaaaaaa aaa aa")
 	f.Fuzz(func(t *testing.T, list, text string) {
-		if len(list) > 200 || len(text) > blobMixed {
+		if len(list) > 200 || len(text) > minMixedBlob {
 			return // the matcher skips long encoded data, but the naive matcher does not
 		}
 		if strings.ContainsFunc(list+text, func(r rune) bool { return scriptOf(r) != otherScript }) {
@@ -409,8 +409,8 @@ func TestMatchCostIsBounded(t *testing.T) {
 	} {
 		q := Query{Words: []string{c.text}}
 		hits := book(c.phrase).Match(&q)
-		if q.Spent != c.spent || len(hits) != c.hits {
-			t.Errorf("%s: Spent = %v, %d matches, want Spent = %v, %d matches", name, q.Spent, len(hits), c.spent, c.hits)
+		if q.LimitExceeded != c.spent || len(hits) != c.hits {
+			t.Errorf("%s: LimitExceeded = %v, %d matches, want LimitExceeded = %v, %d matches", name, q.LimitExceeded, len(hits), c.spent, c.hits)
 		}
 	}
 }

@@ -13,27 +13,27 @@ import (
 )
 
 // This file detects malicious orders in the text of a lesson, such as "ignore your instructions". orders.txt contains
-// the patterns. The patterns for English are precise, because most lessons are English. In other languages, a verb and
-// a noun in one sentence are enough.
+// the patterns. The patterns for English are precise, because most lessons are English. The patterns for other
+// languages need only a verb and a noun in one sentence.
 
 //go:embed orders.txt
 var ordersText string
 
 // order is a section of orders.txt, which describes the fields.
 type order struct {
-	what       string   // name of the order: "ignore", "steal", "pipe" or "hide"
-	forms      []string // forms of the text that are searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
-	avoided    bool     // a negated order does not count
-	bySentence bool     // the pattern is matched against each sentence
-	words      []string // a text without any of these words cannot match, see foreign
-	foreign    bool     // a text with a letter beyond ASCII can match without any of the words
-	pattern    *regexp.Regexp
+	name            string   // "ignore", "steal", "pipe" or "hide"
+	forms           []string // forms of the text that are searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
+	skipsNegated    bool     // an order after a negation is allowed
+	bySentence      bool     // the pattern is matched against each sentence
+	words           []string // only a text with one of these words can match, except as in matchesNonASCII
+	matchesNonASCII bool     // a text with a letter beyond ASCII can match without any of words
+	pattern         *regexp.Regexp
 }
 
 // orderBook is the parsed orders.txt.
 type orderBook struct {
 	orders             []order
-	sendVerb, sendNoun *regexp.Regexp // for languages other than English
+	sendVerb, sendNoun *regexp.Regexp // verbs of sending, and words for secrets, in languages other than English
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
@@ -57,24 +57,24 @@ var orders = sync.OnceValue(func() *orderBook {
 	return &book
 })
 
-// readOrder parses a section of orders.txt. It replaces <name> in a pattern by the alternatives of the named part.
-func readOrder(what string, how []string, lines string, parts map[string][]string) order {
-	o := order{what: what, forms: how, avoided: slices.Contains(how, "avoided"), bySentence: slices.Contains(how, "by sentence")}
-	written := norm.NFD.String // matches the text without accents; no change for English
-	if how[0] == "squeezed" {
-		written = skeletonsOf
+// readOrder parses a section of orders.txt. It replaces <name> in a pattern by the alternatives of the part name.
+func readOrder(what string, options []string, lines string, parts map[string][]string) order {
+	o := order{name: what, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
+	transform := norm.NFD.String // a pattern is matched with texts without accents; no change for English
+	if options[0] == "squeezed" {
+		transform = skeletonsOf
 	}
 	var names []string
 	for name, words := range parts {
-		names = append(names, "<"+name+">", written(strings.Join(words, "|")))
+		names = append(names, "<"+name+">", transform(strings.Join(words, "|")))
 	}
 	var patterns []string
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSuffix(line, "\n")
 		if words, ok := strings.CutPrefix(line, "words: "); ok {
 			for w := range strings.SplitSeq(words, ", ") {
-				o.foreign = o.foreign || w == "beyond ASCII"
-				o.words = append(o.words, written(w))
+				o.matchesNonASCII = o.matchesNonASCII || w == "beyond ASCII"
+				o.words = append(o.words, transform(w))
 			}
 		} else if line != "" && !strings.HasPrefix(line, "// ") {
 			patterns = append(patterns, strings.NewReplacer(names...).Replace(norm.NFD.String(line)))
@@ -84,7 +84,7 @@ func readOrder(what string, how []string, lines string, parts map[string][]strin
 	return o
 }
 
-// skeletonsOf converts alternatives, separated by |, to the form that skeleton returns.
+// skeletonsOf returns the skeletons of alternatives that are separated by |.
 func skeletonsOf(words string) string {
 	list := strings.Split(words, "|")
 	for i := range list {
@@ -93,10 +93,10 @@ func skeletonsOf(words string) string {
 	return strings.Join(list, "|")
 }
 
-// mayContain reports whether a text can contain the order. The test is cheap, and saves most matches of the regular
+// mayContain reports whether a text can contain the order. This cheap test saves most matches of the regular
 // expression.
 func (o *order) mayContain(text string) bool {
-	return o.foreign && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
+	return o.matchesNonASCII && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
 }
 
@@ -112,8 +112,8 @@ func (o *order) isIn(text string) bool {
 	return slices.ContainsFunc(texts, func(s string) bool {
 		switch {
 		case o.bySentence && strings.Contains(s, "header") && !strings.Contains(s, "://"):
-			return false // a key in a request's header is a normal login
-		case o.avoided:
+			return false // an API key in the header of a request is usual
+		case o.skipsNegated:
 			return occursUnnegated(o.pattern, s)
 		}
 		return o.pattern.MatchString(s)
@@ -128,17 +128,17 @@ func maliciousOrders(text string) []string {
 	found := map[string]bool{"steal": orders().sendsForeign(bare)}
 	for i := range orders().orders {
 		o := &orders().orders[i]
-		found[o.what] = found[o.what] || slices.ContainsFunc(o.forms, func(form string) bool { return o.isIn(forms[form]) })
+		found[o.name] = found[o.name] || slices.ContainsFunc(o.forms, func(form string) bool { return o.isIn(forms[form]) })
 	}
 	var out []string
-	for _, w := range [...]struct{ what, says string }{
+	for _, w := range [...]struct{ name, message string }{
 		{"ignore", "orders to ignore instructions or to take another role; a lesson says what to do in a task"},
 		{"steal", "orders to send secrets away; remove it"},
 		{"pipe", "orders to run what was fetched from the network; remove it"},
 		{"hide", "orders to hide something from the user; remove it"},
 	} {
-		if found[w.what] {
-			out = append(out, w.says)
+		if found[w.name] {
+			out = append(out, w.message)
 		}
 	}
 	return out
@@ -155,7 +155,7 @@ func unaccented(s string) string {
 		switch {
 		case r == '_':
 			return ' '
-		case unicode.Is(unicode.Mn, r) && r < 0x0900: // higher marks are separate letters
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // marks above this rune are separate letters
 			return -1
 		}
 		return r

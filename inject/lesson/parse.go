@@ -20,8 +20,7 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 	return l, nil
 }
 
-// parse parses the text of the lesson file named file. Body and Advice are substrings of raw where possible, to save
-// memory.
+// parse parses the text raw of a lesson file. Body and Advice are substrings of raw where possible, to save memory.
 func parse(file, raw string) (*Lesson, Faults) {
 	lineFault := func(line int, format string, args ...any) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
@@ -53,7 +52,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
-	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root): // first, because the faults of a file that is no lesson do not help
+	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root): // first, because validation errors of a file that is not a lesson are of no use
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
 	case len(faults) > 0:
 		return nil, faults
@@ -74,21 +73,21 @@ func parse(file, raw string) (*Lesson, Faults) {
 	return l, nil
 }
 
-// invalidUTF8 returns the position of the first byte of a text that is not valid UTF-8, or -1 if the text is valid.
+// invalidUTF8 returns the offset of the first invalid byte of a text, or -1 if the text is valid UTF-8.
 func invalidUTF8(text string) int {
 	if utf8.ValidString(text) {
 		return -1
 	}
-	for at, r := range text {
-		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
-			return at
+	for offset, r := range text {
+		if _, size := utf8.DecodeRuneInString(text[offset:]); r == utf8.RuneError && size == 1 {
+			return offset
 		}
 	}
 	return -1
 }
 
-// lineAt returns the number, from 1, of the line that contains position at of a text.
-func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
+// lineAt returns the number, from 1, of the line at an offset of a text.
+func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
 // computeDerived computes the content hash, and quarantines a lesson that needs an approval and has none.
 func (l *Lesson) computeDerived() {
@@ -98,8 +97,8 @@ func (l *Lesson) computeDerived() {
 	}
 }
 
-// needsReview reports whether the injection scan refuses the title or the advice, and no person has approved this text.
-// The scan applies to the files of persons, too, because their text also enters requests.
+// needsReview reports whether the injection scan refuses the title or the advice, and no operator has approved this
+// text. The scan applies to hand-written files, too, because their text also enters requests.
 func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
@@ -112,7 +111,7 @@ func (l *Lesson) needsReview() bool {
 // program wrote always needs an approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
-		return false // a person's file needs no approval
+		return false // a hand-written file needs no approval
 	}
 	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
 }
@@ -125,31 +124,32 @@ func splitFrontmatter(raw string) (front, body string, ok bool) {
 	if !found || strings.TrimRight(first, " \t\r") != "---" {
 		return "", "", false
 	}
-	for at := 0; at < len(rest); {
-		end := strings.IndexByte(rest[at:], '\n')
-		line, next := rest[at:], len(rest)
+	for offset := 0; offset < len(rest); {
+		end := strings.IndexByte(rest[offset:], '\n')
+		line, next := rest[offset:], len(rest)
 		if end >= 0 {
-			line, next = rest[at:at+end], at+end+1
+			line, next = rest[offset:offset+end], offset+end+1
 		}
 		if strings.TrimRight(line, " \t\r") == "---" {
-			return rest[:at], rest[next:], true
+			return rest[:offset], rest[next:], true
 		}
-		at = next
+		offset = next
 	}
 	return "", "", false
 }
 
-// latin replaces the Latin letters that are not an ASCII letter with an accent, such as ß and ø, by ASCII letters.
-func latin(text string) string {
+// replaceLatin replaces Latin letters such as ß and ø by ASCII letters. unaccented cannot replace them, because they
+// are not an ASCII letter with an accent.
+func replaceLatin(text string) string {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
 }
 
-// Hyphenated converts a text to the form of a slug. A slug starts with a letter, and has Latin letters in lower case
-// without accents, digits, and hyphens between words. The result has at most limit bytes, and is empty for a text
-// without a Latin letter.
-func Hyphenated(text string, limit int) string {
+// Slugify converts a text to a slug. A slug starts with a letter, and has Latin letters in lower case without accents,
+// digits, and hyphens between words. The result has at most limit bytes, and is empty for a text without a Latin
+// letter.
+func Slugify(text string, limit int) string {
 	var b strings.Builder
-	for _, r := range latin(strings.ToLower(unaccented(text))) {
+	for _, r := range replaceLatin(strings.ToLower(unaccented(text))) {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && b.Len() > 0:
 			b.WriteRune(r)
@@ -160,8 +160,8 @@ func Hyphenated(text string, limit int) string {
 	return strings.Trim(b.String()[:min(b.Len(), limit)], "-")
 }
 
-// slugFromPath makes a slug out of a file name.
+// slugFromPath returns the slug of a file name.
 func slugFromPath(file string) string {
 	name := path.Base(strings.ReplaceAll(file, "\\", "/"))
-	return Hyphenated(strings.TrimSuffix(name, path.Ext(name)), maxSlug)
+	return Slugify(strings.TrimSuffix(name, path.Ext(name)), maxSlug)
 }

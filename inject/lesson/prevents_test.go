@@ -29,7 +29,7 @@ Stop the old server first.
 // the list, so that an approval stays valid.
 func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
-	if err != nil || !l.AboutError() {
+	if err != nil || !l.IsAboutError() {
 		t.Fatalf("Parse with prevents = %+v, %v, want a lesson about an error", l, err)
 	}
 	for name, c := range map[string]struct {
@@ -40,12 +40,12 @@ func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 		"phrase":        {lesson.ErrorText{Text: "Error: Address already taken"}, true},
 		"another error": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
 	} {
-		if got := l.Prevented([]lesson.ErrorText{c.text}); got != c.want {
-			t.Errorf("%s: Prevented = %t, want %t", name, got, c.want)
+		if got := l.ShouldPrevent([]lesson.ErrorText{c.text}); got != c.want {
+			t.Errorf("%s: ShouldPrevent = %t, want %t", name, got, c.want)
 		}
 	}
 	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
-	if err != nil || plain.AboutError() || plain.ContentHash != l.ContentHash {
+	if err != nil || plain.IsAboutError() || plain.ContentHash != l.ContentHash {
 		t.Errorf("Parse without prevents = %+v, %v, want a lesson that is not about an error, with the same hash", plain, err)
 	}
 	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}

@@ -74,7 +74,7 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	}
 }
 
-// IsLessonPath, IsSlug and Hyphenated restrict the characters and the length of names.
+// IsLessonPath, IsSlug and Slugify restrict the characters and the length of names.
 func TestSlugAndFileNameLimits(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "a/b.md": true, "a/b.MD": true, "1/2/3/4/5/6/a.md": true, "1/2/3/4/5/6/7/a.md": false, "README.md": false, "a/readme.MD": false, "a.mdc": false, "a.txt": false,
@@ -100,8 +100,8 @@ func TestSlugAndFileNameLimits(t *testing.T) {
 	}{
 		{"Look, twice!", 80, "look-twice"}, {"2 or 3 times", 80, "or-3-times"}, {"--", 80, ""}, {"Überall", 80, "uberall"}, {"Große Łódź, ÆSIR d’été", 80, "grosse-lodz-aesir-d-ete"}, {"e\u0301te\u0301", 80, "ete"}, {"Только так", 80, ""}, {"İstanbul_2", 80, "istanbul-2"}, {"look twice", 5, "look"}, {"look twice", 6, "look-t"}, {"", 5, ""},
 	} {
-		if got := lesson.Hyphenated(c.text, c.most); got != c.want {
-			t.Errorf("Hyphenated(%q, %d) = %q, want %q", c.text, c.most, got, c.want)
+		if got := lesson.Slugify(c.text, c.most); got != c.want {
+			t.Errorf("Slugify(%q, %d) = %q, want %q", c.text, c.most, got, c.want)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type Query struct {
 	Tools              []string // names of the tools that the request offers
 	Now                time.Time
 
-	Spent bool // set by Match if the match exceeds maxWork
+	LimitExceeded bool // set by Match if the match exceeds maxWork
 }
 
 // RequestKinds returns the kinds of the requests in the user's words.
@@ -32,7 +32,7 @@ func (q *Query) RequestKinds() (kinds []request.Kind) {
 	return kinds
 }
 
-// ErrorText is a tool result that is an error. Text contains the lines that describe the error.
+// ErrorText is a tool result with an error. Text contains the lines that describe the error.
 type ErrorText struct {
 	CallID, Tool, Text string
 	Tags               []string      // set by a Tagger

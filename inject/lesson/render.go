@@ -74,12 +74,12 @@ func scalar(v *node) string {
 	case kindList:
 		return "[]"
 	case kindBool:
-		return strconv.FormatBool(v.num != 0)
+		return strconv.FormatBool(v.number != 0)
 	case kindNumber:
 		if v.text != "" {
 			return v.text
 		}
-		return strconv.FormatFloat(v.num, 'f', -1, 64)
+		return strconv.FormatFloat(v.number, 'f', -1, 64)
 	case kindString:
 		return quote(v.text)
 	default:

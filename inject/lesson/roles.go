@@ -13,10 +13,10 @@ import (
 // roleForm is a way in which a text can imitate a role of the conversation or a tool, such as "system:" at the start of
 // a line. The rendering for a request rewrites all forms. The injection scan refuses some of them.
 type roleForm struct {
-	find        *regexp.Regexp // pattern for a text that foldLookalikes returns
-	replacement string         // replaces a match; $1 and $2 are groups of find, in the characters of the original text
-	refused     bool           // the injection scan refuses the form, because no lesson needs it
-	capital     bool           // a match counts only if the label begins with a capital, because "file system: ext4" is prose
+	find         *regexp.Regexp // pattern for texts from foldLookalikes
+	replacement  string         // replaces a match; $1 and $2 are groups of find, in the characters of the original text
+	refused      bool           // the injection scan refuses the form, because no lesson needs it
+	needsCapital bool           // a match counts only if the label begins with a capital, because "file system: ext4" is prose
 }
 
 // roleForms lists the chat templates of known models, the tags of tool calls, and labels and
@@ -43,7 +43,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		return f
 	}
 	capital := form(`(NAMES)[*_]*\s*:`, labels+`|user`, "$1 -")
-	capital.capital = true
+	capital.needsCapital = true
 	return []roleForm{
 		refused(form(`<+\s*\|+\s*([^<>|\n]{0,80}?)\s*\|+\s*>+`, "", "($1)")), // <|im_start|>, <|begin_of_text|>, deepseek's
 		form(`<\s*\|`, "", "< |"),
@@ -81,7 +81,7 @@ func speaksAsRole(s string) bool {
 const maxPasses = 8
 
 // neutralize rewrites every role form in a text, so that a model cannot read the text as a turn of the conversation.
-// The words stay readable. If the last pass still changes the text, neutralize drops the lines that contain a form.
+// The words remain readable. If the last pass still changes the text, neutralize drops the lines that contain a form.
 func neutralize(s string) string {
 	for range maxPasses {
 		before := s
@@ -100,29 +100,29 @@ func neutralize(s string) string {
 
 // rewrite replaces all matches of each role form in s.
 func rewrite(s string) string {
-	text, at := foldLookalikes(s)
+	text, offsets := foldLookalikes(s)
 	for i := range roleForms() {
-		if rewritten := roleForms()[i].rewrite(s, text, at); rewritten != s {
+		if rewritten := roleForms()[i].rewrite(s, text, offsets); rewritten != s {
 			s = rewritten
-			text, at = foldLookalikes(s)
+			text, offsets = foldLookalikes(s)
 		}
 	}
 	return s
 }
 
-// rewrite replaces all matches of the form in s. text and at are the results of foldLookalikes for s.
-func (f *roleForm) rewrite(s, text string, at []int) string {
+// rewrite replaces all matches of the form in s. text and offsets are the results of foldLookalikes for s.
+func (f *roleForm) rewrite(s, text string, offsets []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {
 		return s
 	}
 	var out strings.Builder
-	kept := 0
+	copied := 0
 	for _, m := range found {
-		if f.capital && !startsUpper(s[at[m[2]]:]) {
+		if f.needsCapital && !startsUpper(s[offsets[m[2]]:]) {
 			continue
 		}
-		out.WriteString(s[kept:at[m[0]]])
+		out.WriteString(s[copied:offsets[m[0]]])
 		for i := 0; i < len(f.replacement); i++ {
 			if f.replacement[i] != '$' {
 				out.WriteByte(f.replacement[i])
@@ -130,11 +130,11 @@ func (f *roleForm) rewrite(s, text string, at []int) string {
 			}
 			i++
 			group := int(f.replacement[i] - '0')
-			out.WriteString(s[at[m[2*group]]:at[m[2*group+1]]])
+			out.WriteString(s[offsets[m[2*group]]:offsets[m[2*group+1]]])
 		}
-		kept = at[m[1]]
+		copied = offsets[m[1]]
 	}
-	out.WriteString(s[kept:])
+	out.WriteString(s[copied:])
 	return out.String()
 }
 
@@ -143,21 +143,20 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// foldLookalikes returns s with one character for all characters that look alike. It folds case, letters of other
-// scripts, brackets and bars, and drops accents. at maps each position in text, including its end, to the position in
-// s.
-func foldLookalikes(s string) (text string, at []int) {
+// foldLookalikes returns a text in which characters that look alike are equal. It folds case, letters of other scripts,
+// brackets and bars, and drops accents. offsets maps each offset in text, including its end, to an offset in s.
+func foldLookalikes(s string) (text string, offsets []int) {
 	b := make([]byte, 0, len(s))
-	at = make([]int, 0, len(s)+1)
+	offsets = make([]int, 0, len(s)+1)
 	for i, r := range s {
 		if unicode.In(r, unicode.Mn, unicode.Me) {
 			continue
 		}
-		for b = utf8.AppendRune(b, foldLookalikeRune(r)); len(at) < len(b); {
-			at = append(at, i)
+		for b = utf8.AppendRune(b, foldLookalikeRune(r)); len(offsets) < len(b); {
+			offsets = append(offsets, i)
 		}
 	}
-	return string(b), append(at, len(s))
+	return string(b), append(offsets, len(s))
 }
 
 // foldNames replaces each i by l in the names of a pattern, because foldLookalikes does the same in texts.

@@ -11,8 +11,8 @@ import (
 	"precept/internal/spell"
 )
 
-// Limits of the fields of a lesson file. Those of the lists in metadata.precept are precept's own. All others are from
-// the schema of learning/v1.
+// Limits of the fields of a lesson file. The limits of the lists in metadata.precept are precept's own. All other
+// limits are from the schema of learning/v1.
 const (
 	minSlug, maxSlug = 2, 80
 	maxTitle         = 200
@@ -55,7 +55,7 @@ func preceptTriggerKeys() []string {
 	return []string{"keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like"}
 }
 
-// remedyOf returns the most likely remedy for an unknown key: to move it, to correct its spelling, or to remove it.
+// remedyOf returns the most likely remedy for an unknown key: move the key, correct its spelling, or remove it.
 func remedyOf(prefix, key string, known []string) string {
 	if (prefix == "" || prefix == "trigger") && slices.Contains(preceptTriggerKeys(), key) {
 		return "move it to trigger.metadata.precept." + key
@@ -140,8 +140,9 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 }
 
 // textList returns the valid strings of the list under key of n, and records an error for each invalid entry. A string
-// is valid if it has 1 to hi characters and ok accepts it. want describes a valid string in messages.
-func (r *reader) textList(prefix string, n *node, key string, limit, hi int, ok func(string) bool, want string) []string {
+// is valid if it has 1 to hi characters and the function accepts returns true. description describes a valid string in
+// messages.
+func (r *reader) textList(prefix string, n *node, key string, limit, hi int, accepts func(string) bool, description string) []string {
 	items := r.items(prefix, n, key, limit)
 	out := make([]string, 0, len(items))
 	for i := range items {
@@ -149,8 +150,8 @@ func (r *reader) textList(prefix string, n *node, key string, limit, hi int, ok 
 		if !r.checkText(field, &items[i], 1, hi) {
 			continue
 		}
-		if ok != nil && !ok(items[i].text) {
-			r.addInvalid(field, items[i].line, "%q is not %s; rewrite it", items[i].text, want)
+		if accepts != nil && !accepts(items[i].text) {
+			r.addInvalid(field, items[i].line, "%q is not %s; rewrite it", items[i].text, description)
 			continue
 		}
 		out = append(out, items[i].text)
@@ -158,27 +159,27 @@ func (r *reader) textList(prefix string, n *node, key string, limit, hi int, ok 
 	return out
 }
 
-// number returns the number under key of n, or 0 if it is missing. If the value is not a number that ok accepts, number
-// returns 0 and records an error with the message want.
-func (r *reader) number(prefix string, n *node, key string, ok func(float64) bool, want string, args ...any) float64 {
+// number returns the number under key of n, or 0 if the key is missing. If the value is not a number, or the function
+// accepts returns false, number returns 0 and records an error with the message want.
+func (r *reader) number(prefix string, n *node, key string, accepts func(float64) bool, want string, args ...any) float64 {
 	v, hasKey := n.get(key)
 	if !hasKey {
 		return 0
 	}
-	if v.kind != kindNumber || !ok(v.num) {
+	if v.kind != kindNumber || !accepts(v.number) {
 		r.addInvalid(join(prefix, key), v.line, want, args...)
 		return 0
 	}
-	return v.num
+	return v.number
 }
 
-// whole returns a function that reports whether a number is a whole number from lo to hi.
-func whole(lo, hi float64) func(float64) bool {
+// isWholeBetween returns a function that reports whether a number is a whole number from lo to hi.
+func isWholeBetween(lo, hi float64) func(float64) bool {
 	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
 }
 
-// flag returns the boolean under key of n, or false if it is missing. It records an error if the value is of another
-// kind.
+// flag returns the boolean under key of n, or false if the key is missing. It records an error if the value is not a
+// boolean.
 func (r *reader) flag(prefix string, n *node, key string) bool {
 	v, ok := n.get(key)
 	if !ok {
@@ -187,13 +188,13 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 	if v.kind != kindBool {
 		r.addInvalid(join(prefix, key), v.line, "is %s; write true or false", v.kind)
 	}
-	return v.kind == kindBool && v.num != 0
+	return v.kind == kindBool && v.number != 0
 }
 
 // count returns the whole number under key, or 0 if it is missing. It records an error if the value is not a whole
 // number of at least 0.
 func (r *reader) count(n *node, key string) int {
-	return int(r.number("", n, key, whole(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
+	return int(r.number("", n, key, isWholeBetween(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
 }
 
 // confidence returns the number under the key confidence, or defaultConfidence. It records an error if the value is
@@ -207,11 +208,11 @@ func (r *reader) confidence(n *node) float64 {
 		r.addInvalid("confidence", v.line, "is %s; write a number from 0 to 1", v.kind)
 		return defaultConfidence
 	}
-	if !(v.num >= 0 && v.num <= 1) { // the negation catches NaN
-		r.addFault(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.num)
+	if !(v.number >= 0 && v.number <= 1) { // the negation catches NaN
+		r.addFault(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.number)
 		return defaultConfidence
 	}
-	return v.num
+	return v.number
 }
 
 const defaultConfidence = 0.5
@@ -242,12 +243,14 @@ func (r *reader) timestamp(prefix string, n *node, key string) time.Time {
 	return t
 }
 
-// IsSlug reports whether s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has a valid length, as the schema demands of a slug.
+// IsSlug reports whether s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has minSlug to maxSlug bytes, as the schema demands of
+// a slug.
 func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 
-// isSlugRef reports whether s is a slug of any length, because the schema sets no maximum for the slugs in supersedes.
+// isSlugRef reports whether s is a valid slug apart from maxSlug, because the schema sets no maximum for the slugs in
+// supersedes.
 func isSlugRef(s string) bool {
 	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
 }

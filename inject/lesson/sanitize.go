@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// clean returns the lines of an untrusted text. It removes hidden characters, HTML comments and lines with delimiters
-// of inserted blocks, and rewrites role labels and chat templates. Unchanged lines are substrings of s.
+// clean returns the lines of an untrusted text without hidden characters, HTML comments, and lines with delimiters of
+// inserted blocks. It rewrites role labels and chat templates. Unchanged lines are substrings of s.
 func clean(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
@@ -26,20 +26,20 @@ func clean(s string) []string {
 }
 
 // Quoted returns an untrusted text in a form that is safe inside of a line of a block. The text is cleaned like a
-// lesson and put on one line, and its square brackets become round. A text of more than n bytes is cut and ends with
-// "...".
-func Quoted(s string, n int) string {
+// lesson and joined to one line, and its square brackets become round. A text of more than maxBytes bytes is cut and
+// ends with "...".
+func Quoted(s string, maxBytes int) string {
 	const read = 16 // read only the first read*n bytes, because s may be as long as a file; cleaning may remove some of them
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
-	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*n)], "")))
+	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*maxBytes)], "")))
 	s = round(strings.Join(clean(s), " ")) // round again, because clean may turn an unusual bracket into a square bracket
-	if short := clipBytes(s, n); short != s {
+	if short := clipBytes(s, maxBytes); short != s {
 		return short + "..."
 	}
 	return s
 }
 
-// stripANSI removes terminal escape sequences as a whole, so that no "[31m" remains.
+// stripANSI removes whole terminal escape sequences, so that no part such as "[31m" remains.
 func stripANSI(s string) string {
 	if !strings.ContainsAny(s, "\x1b\u009b\u009d") {
 		return s

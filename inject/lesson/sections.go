@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// AdviceHead precedes the advice in a body that Sections writes.
+// AdviceHead is the text before the advice in a body that Sections returns.
 const AdviceHead = "\n## What to do (or avoid)\n\n"
 
 // Sections returns the Markdown body of a lesson with the sections of AIP-11. The advice is not changed. An empty
@@ -57,8 +57,8 @@ func headings(body string) iter.Seq[heading] {
 	}
 }
 
-// Fence returns the marker of the code fence that is open after a line, or "" if none is open. open is the marker of
-// the fence that is open before the line.
+// Fence returns the marker of the code fence that is open after a line, or "" if no fence is open. open is the marker
+// of the fence that is open before the line.
 func Fence(open, line string) string {
 	text := strings.TrimLeft(line, " ")
 	if len(line)-len(text) > 3 {
@@ -124,7 +124,7 @@ func firstTitle(body string) string {
 	return ""
 }
 
-// withoutSections returns the text under the title of a body without further headings. It returns "" for any other
+// withoutSections returns the text below the title of a body without further headings. It returns "" for any other
 // body.
 func withoutSections(body string) string {
 	start := 0

@@ -158,9 +158,9 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 	}
 	texts := lesson.NewTexts("bank")
 	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(manualFile("look-twice", "", "")), "_archive/old-one.md": nil})
-	draft := held.With([]*lesson.Lesson{first})
+	draft := held.WithLessons([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
-		t.Errorf("With: %d lessons, %d matches, Archived(old-one) = %v, Archived(look-twice) = %v, want 1, 0, true, false",
+		t.Errorf("WithLessons: %d lessons, %d matches, Archived(old-one) = %v, Archived(look-twice) = %v, want 1, 0, true, false",
 			draft.Len(), len(draft.Match(q)), draft.Archived("old-one"), draft.Archived("look-twice"))
 	}
 }

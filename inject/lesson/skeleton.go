@@ -11,8 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter reports whether a text contains a delimiter of inserted blocks, or a text that looks like a delimiter to
-// a reader.
+// hasDelimiter reports whether a text contains a delimiter of inserted blocks, or a text that looks like a delimiter.
 func hasDelimiter(s string) bool {
 	k := skeleton(s)
 	for _, d := range delimiters() {
@@ -38,10 +37,10 @@ var delimiters = sync.OnceValue(func() []string {
 	return plain
 })
 
-// skeleton returns the letters that a text looks like. Letters that differ only in case, accents or compatibility
-// form become equal. Letters of other scripts and digits become the Latin letters that they look like. All other
-// characters are dropped, except an opening bracket and a slash directly after the bracket. Compare a skeleton
-// only with a skeleton.
+// skeleton returns the letters that a text looks like. Letters that differ only in case, accents or compatibility form
+// become equal. Letters of other scripts and digits become the Latin letters that they look like. All other characters
+// are dropped, except an opening bracket and a slash directly after the bracket. Compare a skeleton only with a
+// skeleton.
 func skeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
@@ -65,7 +64,7 @@ func Plain(s string) string {
 		switch {
 		case r < utf8.RuneSelf:
 			return unicode.ToLower(r)
-		case unicode.Is(unicode.Mn, r) && r < 0x0900: // higher marks are separate letters
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // marks above this rune are separate letters
 			return -1
 		case r == '。' || r == '․' || r == '·':
 			return '.'
@@ -84,15 +83,15 @@ var lookalikesText string
 //nolint:gochecknoglobals // immutable, made at first use
 var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune }) {
 	all.letters, all.signs = map[rune]rune{}, map[rune]rune{}
-	open := all.letters
+	target := all.letters
 	for row := range strings.Lines(lookalikesText) {
 		first, others, _ := strings.Cut(strings.TrimSpace(row), " ")
 		if first == "[signs]" {
-			open = all.signs
+			target = all.signs
 		}
-		if like, size := utf8.DecodeRuneInString(first); size == len(first) { // neither a comment nor a heading
+		if letter, size := utf8.DecodeRuneInString(first); size == len(first) { // neither a comment nor a heading
 			for _, r := range others {
-				open[r] = like
+				target[r] = letter
 			}
 		}
 	}

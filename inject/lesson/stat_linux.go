@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// changeTime returns the inode's change time in nanoseconds, which no program can reset.
+// changeTime returns the inode's change time in nanoseconds. Unlike the modification time, no program can set it.
 func changeTime(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ctim.Nano()
@@ -22,5 +22,5 @@ func reportsChanges(folder string) bool {
 	if syscall.Statfs(folder, &st) != nil {
 		return true
 	}
-	return !slices.Contains([]uint32{nfs, cifs, smb, smb2, fuse, p9, ceph, afs, vbox}, uint32(st.Type)) //nolint:gosec // the magic number has 32 bits
+	return !slices.Contains([]uint32{nfs, cifs, smb, smb2, fuse, p9, ceph, afs, vbox}, uint32(st.Type)) //nolint:gosec // the number of a file system fits in a uint32
 }

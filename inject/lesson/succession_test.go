@@ -49,7 +49,7 @@ func TestSupersededLessonDoesNotMatch(t *testing.T) {
 		for _, l := range lessons {
 			var successors []string
 			for _, other := range lessons {
-				if supersedes(other.Slug, l.Slug) && other.InForce(now) {
+				if supersedes(other.Slug, l.Slug) && other.IsActiveAt(now) {
 					successors = append(successors, other.Slug)
 				}
 			}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// supersession returns a map from the slug of a lesson to the lessons that supersede it, directly or through others. A
-// lesson stays superseded if a lesson in between becomes inactive. Lessons in a circle do not supersede each other, and
-// linkFaults reports the circle.
+// supersession returns a map from the slug of a lesson to the lessons that supersede it, directly or through other
+// lessons. A lesson stays superseded if a lesson in between becomes inactive. Lessons in a circle do not supersede each
+// other, and linkFaults reports the circle.
 func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
@@ -32,35 +32,35 @@ func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Le
 	return superseding
 }
 
-// reachable returns the sorted nodes of a graph that can be reached from start. start itself is among them only if it
+// reachable returns the sorted nodes of a graph that can be reached from start. The result contains start only if start
 // is on a circle.
-func reachable(start string, next map[string][]string) []string {
+func reachable(start string, edges map[string][]string) []string {
 	seen := map[string]bool{}
-	todo := slices.Clone(next[start])
+	stack := slices.Clone(edges[start])
 	var out []string
-	for len(todo) > 0 {
-		s := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	for len(stack) > 0 {
+		s := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
 		if seen[s] {
 			continue
 		}
 		seen[s] = true
 		out = append(out, s)
-		todo = append(todo, next[s]...)
+		stack = append(stack, edges[s]...)
 	}
 	slices.Sort(out)
 	return out
 }
 
-// circles returns the sorted slugs that supersede themselves, directly or through others.
-func circles(lessons []*Lesson) []string {
-	next := map[string][]string{}
+// circularSlugs returns the sorted slugs that supersede themselves, directly or through other lessons.
+func circularSlugs(lessons []*Lesson) []string {
+	edges := map[string][]string{}
 	for _, l := range lessons {
-		next[l.Slug] = l.Supersedes
+		edges[l.Slug] = l.Supersedes
 	}
 	var out []string
 	for _, l := range lessons {
-		if len(l.Supersedes) > 0 && slices.Contains(reachable(l.Slug, next), l.Slug) {
+		if len(l.Supersedes) > 0 && slices.Contains(reachable(l.Slug, edges), l.Slug) {
 			out = append(out, l.Slug)
 		}
 	}
@@ -69,7 +69,7 @@ func circles(lessons []*Lesson) []string {
 }
 
 // linkFaults returns a fault for each slug in l.Supersedes without a lesson in the book or its archive, and a fault if
-// l supersedes itself. circular is the result of circles.
+// l supersedes itself. circular is the result of circularSlugs.
 func (b *Book) linkFaults(l *Lesson, circular []string) []Fault {
 	var out []Fault
 	for i, old := range l.Supersedes {

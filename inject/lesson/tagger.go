@@ -6,10 +6,10 @@ import (
 )
 
 // Tagger adds a tag to a query if a text of the query matches one of the tag's phrases. The phrases match like the
-// keywords of a lesson. They are configured under the key tags.
+// keywords of a lesson. The configuration key tags sets them.
 type Tagger struct{ book *Book }
 
-// NewTagger returns a Tagger for rules, which maps each tag to its phrases.
+// NewTagger returns a Tagger. rules maps each tag to its phrases.
 func NewTagger(rules map[string][]string) *Tagger {
 	lessons := make([]*Lesson, 0, len(rules))
 	for _, tag := range slices.Sorted(maps.Keys(rules)) {
@@ -18,8 +18,8 @@ func NewTagger(rules map[string][]string) *Tagger {
 	return &Tagger{NewBook(lessons)}
 }
 
-// Tag adds the tags of the user's words to q.Tags, and the tags of each error text to its Tags. A nil Tagger adds
-// none.
+// Tag adds the tags of the user's words to q.Tags, and the tags of each error text to its Tags. A nil Tagger adds no
+// tags.
 func (t *Tagger) Tag(q *Query) {
 	if t == nil || t.book.Len() == 0 {
 		return

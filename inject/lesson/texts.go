@@ -13,16 +13,16 @@ import (
 // Secrets is a function that returns the kinds of secrets in a text.
 type Secrets = func(text string) []string
 
-// Texts parses the texts of a bank and makes its book. A text is the file of one lesson, from a directory or from the
-// Redis that several replicas share. If a new version of a text is invalid, the last valid version stays active. An
-// unchanged text is not parsed twice. Texts is not safe for concurrent use.
+// Texts parses the texts of a bank into a book. A text is the file of one lesson, from a directory or from the Redis
+// that several replicas share. If a new version of a text is invalid, the last valid version stays active. An unchanged
+// text is not parsed twice. Texts is not safe for concurrent use.
 type Texts struct {
 	pathPrefix string            // prefix of the names in messages
-	secrets    []Secrets         // a text with a secret is quarantined until a person approves it
+	secrets    []Secrets         // a text with a secret is quarantined until an operator approves it
 	entries    map[string]*entry // by name; nil before the first load
 	archived   map[string]bool   // slugs of archived lessons
-	unread     []Problem         // problems of the texts that could not be read
-	parsed     *Parsed           // cache that is shared with other readers; nil means no cache
+	unreadable []Problem         // problems of the texts that could not be read
+	parsed     *ParseCache       // cache of parsed texts that is shared with other readers; nil means no cache
 
 	book     *Book // book of the present texts
 	problems []Problem
@@ -42,16 +42,16 @@ func NewTexts(from string, secrets ...Secrets) *Texts {
 	return &Texts{pathPrefix: from, secrets: secrets, book: NewBook(nil)}
 }
 
-// Share sets the cache of texts that other readers of the bank have parsed, and returns t.
-func (t *Texts) Share(p *Parsed) *Texts {
+// Share makes t use a cache of parsed texts that other readers of the bank use, too, and returns t.
+func (t *Texts) Share(p *ParseCache) *Texts {
 	t.parsed = p
 	return t
 }
 
-// Load replaces all texts. The keys of texts are names: relative paths with slashes and the suffix .md. The folders of
-// a name are the category of the lesson. unread lists unreadable texts, whose last versions stay in the book. Load
-// returns the book and the problems of the texts, and reports whether they have changed.
-func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, problems []Problem, changed bool) {
+// Load replaces all texts. The keys of texts are names, which are relative paths with slashes and the suffix .md. The
+// folders of a name are the category of the lesson. unreadable lists unreadable texts, whose last versions stay in the
+// book. Load returns the book and the problems of the texts, and reports whether they have changed.
+func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
 	var added []*entry
@@ -78,12 +78,12 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 		next[name] = e
 		added = append(added, e)
 	}
-	unread = t.keepUnread(next, unread)
+	unreadable = t.keepUnreadable(next, unreadable)
 	t.parseAll(added)
 	changed = t.entries == nil || !maps.Equal(t.entries, next) || !maps.Equal(t.archived, archived) ||
-		!slices.EqualFunc(t.unread, unread, func(x, y Problem) bool { return x.Error() == y.Error() })
+		!slices.EqualFunc(t.unreadable, unreadable, func(x, y Problem) bool { return x.Error() == y.Error() })
 	if changed {
-		t.entries, t.archived, t.unread = next, archived, unread
+		t.entries, t.archived, t.unreadable = next, archived, unreadable
 		t.parsed.put(next)
 		t.assemble()
 	}
@@ -94,26 +94,26 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 // Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keepUnread adds the present entries of unreadable files and folders to next. It returns a copy of unread with Kept
-// set for the entries that have a lesson.
-func (t *Texts) keepUnread(next map[string]*entry, unread []Problem) []Problem {
-	unread = slices.Clone(unread)
-	for i := range unread {
-		p := &unread[i]
+// keepUnreadable adds the present entries of unreadable files and folders to next. It returns a copy of unreadable that
+// has Kept set in the problems whose last version stays active.
+func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []Problem {
+	unreadable = slices.Clone(unreadable)
+	for i := range unreadable {
+		p := &unreadable[i]
 		for name, e := range t.entries {
-			if next[name] == nil && (name == p.unread || strings.HasPrefix(name, p.unread+"/")) {
+			if next[name] == nil && (name == p.unreadableName || strings.HasPrefix(name, p.unreadableName+"/")) {
 				next[name], p.Kept = e, e.lesson != nil
 			}
 		}
 	}
-	return unread
+	return unreadable
 }
 
-// parsers is the maximum number of texts that are parsed concurrently.
-const parsers = 4
+// maxParsers is the maximum number of texts that are parsed concurrently.
+const maxParsers = 4
 
 func (t *Texts) parseAll(entries []*entry) {
-	slots := make(chan struct{}, parsers)
+	slots := make(chan struct{}, maxParsers)
 	var wg sync.WaitGroup
 	for _, e := range entries {
 		slots <- struct{}{}
@@ -125,7 +125,7 @@ func (t *Texts) parseAll(entries []*entry) {
 	wg.Wait()
 }
 
-// parse replaces the entry's lesson by the parsed text, or records the faults.
+// parse replaces the lesson of an entry by the parsed text, or records the faults and keeps the lesson.
 func (t *Texts) parse(e *entry) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -148,8 +148,8 @@ func (t *Texts) parse(e *entry) {
 	e.lesson, e.secretKinds = l, kinds
 }
 
-// quarantineSecrets quarantines an active lesson whose title or advice contains a secret, unless a person approved the
-// text. It returns the kinds of the secrets.
+// quarantineSecrets quarantines an active lesson whose title or advice contains a secret, unless an operator approved
+// the text. It returns the kinds of the secrets.
 func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
 		return nil
@@ -163,11 +163,11 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	return kinds
 }
 
-// assemble makes the book of the entries and collects the problems, including those that concern several texts:
-// duplicate slugs, superseded lessons that do not exist, and circles of lessons that supersede each other.
+// assemble makes the book of the entries, and collects the problems. Some problems involve several texts: duplicate
+// slugs, superseded lessons that do not exist, and circles of lessons that supersede each other.
 func (t *Texts) assemble() {
 	var lessons []*Lesson
-	problems := slices.Clone(t.unread)
+	problems := slices.Clone(t.unreadable)
 	pathOf := map[string]string{} // by slug
 	for _, e := range t.byPrecedence() {
 		if len(e.faults) > 0 {
@@ -180,23 +180,23 @@ func (t *Texts) assemble() {
 		if e.lesson == nil {
 			continue
 		}
-		if first, taken := pathOf[e.lesson.Slug]; taken {
+		if firstPath, taken := pathOf[e.lesson.Slug]; taken {
 			problems = append(problems, newProblem(e.lesson, CodeCollision, "slug",
-				fmt.Sprintf("the slug %q is already taken by %s, which has precedence; give this lesson another slug, or delete the file", e.lesson.Slug, first)))
+				fmt.Sprintf("the slug %q is already taken by %s, which has precedence; give this lesson another slug, or delete the file", e.lesson.Slug, firstPath)))
 			continue
 		}
 		pathOf[e.lesson.Slug] = e.path
-		if why := e.quarantineReason(); why != "" {
-			p := newProblem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+why+"; correct the lesson, or read the lesson and approve it with --force")
+		if reason := e.quarantineReason(); reason != "" {
+			p := newProblem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+reason+"; correct the lesson, or read the lesson and approve it with --force")
 			p.Quarantined = true
 			problems = append(problems, p)
 		}
 		lessons = append(lessons, e.lesson)
 	}
-	slices.SortStableFunc(problems[len(t.unread):], func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(problems[len(t.unreadable):], func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	t.book = NewBook(lessons)
 	t.book.archived = t.archived
-	circular := circles(lessons)
+	circular := circularSlugs(lessons)
 	for _, l := range lessons {
 		for _, f := range t.book.linkFaults(l, circular) { // the lesson stays active; the link has no effect
 			problems = append(problems, newProblem(l, f.Code, f.Field, f.Message))
@@ -205,22 +205,22 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence returns the entries by their precedence for a slug: active lessons first, then by name. A copy that
-// waits for an approval must not displace the active lesson with the same slug.
+// byPrecedence returns the entries in the order in which they claim a slug: active lessons first, then by name. A copy
+// that waits for an approval must not displace the active lesson with the same slug.
 func (t *Texts) byPrecedence() []*entry {
-	cannotFire := func(e *entry) int {
+	rank := func(e *entry) int {
 		if e.lesson != nil && e.lesson.State.Fires() {
 			return 0
 		}
 		return 1
 	}
 	return slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(cannotFire(a), cannotFire(b)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name, b.name))
 	})
 }
 
-// quarantineReason returns the reason why the lesson of a person's file is quarantined. It returns "" for a lesson that
-// is not quarantined or that a program wrote.
+// quarantineReason returns the reason why the lesson of a hand-written file is quarantined. It returns "" for a lesson
+// that is not quarantined or that a program wrote.
 func (e *entry) quarantineReason() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":
@@ -237,9 +237,9 @@ func newProblem(l *Lesson, code Code, field, message string) Problem {
 	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
 }
 
-// IsLessonPath reports whether a bank treats a text with this name as a lesson. A name is a relative path with
-// slashes. A name with a backslash is refused, because names also come from other banks, and a backslash could lead
-// out of the directory on Windows.
+// IsLessonPath reports whether a text with this name is a lesson. A name is a relative path with slashes. A name with a
+// backslash is refused, because names also come from other banks, and a backslash could lead out of the directory on
+// Windows.
 func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false

@@ -12,18 +12,18 @@ import (
 const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
-	maxSettle       = 500 * time.Millisecond // maximum wait for a pause between writes
-	rereads         = 2                      // number of polls after a change that read all texts again
+	maxSettle       = 500 * time.Millisecond // maximum wait until the directory stops changing
+	rereads         = 2                      // number of polls after a change at which all texts are read again
 )
 
-// Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and all of
-// them have ended when Run returns. Set the fields before Run.
+// Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and all of them have ended when
+// Run returns. Set the fields before Run.
 //
-// At each poll, the watcher walks the directory, unless the kernel reports changes and has reported none since
-// the last poll. If the version of the directory has changed, the watcher reads the texts. A walk finds every
-// change of a file on every file system, including links that are swapped, as in a Kubernetes volume. A walk
-// misses only a second change within the granularity of the file system's clock, so the watcher also reads the
-// texts at the polls after a change.
+// At each poll, the watcher walks the directory, unless the kernel reports changes and has reported none since the last
+// poll. If the version of the directory has changed, the watcher reads the texts. A walk finds every change of a file
+// on every file system, including links that are swapped, as in a Kubernetes volume. A walk cannot distinguish two
+// changes within the granularity of the file system's clock, so the watcher also reads the texts at the polls after a
+// change.
 type Watcher struct {
 	Poll     time.Duration // time between two polls; NewWatcher sets 1 s
 	Debounce time.Duration // time without a change before the texts are read; NewWatcher sets 100 ms
@@ -46,8 +46,8 @@ type Watcher struct {
 	events      events
 }
 
-// NewWatcher returns a watcher of a directory. Run calls onBook, on its own goroutine, when the book or the
-// problems of the files have changed. The book of a missing directory is empty.
+// NewWatcher returns a watcher of a directory. Run calls onBook, on its own goroutine, when the book or the problems of
+// the files have changed. The book of a missing directory is empty.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -55,8 +55,8 @@ func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *
 	}
 }
 
-// Share makes the watcher use the texts that other readers of the directory have parsed.
-func (w *Watcher) Share(p *Parsed) { w.texts.Share(p) }
+// Share makes the watcher use a cache of parsed texts that other readers of the directory use, too.
+func (w *Watcher) Share(p *ParseCache) { w.texts.Share(p) }
 
 // Load reads the directory. If Load is called before Run, Run reports only the changes since Load.
 func (w *Watcher) Load() (*Book, []Problem, error) {
@@ -87,7 +87,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for the next poll, and records the events of the kernel meanwhile. It returns false when ctx ends.
+// await waits for the next poll, and meanwhile records the events of the kernel. It returns false when ctx ends.
 func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	changes, losses := w.events.channels()
 	for {
@@ -98,7 +98,7 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 			return true
 		case event := <-changes:
 			w.events.record(event)
-		case <-losses: //nolint:errcheck // whatever the error is, reports were lost
+		case <-losses: //nolint:errcheck // each error means that reports were lost
 			w.events.dirty = true
 		}
 	}
@@ -125,7 +125,7 @@ func (w *Watcher) reload(ctx context.Context) {
 		}
 	}()
 	version := ""
-	l, err := list(w.dir, func(*listing, string, fs.FileInfo) {})
+	l, err := listDir(w.dir, func(*listing, string, fs.FileInfo) {})
 	if err == nil {
 		version = l.version()
 		w.pollOnly(w.events.watchFolders(l))
@@ -150,7 +150,7 @@ func (w *Watcher) reload(ctx context.Context) {
 }
 
 // waitUnchanged waits until the directory has not changed for the debounce time, at most maxSettle. Otherwise, the
-// watcher could read a file between the truncation and the write. It returns false when ctx ends.
+// watcher could read a file between its truncation and its write. It returns false when ctx ends.
 func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {
@@ -170,20 +170,20 @@ func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 // read loads the texts of the directory, and reports whether the book or the problems have changed. After an error,
 // read returns the current book and adds a problem for the directory.
 func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err error) {
-	fault := w.lastError
-	texts, version, unread, err := ReadDir(w.dir)
+	previousError := w.lastError
+	texts, version, unreadable, err := ReadDir(w.dir)
 	if err != nil {
 		w.lastError = err.Error()
 		book, problems = w.texts.Current()
 		problems = append(problems, Problem{
 			Path: w.dir, Place: true, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.lastError}},
 		})
-		return book, problems, w.lastError != fault, err
+		return book, problems, w.lastError != previousError, err
 	}
 	w.version, w.lastError = version, "" // set before parsing, so that a text at which parsing panics is not parsed at every poll
-	_, _ = list(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
+	_, _ = listDir(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
 		texts[ArchiveDir+"/"+name] = nil // lessons may refer to archived names; the archived texts are not needed
 	})
-	book, problems, changed = w.texts.Load(texts, unread...)
-	return book, problems, changed || fault != "", nil
+	book, problems, changed = w.texts.Load(texts, unreadable...)
+	return book, problems, changed || previousError != "", nil
 }

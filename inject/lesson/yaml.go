@@ -12,13 +12,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Limits of the input of the YAML parser. The parser recurses, and Go cannot recover from a stack overflow. Without a
-// limit, 60 KB of open brackets take 35 seconds.
+// Limits of the input of the YAML parser. The parser is recursive, and Go cannot recover from a stack overflow. Without
+// a limit, 60 KB of open brackets take 35 seconds.
 const (
-	maxFrontmatter = 32 << 10
-	maxDepth       = 32  // maximum nesting depth of values
-	maxBrackets    = 64  // brackets that are open at once
-	maxIndicators  = 100 // indicators of YAML, such as - and ?, in one line
+	maxFrontmatter = 32 << 10 // bytes
+	maxDepth       = 32       // maximum nesting depth of values
+	maxBrackets    = 64       // maximum number of brackets that are open at once
+	maxIndicators  = 100      // maximum number of indicators of YAML, such as - and ?, in one line
 )
 
 type kind uint8
@@ -41,13 +41,13 @@ func (k kind) String() string {
 // node is a YAML value with its line. Only the values of JSON are accepted. Anchors, aliases, merge keys and explicit
 // tags are refused, so that a small file cannot expand to a large value.
 type node struct {
-	kind kind
-	text string  // text of a string, or of a number as written
-	num  float64 // value of a number; 1 for true
-	list []node
-	keys []pair
-	line int  // line in the frontmatter, from 1
-	flow bool // written in brackets or braces
+	kind   kind
+	text   string  // text of a string, or of a number as written
+	number float64 // value of a number; 1 for true
+	list   []node
+	keys   []pair
+	line   int  // line in the frontmatter, from 1
+	isFlow bool // written in brackets or braces
 }
 
 type pair struct {
@@ -95,19 +95,19 @@ func readYAML(src string) (root node, faults Faults) {
 }
 
 // exceedsYAMLLimits reports whether the text exceeds maxBrackets or maxIndicators. Characters in quotes count, too,
-// because the limits are far above the needs of a lesson.
+// because a lesson never comes close to the limits.
 func exceedsYAMLLimits(src string) bool {
-	open := 0
+	openBrackets := 0
 	for line := range strings.Lines(src) {
 		indicators := 0
 		for i := range len(line) {
 			switch c := line[i]; {
 			case c == '[' || c == '{':
-				if open++; open > maxBrackets {
+				if openBrackets++; openBrackets > maxBrackets {
 					return true
 				}
-			case (c == ']' || c == '}') && open > 0:
-				open--
+			case (c == ']' || c == '}') && openBrackets > 0:
+				openBrackets--
 			case strings.IndexByte("-?!&*:", c) >= 0 && (i+1 == len(line) || line[i+1] == ' ' || i > 0 && line[i-1] == ' '):
 				indicators++
 			}
@@ -119,7 +119,7 @@ func exceedsYAMLLimits(src string) bool {
 	return false
 }
 
-// yamlFault returns a fault for the error err of the YAML parser.
+// yamlFault returns the fault for an error of the YAML parser.
 func yamlFault(src string, err error) Fault {
 	f := Fault{Code: CodeInvalid, Message: err.Error()}
 	if ye, ok := errors.AsType[yaml.Error](err); ok {
@@ -149,8 +149,8 @@ func isIndentedByTab(src string, line int) bool {
 
 type converter struct{ faults Faults }
 
-func (c *converter) refuse(n ast.Node, what string) {
-	c.faults = append(c.faults, Fault{Code: CodeInvalid, Line: lineOf(n) + 1, Message: what})
+func (c *converter) refuse(n ast.Node, message string) {
+	c.faults = append(c.faults, Fault{Code: CodeInvalid, Line: lineOf(n) + 1, Message: message})
 }
 
 func lineOf(n ast.Node) int {
@@ -176,29 +176,29 @@ func (c *converter) node(n ast.Node, depth int) node {
 	case *ast.BoolNode:
 		out.kind = kindBool
 		if v.Value {
-			out.num = 1
+			out.number = 1
 		}
 	case *ast.IntegerNode:
-		out.kind, out.num = kindNumber, toFloat(v.Value)
+		out.kind, out.number = kindNumber, toFloat(v.Value)
 		out.text = v.Token.Value
 	case *ast.FloatNode:
-		out.kind, out.num = kindNumber, v.Value
+		out.kind, out.number = kindNumber, v.Value
 		out.text = v.Token.Value
 	case *ast.InfinityNode:
-		out.kind, out.num, out.text = kindNumber, v.Value, v.Token.Value
+		out.kind, out.number, out.text = kindNumber, v.Value, v.Token.Value
 	case *ast.NanNode:
-		out.kind, out.num, out.text = kindNumber, math.NaN(), v.Token.Value
+		out.kind, out.number, out.text = kindNumber, math.NaN(), v.Token.Value
 	case *ast.StringNode:
 		out.kind, out.text = kindString, v.Value
 	case *ast.LiteralNode:
 		out.kind, out.text = kindString, v.Value.Value
 	case *ast.SequenceNode:
-		out.kind, out.flow = kindList, v.IsFlowStyle
+		out.kind, out.isFlow = kindList, v.IsFlowStyle
 		for _, item := range v.Values {
 			out.list = append(out.list, c.node(item, depth+1))
 		}
 	case *ast.MappingNode:
-		out.kind, out.flow = kindMap, v.IsFlowStyle
+		out.kind, out.isFlow = kindMap, v.IsFlowStyle
 		out.keys = c.pairs(v.Values, depth)
 	case *ast.MappingValueNode:
 		out.kind = kindMap

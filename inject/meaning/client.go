@@ -15,11 +15,11 @@ import (
 
 // Limits of a request for embeddings, and of its answer.
 const (
-	batch          = 64       // texts
+	maxBatch       = 64       // texts of one request
 	maxAnswer      = 32 << 20 // bytes
 	requestTimeout = 30 * time.Second
-	maxDimensions  = 4096 // numbers of one vector
-	maxTextSize    = 2000 // bytes
+	maxDimensions  = 4096 // dimensions of a vector
+	maxTextSize    = 2000 // bytes of a text
 )
 
 // Client asks an OpenAI-compatible API for embeddings.
@@ -30,8 +30,8 @@ type Client struct {
 	HTTP  *http.Client
 }
 
-// embed returns the unit vectors of at most batch texts. An error contains no text of the answer,
-// because a server may repeat the key.
+// embed returns the unit vectors of at most maxBatch texts. Errors do not contain the text of the answer, because a
+// server may repeat the key in it.
 func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	data, err := json.Marshal(map[string]any{"model": c.Model, "input": texts})
 	if err != nil {
@@ -64,10 +64,10 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 	return readVectors(raw, len(texts))
 }
 
-// errForm is the error of an answer that is not a list of embeddings.
-var errForm = errors.New("the server of embeddings sent no list with one vector of numbers for each text; check match.embeddings.upstream and model")
+// errMalformed is the error of an answer that is not a list of embeddings.
+var errMalformed = errors.New("the server of embeddings sent no list with one vector of numbers for each text; check match.embeddings.upstream and model")
 
-// readVectors reads an answer with n vectors, and makes the length of each vector 1.
+// readVectors parses an answer with n vectors, and scales each vector to the length 1.
 func readVectors(raw []byte, n int) ([][]float32, error) {
 	var answer struct {
 		Data []struct {
@@ -76,16 +76,16 @@ func readVectors(raw []byte, n int) ([][]float32, error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil || len(answer.Data) != n {
-		return nil, errForm
+		return nil, errMalformed
 	}
 	out := make([][]float32, n)
 	for _, d := range answer.Data {
 		if d.Index < 0 || d.Index >= n || out[d.Index] != nil || len(d.Vector) > maxDimensions || len(d.Vector) != len(answer.Data[0].Vector) {
-			return nil, errForm
+			return nil, errMalformed
 		}
 		length := math.Sqrt(float64(dot(d.Vector, d.Vector)))
 		if length == 0 || math.IsNaN(length) || math.IsInf(length, 0) {
-			return nil, errForm
+			return nil, errMalformed
 		}
 		for i := range d.Vector {
 			d.Vector[i] /= float32(length)
@@ -95,7 +95,8 @@ func readVectors(raw []byte, n int) ([][]float32, error) {
 	return out, nil
 }
 
-// dot returns the cosine of unit vectors; 0 for vectors of different models.
+// dot returns the dot product of two vectors, which is the cosine of unit vectors. It returns 0 for vectors of
+// different dimensions, which different models may return.
 func dot(a, b []float32) (sum float32) {
 	if len(a) != len(b) {
 		return 0

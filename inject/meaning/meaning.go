@@ -20,23 +20,23 @@ import (
 // Bounds of the work and of the memory.
 const (
 	queueLength  = 256         // exchanges that wait for embeddings
-	maxItem      = 32 << 10    // bytes of an item with words of the user
-	maxSentences = 8           // sentences of one exchange: half from the start, half from the end
+	maxItem      = 32 << 10    // bytes of a message with words of the user; longer messages are skipped
+	maxSentences = 8           // sentences of one exchange; of more sentences, the first and the last half of this number are used
 	maxSamples   = 400         // captured sentences from which the thresholds are computed
 	maxLessons   = 2000        // lessons that are embedded
 	maxMatches   = 3           // matches of one session
 	vectorBytes  = 32 << 20    // cache of vectors
 	maxFound     = 10_000      // sessions with stored matches
-	matchTTL     = time.Hour   // a match is forgotten after this time
-	refreshEvery = time.Second // maximum time between two checks for a changed book
-	firstPause   = time.Second // after a failure; doubled for each further failure
+	matchTTL     = time.Hour   // time after which a match is forgotten
+	refreshEvery = time.Second // maximum time between two checks whether the book has changed
+	firstPause   = time.Second // pause after a failure; doubled for each further failure
 	longestPause = time.Minute
 )
 
-// The terms of a threshold.
+// Parts of the threshold of a lesson.
 const (
-	margin    = 0.03 // added to the cosine that only the share match.like_rate of the captured sentences reaches
-	minCosine = 0.3  // lowest cosine of a match
+	thresholdMargin = 0.03 // added to the cosine that only the share match.like_rate of the captured sentences reaches
+	minCosine       = 0.3  // lowest cosine of a match
 )
 
 // Options configure a Matcher. All fields are required.
@@ -54,15 +54,15 @@ type Matcher struct {
 	options Options
 	queue   chan sample.Exchange
 	vectors *ristretto.Cache[uint64, []float32]            // by the hash of the text
-	found   *ristretto.Cache[string, []lesson.Resemblance] // by session
+	matches *ristretto.Cache[string, []lesson.Resemblance] // by session
 	seed    maphash.Seed
-	index   index // used by Run only
+	index   index // accessed by Run only
 }
 
 // index holds the embedded lessons of a book.
 type index struct {
 	book       *lesson.Book
-	hash       string // of the book
+	hash       string // hash of the book
 	traffic    *lesson.Traffic
 	rate       float64
 	lessons    []*lesson.Lesson
@@ -70,7 +70,7 @@ type index struct {
 	thresholds []float32
 }
 
-// New returns a Matcher. Close ends its goroutines.
+// New returns a Matcher. Close stops the goroutines of its caches.
 func New(o Options) (*Matcher, error) {
 	vectors, err := ristretto.NewCache(&ristretto.Config[uint64, []float32]{NumCounters: 100_000, MaxCost: vectorBytes, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
@@ -81,19 +81,19 @@ func New(o Options) (*Matcher, error) {
 		vectors.Close()
 		return nil, fmt.Errorf("cache of matches by meaning: %w", err)
 	}
-	return &Matcher{options: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, found: found, seed: maphash.MakeSeed()}, nil
+	return &Matcher{options: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, matches: found, seed: maphash.MakeSeed()}, nil
 }
 
-// Close ends the goroutines of the caches.
+// Close stops the goroutines of the caches.
 func (m *Matcher) Close() {
 	m.vectors.Close()
-	m.found.Close()
+	m.matches.Close()
 }
 
-var errFull = errors.New("the queue of match.embeddings is full; the words of this turn are not compared by meaning")
+var errQueueFull = errors.New("the queue of match.embeddings is full; the words of this turn are not compared by meaning")
 
-// Offer queues the redacted words of a kept exchange for the comparison. Offer does not block: Offer drops the exchange
-// if the queue is full.
+// Offer queues the redacted words of a stored exchange for the comparison. Offer does not block. If the queue is full,
+// the exchange is dropped.
 func (m *Matcher) Offer(x *sample.Exchange) {
 	var words []json.RawMessage
 	for _, item := range x.New {
@@ -107,17 +107,17 @@ func (m *Matcher) Offer(x *sample.Exchange) {
 	select {
 	case m.queue <- sample.Exchange{Tenant: x.Tenant, Agent: x.Agent, Model: x.Model, Session: x.Session, Dialect: x.Dialect, New: words}:
 	default:
-		m.options.Failed(errFull)
+		m.options.Failed(errQueueFull)
 	}
 }
 
 // Matches returns the lessons that match earlier words of a session by meaning.
 func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
-	found, _ := m.found.Get(id.String())
+	found, _ := m.matches.Get(id.String())
 	return found
 }
 
-// Run embeds lessons and words until ctx ends. After a failure Run empties the queue, waits, and drops the words
+// Run embeds lessons and words until ctx ends. After a failure, Run empties the queue, waits, and also drops the words
 // that arrived meanwhile.
 func (m *Matcher) Run(ctx context.Context) error {
 	pause := firstPause
@@ -128,7 +128,7 @@ func (m *Matcher) Run(ctx context.Context) error {
 			pause = firstPause
 		case ctx.Err() == nil:
 			m.options.Failed(err)
-			m.emptyQueue()                 // after the pause, the words may be deleted from the store
+			m.emptyQueue()                 // because the words may be deleted from the store during the pause
 			_ = m.options.Wait(ctx, pause) // ends with ctx
 			m.emptyQueue()
 			pause = min(2*pause, longestPause)
@@ -148,7 +148,7 @@ func (m *Matcher) emptyQueue() {
 	}
 }
 
-// step embeds a changed book, and the words of one exchange if one arrives within refreshEvery.
+// step embeds a changed book, and compares the words of one exchange if an exchange arrives within refreshEvery.
 func (m *Matcher) step(ctx context.Context) error {
 	if err := m.refresh(ctx); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (m *Matcher) step(ctx context.Context) error {
 	}
 }
 
-// refresh embeds the lessons again if the book, the captured sessions or the rate changed.
+// refresh embeds the lessons again if the book, the captured sessions or the rate has changed.
 func (m *Matcher) refresh(ctx context.Context) error {
 	traffic, err := m.options.Traffic(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (m *Matcher) refresh(ctx context.Context) error {
 		return nil
 	}
 	next := index{book: book, hash: book.Hash(), traffic: traffic, rate: rate}
-	if traffic.Enough() {
+	if traffic.HasEnoughSessions() {
 		if err := m.embedLessons(ctx, &next); err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (m *Matcher) refresh(ctx context.Context) error {
 func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	var texts []string
 	for _, l := range next.book.Lessons() {
-		if text := l.Meaning(); text != "" && l.Trigger.Like && l.State.Fires() && len(texts) < maxLessons {
+		if text := l.EmbeddingText(); text != "" && l.Trigger.Like && l.State.Fires() && len(texts) < maxLessons {
 			next.lessons, texts = append(next.lessons, l), append(texts, text)
 		}
 	}
@@ -209,8 +209,8 @@ func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	return nil
 }
 
-// threshold returns the lowest cosine of a match for the lesson with vector v, so that at most the share rate of the
-// samples matches.
+// threshold returns the minimum cosine of a match for the lesson with the vector v. At most the share rate of the
+// samples reaches it.
 func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	cosines := make([]float32, 0, len(samples))
 	for _, s := range samples {
@@ -218,13 +218,13 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	}
 	slices.Sort(cosines)
 	if n := len(cosines) - 1 - int(rate*float64(len(cosines))); n >= 0 {
-		return max(minCosine, cosines[n]+margin)
+		return max(minCosine, cosines[n]+thresholdMargin)
 	}
 	return minCosine
 }
 
-// compare embeds the sentences of an exchange, and stores for the session the lesson whose cosine is farthest above
-// its threshold, if any.
+// compare embeds the sentences of an exchange. Of the lessons whose cosine reaches their threshold, it stores the
+// lesson that exceeds its threshold most.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil
@@ -247,7 +247,7 @@ func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	best := lesson.Resemblance{Score: -1}
 	for j, lessonVector := range m.index.vectors {
 		l, limit := m.index.lessons[j], float64(m.index.thresholds[j])
-		if slices.ContainsFunc(queries, func(q lesson.Query) bool { return !m.index.book.Suits(l.Slug, &q) }) {
+		if slices.ContainsFunc(queries, func(q lesson.Query) bool { return !m.index.book.AdmitsQuery(l.Slug, &q) }) {
 			continue
 		}
 		for _, v := range vectors {
@@ -259,9 +259,9 @@ func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if best.Lesson == nil {
 		return nil
 	}
-	old, _ := m.found.Get(x.Session)
+	old, _ := m.matches.Get(x.Session)
 	if len(old) < maxMatches && !slices.ContainsFunc(old, func(r lesson.Resemblance) bool { return r.Lesson.Slug == best.Lesson.Slug }) {
-		m.found.SetWithTTL(x.Session, append(slices.Clone(old), best), 1, matchTTL)
+		m.matches.SetWithTTL(x.Session, append(slices.Clone(old), best), 1, matchTTL)
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, er
 		}
 		missing = append(missing, i)
 	}
-	for part := range slices.Chunk(missing, batch) {
+	for part := range slices.Chunk(missing, maxBatch) {
 		var request []string
 		for _, i := range part {
 			request = append(request, texts[i])

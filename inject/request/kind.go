@@ -19,27 +19,27 @@ type KindInfo struct {
 	Meaning string // description for the documentation
 }
 
-// Found is a kind and the first sentence of that kind.
-type Found struct {
+// KindMatch is a kind with the first sentence of this kind.
+type KindMatch struct {
 	Kind     Kind
 	Sentence string
 }
 
 // Limits of one search.
 const (
-	maxText      = 16 << 10 // bytes: half from the start, half from the end
+	maxText      = 16 << 10 // bytes; a longer text is reduced to its first and its last half of these bytes
 	maxSentences = 256
 	maxTokens    = 64      // tokens of a sentence
-	maxSteps     = 1 << 17 // comparisons of all sentences, which take a few milliseconds
+	maxSteps     = 1 << 17 // comparisons in all sentences; so many take a few milliseconds
 )
 
-// Kinds returns the kinds of the requests in a text of a user, each once, in the order of the text. Blocks of code
-// and quoted lines are not searched. Of a text above the limits, only a part is searched.
-func Kinds(text string) []Found {
+// Kinds returns the kinds of the requests in a text of a user, each once, in the order of the text. Code blocks and
+// quoted lines are not searched. Only a part of a text that exceeds the limits is searched.
+func Kinds(text string) []KindMatch {
 	if len(text) > maxText {
 		text = text[:maxText/2] + "\n" + text[len(text)-maxText/2:]
 	}
-	s := search{table: compiled(), steps: maxSteps}
+	s := search{table: kindTable(), steps: maxSteps}
 	left := maxSentences
 	for line := range unquotedLines(text) {
 		for sentence := range Sentences(line) {
@@ -53,12 +53,12 @@ func Kinds(text string) []Found {
 }
 
 // Known returns all kinds in the order of the table.
-func Known() []KindInfo { return slices.Clone(compiled().kinds) }
+func Known() []KindInfo { return slices.Clone(kindTable().kinds) }
 
 // Nearest reports whether a kind exists, and returns the kind with the most similar name.
 func Nearest(name string) (nearest Kind, known bool) {
 	return spell.Closest(name, func(yield func(Kind) bool) {
-		for _, k := range compiled().kinds {
+		for _, k := range kindTable().kinds {
 			if !yield(k.Name) {
 				return
 			}
@@ -78,11 +78,11 @@ type table struct {
 	vocabulary vocabulary
 	courtesy   element
 	patterns   []pattern
-	byWord     [][]int         // patterns that can begin with a word, by the number of the word
-	byShape    map[shape][]int // patterns that can begin with a word of a shape
+	byWord     [][]int         // by number of a word, the patterns that can begin with the word
+	byShape    map[shape][]int // by shape, the patterns that can begin with a word of the shape
 }
 
-// row is one line of kinds.tsv: a pattern of a kind with an example.
+// row is a line of kinds.tsv with a pattern of a kind and an example.
 type row struct {
 	pattern pattern
 	example string
@@ -90,7 +90,7 @@ type row struct {
 }
 
 //nolint:gochecknoglobals // immutable, read at the first use
-var compiled = sync.OnceValue(func() *table {
+var kindTable = sync.OnceValue(func() *table {
 	t, rows, err := readTable(kindsText)
 	if err != nil {
 		panic(err) // the file is part of the program, and a test reads the file
@@ -99,7 +99,7 @@ var compiled = sync.OnceValue(func() *table {
 	return t
 })
 
-// readTable reads the table without the index.
+// readTable parses kinds.tsv. The table is returned without its index.
 func readTable(text string) (*table, []row, error) {
 	t := &table{classes: map[string][]string{}, vocabulary: vocabulary{words: map[string]int{}, prefixes: map[string]int{}}}
 	numbers := map[string]int{}
@@ -140,14 +140,14 @@ func readTable(text string) (*table, []row, error) {
 	return t, rows, err
 }
 
-// index adds the patterns, each under the words and shapes that can begin a match.
+// index adds the patterns to the table, each under the words and shapes with which a match can begin.
 func (t *table) index(rows []row) {
 	t.byWord, t.byShape = make([][]int, t.vocabulary.size+1), map[shape][]int{}
 	for _, r := range rows {
-		first, number := &r.pattern.elements[r.pattern.first()], len(t.patterns)
+		first, number := &r.pattern.elements[r.pattern.firstWordElement()], len(t.patterns)
 		t.patterns = append(t.patterns, r.pattern)
 		for n := range t.byWord {
-			if first.begins(&token{numbers: []int{n}}) {
+			if first.canBegin(&token{numbers: []int{n}}) {
 				t.byWord[n] = append(t.byWord[n], number)
 			}
 		}
@@ -159,12 +159,12 @@ func (t *table) index(rows []row) {
 	}
 }
 
-// search is the state of one search.
+// search is the state of one call of Kinds.
 type search struct {
 	table   *table
-	found   []Found
-	tokens  []token // of the sentence
-	numbers []int   // of all tokens
+	found   []KindMatch
+	tokens  []token // tokens of the present sentence
+	numbers []int   // memory of the numbers of all tokens
 	steps   int
 }
 
@@ -177,26 +177,26 @@ func (s *search) searchSentence(text string) {
 	s.table.markStarts(s.tokens)
 	for at := range s.tokens {
 		for _, n := range s.tokens[at].numbers {
-			s.try(s.table.byWord[n], at, text)
+			s.tryPatterns(s.table.byWord[n], at, text)
 		}
 		for rest := s.tokens[at].shapes; rest != 0; rest &= rest - 1 {
-			s.try(s.table.byShape[rest&-rest], at, text)
+			s.tryPatterns(s.table.byShape[rest&-rest], at, text)
 		}
 	}
 }
 
-// try adds the kinds of those patterns that match the tokens from index at.
-func (s *search) try(patterns []int, at int, text string) {
+// tryPatterns adds the kinds of the patterns that match the tokens from index at. text is the sentence.
+func (s *search) tryPatterns(patterns []int, at int, text string) {
 	for _, n := range patterns {
 		p := &s.table.patterns[n]
-		if p.elements[0].start && !s.tokens[at].starts || s.has(p.kind) || !p.matches(s.tokens, at, 0, &s.steps) {
+		if p.elements[0].isClauseStart && !s.tokens[at].startsRequest || s.hasKind(p.kind) || !p.matches(s.tokens, at, 0, &s.steps) {
 			continue
 		}
-		s.found = append(s.found, Found{s.table.kinds[p.kind].Name, strings.TrimSpace(text)})
+		s.found = append(s.found, KindMatch{s.table.kinds[p.kind].Name, strings.TrimSpace(text)})
 	}
 }
 
-// has reports whether found contains a kind.
-func (s *search) has(kind int) bool {
-	return slices.ContainsFunc(s.found, func(f Found) bool { return f.Kind == s.table.kinds[kind].Name })
+// hasKind reports whether found contains a kind.
+func (s *search) hasKind(kind int) bool {
+	return slices.ContainsFunc(s.found, func(f KindMatch) bool { return f.Kind == s.table.kinds[kind].Name })
 }

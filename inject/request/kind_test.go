@@ -10,14 +10,14 @@ import (
 // Each pattern of kinds.tsv finds its example without the other patterns. Each kind has a pattern.
 func TestEachPatternFindsItsExample(t *testing.T) {
 	t.Parallel()
-	compiled, rows, err := readTable(kindsText)
+	kindTable, rows, err := readTable(kindsText)
 	if err != nil {
 		t.Fatal(err)
 	}
 	uses := map[int]int{}
 	for _, r := range rows {
 		uses[r.pattern.kind]++
-		alone := *compiled
+		alone := *kindTable
 		alone.index([]row{r})
 		s := search{table: &alone, steps: maxSteps}
 		for sentence := range Sentences(r.example) {
@@ -27,7 +27,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 			t.Errorf("%s: pattern does not find its example %q", r.line, r.example)
 		}
 	}
-	for i, k := range compiled.kinds {
+	for i, k := range kindTable.kinds {
 		if uses[i] == 0 {
 			t.Errorf("kinds.tsv: kind %s has no pattern", k.Name)
 		}
@@ -78,7 +78,7 @@ func TestKindsOfParaphrasedRequests(t *testing.T) {
 	for _, s := range readSentences(t) {
 		all[s.set]++
 		got := Kinds(s.text)
-		wanted := func(f Found) bool { return slices.Contains(strings.Split(s.kinds, ","), string(f.Kind)) }
+		wanted := func(f KindMatch) bool { return slices.Contains(strings.Split(s.kinds, ","), string(f.Kind)) }
 		if slices.ContainsFunc(got, wanted) {
 			found[s.set]++
 		} else {
@@ -134,7 +134,7 @@ func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 func TestKindsReturnsTheirSentences(t *testing.T) {
 	t.Parallel()
 	got := Kinds("Add a flag in cmd/run.go. Then run the tests, and commit. Where is it read?")
-	want := []Found{{"verify", "Then run the tests, and commit."}, {"commit", "Then run the tests, and commit."}, {"code-search", "Where is it read?"}}
+	want := []KindMatch{{"verify", "Then run the tests, and commit."}, {"commit", "Then run the tests, and commit."}, {"code-search", "Where is it read?"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("Kinds = %v, want %v", got, want)
 	}
@@ -149,7 +149,7 @@ func TestTokensPerSentenceAreLimited(t *testing.T) {
 		"one word":    strings.Repeat("a", 1<<20),
 		"punctuation": strings.Repeat("(-/.\"", 1<<18),
 	} {
-		s := search{table: compiled(), steps: maxSteps}
+		s := search{table: kindTable(), steps: maxSteps}
 		Kinds(text)
 		for line := range Sentences(text[:min(len(text), maxText)]) {
 			s.searchSentence(line)

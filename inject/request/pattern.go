@@ -7,38 +7,38 @@ import (
 	"strings"
 )
 
-// maxGap is the maximum number of tokens that a * covers.
+// maxGap is the maximum number of tokens that a * matches.
 const maxGap = 5
 
-// pattern is a wording: elements that follow each other in a sentence.
+// pattern is a wording of a request, as elements that must follow each other in a sentence.
 type pattern struct {
 	kind     int
 	elements []element
 }
 
-// element is a part of a pattern: alternatives, a gap, or a condition on a place.
+// element is a part of a pattern: a list of alternatives, a gap, or the start or the end of a clause.
 type element struct {
-	gap, start, end bool
-	words           []bool  // single words, by their numbers
-	shapes          shape   // shapes of a single word
-	longer          [][]int // alternatives of several words: the numbers of the words
-	firsts          []bool  // first words of the longer alternatives, by their numbers
+	isGap, isClauseStart, isClauseEnd bool
+	words                             []bool  // by number of a word, whether the word is an alternative
+	shapes                            shape   // shapes that are alternatives
+	phrases                           [][]int // alternatives of several words, as the numbers of the words
+	firstWords                        []bool  // by number of a word, whether one of phrases begins with the word
 }
 
-// vocabulary numbers the words of the table, and the beginnings of words. The number 0 means no word.
+// vocabulary numbers the words and the prefixes of words that occur in the table. The number 0 means no word.
 type vocabulary struct {
 	words    map[string]int
-	prefixes map[string]int // by text of at least minPrefix bytes
+	prefixes map[string]int // the keys have minPrefix to maxPrefix bytes
 	size     int
 }
 
-// Bytes of the beginning of a word in a pattern.
+// Limits of the length of a prefix in bytes.
 const (
 	minPrefix = 3
 	maxPrefix = 12
 )
 
-// number returns the number of a term: a word, or with a ~ the beginning of a word.
+// number returns the number of a term, which is a word, or a prefix of words with a ~ at the end.
 func (v *vocabulary) number(term string) (int, error) {
 	list := v.words
 	text, prefix := strings.CutSuffix(term, "~")
@@ -55,8 +55,8 @@ func (v *vocabulary) number(term string) (int, error) {
 	return list[text], nil
 }
 
-// readPattern reads a pattern: elements that blanks separate. "^" is the start of a clause, "$" the end of a
-// clause, "*" at most maxGap words of one clause.
+// readPattern parses a pattern, whose elements are separated by blanks. "^" is the start of a clause, "$" is the end of
+// a clause, and "*" matches at most maxGap words of one clause.
 func (t *table) readPattern(kind int, text string) (pattern, error) {
 	p := pattern{kind: kind}
 	for field := range strings.FieldsSeq(text) {
@@ -66,27 +66,27 @@ func (t *table) readPattern(kind int, text string) (pattern, error) {
 		}
 		p.elements = append(p.elements, e)
 	}
-	if first := p.first(); first > 1 || first == 1 && !p.elements[0].start {
+	if first := p.firstWordElement(); first > 1 || first == 1 && !p.elements[0].isClauseStart {
 		return p, fmt.Errorf("the pattern %q begins with a *", text)
 	}
 	return p, nil
 }
 
-// first returns the number of the first element with words.
-func (p *pattern) first() int {
-	return slices.IndexFunc(p.elements, func(e element) bool { return !e.gap && !e.start && !e.end })
+// firstWordElement returns the index of the first element with alternatives.
+func (p *pattern) firstWordElement() int {
+	return slices.IndexFunc(p.elements, func(e element) bool { return !e.isGap && !e.isClauseStart && !e.isClauseEnd })
 }
 
-// readElement reads an element: "^", "$", "*", or alternatives that "|" separates. An alternative is a word, the
-// beginning of a word ("fail~"), several words ("pull_request"), a shape ("{file}"), or a class ("@test").
+// readElement parses an element: "^", "$", "*", or alternatives that are separated by "|". An alternative is a word, a
+// prefix ("fail~"), several words ("pull_request"), a shape ("{file}"), or a class ("@test").
 func (t *table) readElement(text string) (e element, err error) {
 	switch text {
 	case "^":
-		return element{start: true}, nil
+		return element{isClauseStart: true}, nil
 	case "$":
-		return element{end: true}, nil
+		return element{isClauseEnd: true}, nil
 	case "*":
-		return element{gap: true}, nil
+		return element{isGap: true}, nil
 	}
 	for alternative := range strings.SplitSeq(text, "|") {
 		members := []string{alternative}
@@ -123,16 +123,16 @@ func (t *table) addAlternative(e *element, text string) error {
 		numbers = append(numbers, n)
 	}
 	if len(numbers) > 1 {
-		e.longer = append(e.longer, numbers)
-		e.firsts = withNumber(e.firsts, numbers[0])
+		e.phrases = append(e.phrases, numbers)
+		e.firstWords = addToSet(e.firstWords, numbers[0])
 		return nil
 	}
-	e.words = withNumber(e.words, numbers[0])
+	e.words = addToSet(e.words, numbers[0])
 	return nil
 }
 
-// withNumber adds a number to a set, and returns the set.
-func withNumber(set []bool, n int) []bool {
+// addToSet adds a number to a set, and returns the set.
+func addToSet(set []bool, n int) []bool {
 	for len(set) <= n {
 		set = append(set, false)
 	}
@@ -140,27 +140,27 @@ func withNumber(set []bool, n int) []bool {
 	return set
 }
 
-// begins reports whether a token can begin a match of the element.
-func (e *element) begins(tok *token) bool { return e.has(tok) || tok.in(e.firsts) }
+// canBegin reports whether a token can begin a match of the element.
+func (e *element) canBegin(tok *token) bool { return e.matches(tok) || tok.hasAnyOf(e.firstWords) }
 
-// has reports whether one token matches the element.
-func (e *element) has(tok *token) bool { return tok.shapes&e.shapes != 0 || tok.in(e.words) }
+// matches reports whether the token alone matches the element.
+func (e *element) matches(tok *token) bool { return tok.shapes&e.shapes != 0 || tok.hasAnyOf(e.words) }
 
-// lengths yields the numbers of tokens that the element matches at the start of the tokens.
-func (e *element) lengths(tokens []token) iter.Seq[int] {
+// matchLengths yields the length, in tokens, of each match of the element at the start of the tokens.
+func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		if len(tokens) == 0 || e.has(&tokens[0]) && !yield(1) || !tokens[0].in(e.firsts) {
+		if len(tokens) == 0 || e.matches(&tokens[0]) && !yield(1) || !tokens[0].hasAnyOf(e.firstWords) {
 			return
 		}
-		for _, numbers := range e.longer {
-			if sequence(numbers, tokens) && !yield(len(numbers)) {
+		for _, numbers := range e.phrases {
+			if startsWith(numbers, tokens) && !yield(len(numbers)) {
 				return
 			}
 		}
 	}
 }
 
-// matches reports whether the elements from index e on match the tokens from index at on.
+// matches reports whether the elements from index e match the tokens from index at.
 func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
@@ -168,26 +168,26 @@ func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 	if e == len(p.elements) {
 		return true
 	}
-	next := at < len(tokens) && tokens[at].clause // another clause begins
+	next := at < len(tokens) && tokens[at].startsClause // the token begins another clause
 	switch el := &p.elements[e]; {
-	case el.start:
-		return at < len(tokens) && tokens[at].starts && p.matches(tokens, at, e+1, steps)
-	case el.end:
+	case el.isClauseStart:
+		return at < len(tokens) && tokens[at].startsRequest && p.matches(tokens, at, e+1, steps)
+	case el.isClauseEnd:
 		return (at == len(tokens) || next || isConjunction(tokens[at].text)) && p.matches(tokens, at, e+1, steps)
-	case el.gap:
+	case el.isGap:
 		for i := at; i <= min(at+maxGap, len(tokens)); i++ {
 			if p.matches(tokens, i, e+1, steps) {
 				return true
 			}
-			if i < len(tokens) && tokens[i].clause {
+			if i < len(tokens) && tokens[i].startsClause {
 				return false
 			}
 		}
 		return false
-	case at == len(tokens) || next && e > p.first():
+	case at == len(tokens) || next && e > p.firstWordElement():
 		return false
 	default:
-		for n := range el.lengths(tokens[at:]) {
+		for n := range el.matchLengths(tokens[at:]) {
 			if p.matches(tokens, at+n, e+1, steps) {
 				return true
 			}
@@ -196,13 +196,13 @@ func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 	}
 }
 
-// sequence reports whether tokens of one clause begin with the words.
-func sequence(numbers []int, tokens []token) bool {
+// startsWith reports whether the tokens start with the words of the given numbers, in one clause.
+func startsWith(numbers []int, tokens []token) bool {
 	if len(tokens) < len(numbers) {
 		return false
 	}
 	for i, n := range numbers {
-		if i > 0 && tokens[i].clause || !tokens[i].is(n) {
+		if i > 0 && tokens[i].startsClause || !tokens[i].hasNumber(n) {
 			return false
 		}
 	}

@@ -11,11 +11,11 @@ import (
 
 // token is a word of a sentence, in lower case without apostrophes.
 type token struct {
-	text    string
-	numbers []int // of the word, and of its beginnings, in the table
-	shapes  shape
-	clause  bool // the first word of a sentence, or after a comma, a colon, a dash or a parenthesis
-	starts  bool // begins a clause, apart from conjunctions and courtesies such as "can you please"
+	text          string
+	numbers       []int // numbers in the vocabulary of the word and of its prefixes
+	shapes        shape
+	startsClause  bool // the token is the first word of a sentence, or follows a comma, a colon, a dash or a parenthesis
+	startsRequest bool // a request may start here: at the start of a clause, or after a conjunction or a courtesy such as "can you please"
 }
 
 // shape is a set of shapes of a token.
@@ -23,10 +23,10 @@ type shape uint16
 
 const (
 	fileShape      shape = 1 << iota // main.go, src/app.ts
-	nameShape                        // a name of code: parseDate, DATABASE_URL, a.b(), src/app
+	nameShape                        // a name in code: parseDate, DATABASE_URL, a.b(), src/app
 	versionShape                     // 2, 2.4.1, v3
-	testShape                        // a test by its name: TestParse, test_login, user.spec.ts
-	generatedShape                   // a file of a generator by its name: user.pb.go, src/gen/a.ts, a.proto
+	testShape                        // the name of a test: TestParse, test_login, user.spec.ts
+	generatedShape                   // the name of a generated file or of its source: user.pb.go, src/gen/a.ts, a.proto
 	releaseShape                     // 2.4.1, v3
 	statusShape                      // 404, 503
 )
@@ -36,11 +36,11 @@ var shapes = map[string]shape{
 	"{file}": fileShape, "{name}": nameShape, "{version}": versionShape, "{test}": testShape, "{generated}": generatedShape, "{status}": statusShape, "{release}": releaseShape,
 }
 
-// is reports whether number is the number of the token or of one of its beginnings.
-func (t *token) is(number int) bool { return slices.Contains(t.numbers, number) }
+// hasNumber reports whether number is the number of the token or of one of its prefixes.
+func (t *token) hasNumber(number int) bool { return slices.Contains(t.numbers, number) }
 
-// in reports whether a set has one of the numbers of the token.
-func (t *token) in(set []bool) bool {
+// hasAnyOf reports whether a set contains one of the numbers of the token.
+func (t *token) hasAnyOf(set []bool) bool {
 	for _, n := range t.numbers {
 		if n < len(set) && set[n] {
 			return true
@@ -49,12 +49,12 @@ func (t *token) in(set []bool) bool {
 	return false
 }
 
-// tokenize reads the first tokens of a sentence.
+// tokenize sets s.tokens to the first maxTokens tokens of a sentence.
 func (s *search) tokenize(sentence string) {
 	s.tokens, s.numbers = s.tokens[:0], s.numbers[:0]
 	clause := true
 	for field := range strings.FieldsSeq(withoutQuotes(sentence)) {
-		if isLetters(field) && s.add(field, clause) {
+		if isLetters(field) && s.addToken(field, clause) {
 			clause = false
 			continue
 		}
@@ -65,7 +65,7 @@ func (s *search) tokenize(sentence string) {
 		for word != "" {
 			part := firstWord(word)
 			word = strings.TrimPrefix(word[len(part):], "-")
-			if part != "" && s.add(part, clause) {
+			if part != "" && s.addToken(part, clause) {
 				clause = false
 			}
 		}
@@ -73,20 +73,20 @@ func (s *search) tokenize(sentence string) {
 	}
 }
 
-// add adds a token, and reports false if the sentence has too many tokens.
-func (s *search) add(word string, clause bool) bool {
+// addToken adds a token. It returns false if the sentence has too many tokens.
+func (s *search) addToken(word string, clause bool) bool {
 	if len(s.tokens) == maxTokens {
 		return false
 	}
 	from := len(s.numbers)
-	t := token{text: lower(word), shapes: shapesOf(word), clause: clause}
+	t := token{text: normalizeWord(word), shapes: shapesOf(word), startsClause: clause}
 	s.numbers = s.table.vocabulary.appendNumbers(s.numbers, t.text)
 	t.numbers = s.numbers[from:]
 	s.tokens = append(s.tokens, t)
 	return true
 }
 
-// appendNumbers appends the numbers of a word and of its beginnings.
+// appendNumbers appends the numbers of a word and of its prefixes.
 func (v *vocabulary) appendNumbers(list []int, word string) []int {
 	if n := v.words[word]; n > 0 {
 		list = append(list, n)
@@ -133,7 +133,7 @@ const (
 	closers = "\"'`)]}>”’*,:;.!?…-–—/&+=|~"
 )
 
-// firstWord returns the first part of a word with hyphens, or all of a name of code or a file.
+// firstWord returns the part of a word before its first hyphen. A name in code or a file name is returned whole.
 func firstWord(field string) string {
 	hyphen := strings.IndexByte(field, '-')
 	if hyphen < 0 || strings.ContainsAny(field, "/._()") {
@@ -142,8 +142,8 @@ func firstWord(field string) string {
 	return field[:hyphen]
 }
 
-// lower returns a word in lower case without apostrophes.
-func lower(word string) string {
+// normalizeWord returns a word in lower case without apostrophes.
+func normalizeWord(word string) string {
 	word = strings.ToLower(word)
 	if strings.ContainsAny(word, "'’") {
 		word = strings.NewReplacer("'", "", "’", "").Replace(word)
@@ -154,7 +154,7 @@ func lower(word string) string {
 // shapesOf returns the shapes of a word.
 func shapesOf(word string) (s shape) {
 	if word == "" || len(word) > 200 || isLetters(word) && strings.ToLower(word[1:]) == word[1:] {
-		return 0 // most words
+		return 0 // fast path for most words
 	}
 	if isVersion(word) {
 		s |= versionShape
@@ -187,7 +187,8 @@ func shapesOf(word string) (s shape) {
 	return s
 }
 
-// isGenerated reports whether a file is the output or the input of a code generator, by its name in lower case.
+// isGenerated reports whether the name of a file, in lower case, is that of the output or the input of a code
+// generator.
 func isGenerated(name string) bool {
 	for _, part := range [...]string{".pb.", "_pb2", ".g.dart", ".gen.", "_gen.", ".generated.", "_generated.", "/gen/", "/generated/", "__generated__", ".sql.go", ".designer.", "/mocks/"} {
 		if strings.Contains(name, part) {
@@ -231,19 +232,19 @@ func isLetters(s string) bool {
 	return true
 }
 
-// markStarts marks the tokens that begin a clause, apart from conjunctions and courtesies before them.
+// markStarts sets startsRequest of the tokens.
 func (t *table) markStarts(tokens []token) {
 	for i := range tokens {
-		tokens[i].starts = tokens[i].starts || tokens[i].clause
+		tokens[i].startsRequest = tokens[i].startsRequest || tokens[i].startsClause
 		if isConjunction(tokens[i].text) {
-			tokens[i].starts = true
+			tokens[i].startsRequest = true
 		}
-		if !tokens[i].starts {
+		if !tokens[i].startsRequest {
 			continue
 		}
-		for n := range t.courtesy.lengths(tokens[i:]) {
+		for n := range t.courtesy.matchLengths(tokens[i:]) {
 			if i+n < len(tokens) {
-				tokens[i+n].starts = true
+				tokens[i+n].startsRequest = true
 			}
 		}
 	}
@@ -258,8 +259,8 @@ func isConjunction(word string) bool {
 	return false
 }
 
-// Sentences yields the sentences and lines of a text. A period within a file name, a number or an
-// address ends no sentence.
+// Sentences yields the sentences and lines of a text. A period within a file name, a number or an address does not end
+// a sentence.
 func Sentences(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(text) {
@@ -290,7 +291,7 @@ func sentenceEnd(line string) int {
 	return len(line)
 }
 
-// unquotedLines yields the lines of a text outside of blocks of code, comments and quotations.
+// unquotedLines yields the lines of a text outside of code blocks, HTML comments and quotations.
 func unquotedLines(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		code, comment := false, false

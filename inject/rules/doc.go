@@ -2,9 +2,9 @@
 // GEMINI.md, .cursorrules and similar. Find finds the files in a text by the markers of the agents,
 // Split cuts a file into sections, and Locate finds a section in a text again.
 //
-// The contract: all functions are pure, except Read and Update, which read and write the file of a Registry. A
-// section is identified by the hash of its normalised text, so that line endings, trailing blanks and the client do
-// not count. An edited section is another section.
+// The contract: only Read and Update access files; they read and write the file of a Registry. A section is identified
+// by the hash of its normalized text, so that line endings, trailing blanks and the agent make no difference. An edited
+// section is another section.
 //
 // The hazard: a marker is text, and a user can write the same text. Pass only texts that an agent sends
 // before the first answer: the system prompt and the leading messages. A text may also contain a section

@@ -10,10 +10,10 @@ import (
 
 // File is the content of a rules file inside of a text.
 type File struct {
-	Name       string // path as the agent wrote it, or the usual name of the agent's file
-	Agent      string // agent with this marker
-	Start, End int    // bytes of the content in the text
-	Open       bool   // no marker ends the content: the text after the content may belong to somebody else
+	Name       string // path as the agent wrote it, or the usual name of this agent's rules file
+	Agent      string // agent that uses the marker
+	Start, End int    // offsets of the content in the text
+	Open       bool   // no marker ends the content, so that text of the user may follow without a boundary
 }
 
 // Base returns the last element of a path with slashes or backslashes.
@@ -21,52 +21,52 @@ func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "
 
 // marker is the frame that an agent writes around a rules file.
 type marker struct {
-	agent     string
-	open      *regexp.Regexp // groups: path; folder, of an AGENTS.md; tag, whose closing tag ends the content; fence, the code fence that ends the content
-	closers   []string       // the first closer ends the content; without a closer, the next opening or the end of the text ends the content
-	name      string         // name of the file if open has no path
-	mustClose bool           // without a closer, the frame contains no file
-	any       bool           // the frame contains only rules files, so the path need not be a known name
-	within    string         // words of every text with this frame: a search for them is much faster than open
+	agent          string
+	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag, whose closing tag ends the content; fence, the code fence that ends the content
+	closers        []string       // texts that end the content; without one, the content ends at the next opening or at the end of the text
+	name           string         // name of the file if open has no group path
+	mustClose      bool           // an opening without a closer is not a frame
+	acceptsAnyPath bool           // the frame contains only rules files, so that every path is accepted
+	hint           string         // words in every text with this frame; a search for them is much faster than open
 }
 
-// markers lists the frames by agent. The agents' own packages and recorded requests are the sources.
+// markers lists the frames by agent. They were taken from the packages of the agents and from recorded requests.
 var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	{
-		agent: "claude-code", any: true, within: "Contents of ",
+		agent: "claude-code", acceptsAnyPath: true, hint: "Contents of ",
 		open:    regexp.MustCompile(`(?m)^Contents of (?P<path>[^\n]+?\.[A-Za-z]+)(?: \([^\n]*\))?:[ \t]*\r?\n`),
 		closers: []string{"\nContents of ", "</system-reminder>", "\n# currentDate", "\n# gitStatus", "\n# userEmail", "\n# directoryStructure", "IMPORTANT: this context may or may not be relevant", "</always_applied_workspace_rules>"},
 	},
-	{agent: "codex", any: true, within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for (?P<folder>[^\n]*?)\r?\n\s*<INSTRUCTIONS>`), closers: []string{"</INSTRUCTIONS>"}},
-	{agent: "codex", any: true, within: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for (?P<folder>[^\n]*?)\r?\n`), closers: []string{"<INSTRUCTIONS>", "<environment_context>"}},
-	{agent: "codex", name: "AGENTS.md", within: "<user_instructions>", open: regexp.MustCompile(`<user_instructions>`), closers: []string{"</user_instructions>"}},
+	{agent: "codex", acceptsAnyPath: true, hint: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for (?P<folder>[^\n]*?)\r?\n\s*<INSTRUCTIONS>`), closers: []string{"</INSTRUCTIONS>"}},
+	{agent: "codex", acceptsAnyPath: true, hint: "# AGENTS.md instructions for ", open: regexp.MustCompile(`# AGENTS\.md instructions for (?P<folder>[^\n]*?)\r?\n`), closers: []string{"<INSTRUCTIONS>", "<environment_context>"}},
+	{agent: "codex", name: "AGENTS.md", hint: "<user_instructions>", open: regexp.MustCompile(`<user_instructions>`), closers: []string{"</user_instructions>"}},
 	{
-		agent: "opencode", any: true, within: "Instructions from: ",
+		agent: "opencode", acceptsAnyPath: true, hint: "Instructions from: ",
 		open:    regexp.MustCompile(`(?m)^Instructions from: (?P<path>[^\n]+?)[ \t]*\r?\n`),
 		closers: []string{"\nInstructions from: ", "\nSkills provide specialized instructions", "\n<available_skills>", "\n<env>"},
 	},
 	{
-		agent: "gemini", any: true, within: "--- Context from: ", open: regexp.MustCompile(`(?m)^--- Context from: (?P<path>[^\n]+?) ---[ \t]*\r?\n`),
+		agent: "gemini", acceptsAnyPath: true, hint: "--- Context from: ", open: regexp.MustCompile(`(?m)^--- Context from: (?P<path>[^\n]+?) ---[ \t]*\r?\n`),
 		closers: []string{"\n--- End of Context from: ", "\n--- Context from: ", "</loaded_context>", "</global_context>", "</project_context>", "</extension_context>"},
 	},
-	{agent: "copilot", name: "copilot-instructions.md", within: "<custom_instruction", open: regexp.MustCompile(`<custom_instructions?>`), closers: []string{"</custom_instruction"}},
-	{agent: "copilot", name: ".instructions.md", within: "<system_notifications>", open: regexp.MustCompile(`</custom_instruction>\r?\n`), closers: []string{"\n<custom_instruction", "\n<system_notifications>"}, mustClose: true},
+	{agent: "copilot", name: "copilot-instructions.md", hint: "<custom_instruction", open: regexp.MustCompile(`<custom_instructions?>`), closers: []string{"</custom_instruction"}},
+	{agent: "copilot", name: ".instructions.md", hint: "<system_notifications>", open: regexp.MustCompile(`</custom_instruction>\r?\n`), closers: []string{"\n<custom_instruction", "\n<system_notifications>"}, mustClose: true},
 	{
-		agent: "cline", any: true, within: " provided by ", open: regexp.MustCompile(`(?m)^# (?P<path>\S+)[ \t]*\r?\n\r?\n\(?The following (?:is|are) provided by [^\n]*\r?\n`),
+		agent: "cline", acceptsAnyPath: true, hint: " provided by ", open: regexp.MustCompile(`(?m)^# (?P<path>\S+)[ \t]*\r?\n\r?\n\(?The following (?:is|are) provided by [^\n]*\r?\n`),
 		closers: []string{"\n# .cl", "\n# .cursor", "\n# .windsurf", "\n# AGENTS.md\n", "\n# Preferred Language", "\n====\n"},
 	},
-	{agent: "cline", any: true, within: "\n# Rules\n## ", open: regexp.MustCompile(`(?m)^# Rules\n## (?P<path>[^\n]+)\n`)},
-	{agent: "continue", name: "AGENTS.md", within: `<context name="userRules">`, open: regexp.MustCompile(`<context name="userRules">`), closers: []string{"\n</context>"}},
-	{agent: "aider", within: "READ ONLY files, provided for your reference", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
-	{agent: "cursor", any: true, within: "_workspace_rule ", open: regexp.MustCompile(`<(?:always_applied|agent_requestable)_workspace_rule (?:name|fullPath)="(?P<path>[^"\n]*)"[^>\n]*>`), closers: []string{"</always_applied_workspace_rule>", "</agent_requestable_workspace_rule>"}},
-	{agent: "cursor", name: ".cursorrules", within: "<user_rule", open: regexp.MustCompile(`<user_rules?(?: [^>\n]*)?>`), closers: []string{"</user_rule"}},
-	{agent: "cursor", name: ".cursorrules", within: "rules", open: regexp.MustCompile(`<(?:cursor_rules_context|cursorrules|custom_rules)(?: [^>\n]*)?>`), closers: []string{"</cursor", "</custom_rules"}},
-	{agent: "pi", within: "Project-specific instructions", open: regexp.MustCompile(`(?m)^#{1,3} (?P<path>\S+)[ \t]*\r?\n`), closers: []string{"\nThe following skills", "\n<available_skills>", "\nCurrent date"}},
-	{agent: "", within: `="`, open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
+	{agent: "cline", acceptsAnyPath: true, hint: "\n# Rules\n## ", open: regexp.MustCompile(`(?m)^# Rules\n## (?P<path>[^\n]+)\n`)},
+	{agent: "continue", name: "AGENTS.md", hint: `<context name="userRules">`, open: regexp.MustCompile(`<context name="userRules">`), closers: []string{"\n</context>"}},
+	{agent: "aider", hint: "READ ONLY files, provided for your reference", open: regexp.MustCompile("(?m)^(?P<path>[^\\n`<>]{1,200})\\r?\\n(?P<fence>`{3,})\\r?\\n")},
+	{agent: "cursor", acceptsAnyPath: true, hint: "_workspace_rule ", open: regexp.MustCompile(`<(?:always_applied|agent_requestable)_workspace_rule (?:name|fullPath)="(?P<path>[^"\n]*)"[^>\n]*>`), closers: []string{"</always_applied_workspace_rule>", "</agent_requestable_workspace_rule>"}},
+	{agent: "cursor", name: ".cursorrules", hint: "<user_rule", open: regexp.MustCompile(`<user_rules?(?: [^>\n]*)?>`), closers: []string{"</user_rule"}},
+	{agent: "cursor", name: ".cursorrules", hint: "rules", open: regexp.MustCompile(`<(?:cursor_rules_context|cursorrules|custom_rules)(?: [^>\n]*)?>`), closers: []string{"</cursor", "</custom_rules"}},
+	{agent: "pi", hint: "Project-specific instructions", open: regexp.MustCompile(`(?m)^#{1,3} (?P<path>\S+)[ \t]*\r?\n`), closers: []string{"\nThe following skills", "\n<available_skills>", "\nCurrent date"}},
+	{agent: "", hint: `="`, open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
 }
 
-// known lists the names of rules files, in lower case.
-var known = []string{ //nolint:gochecknoglobals // an immutable list
+// knownNames lists the usual names of rules files, in lower case.
+var knownNames = []string{ //nolint:gochecknoglobals // an immutable list
 	"claude.md", "claude.local.md", "agents.md", "agent.md", "agents.override.md", "gemini.md", "qwen.md", "codex.md", "crush.md", "warp.md",
 	"conventions.md", "copilot-instructions.md", "context.md", "rules.md", "opencode.md", "replit.md", "guidelines.md", "instructions.md",
 	".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules", ".continuerules", ".aider.conventions.md",
@@ -76,7 +76,7 @@ var known = []string{ //nolint:gochecknoglobals // an immutable list
 func IsName(name string) bool {
 	p := strings.ToLower(strings.ReplaceAll(name, `\`, "/"))
 	base := path.Base(p)
-	return slices.Contains(known, base) || strings.HasSuffix(base, ".mdc") || strings.HasSuffix(base, ".instructions.md") ||
+	return slices.Contains(knownNames, base) || strings.HasSuffix(base, ".mdc") || strings.HasSuffix(base, ".instructions.md") ||
 		strings.HasSuffix(base, ".md") && (strings.Contains(p, "rules/") || strings.Contains(p, ".instructions/"))
 }
 
@@ -87,7 +87,7 @@ func Find(text string) []File {
 		found = append(found, markers[i].find(text)...)
 	}
 	slices.SortStableFunc(found, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
-	// A frame inside of another file is part of that file, as an example in its text may be.
+	// A frame inside of another file is part of this file, for example a quotation.
 	out := found[:0]
 	for _, f := range found {
 		if len(out) == 0 || f.Start >= out[len(out)-1].End {
@@ -97,13 +97,13 @@ func Find(text string) []File {
 	return out
 }
 
-// find returns the rules files in a text that the agent of the marker inserted.
+// find returns the rules files in the frames of the marker.
 func (m *marker) find(text string) (found []File) {
-	if !strings.Contains(text, m.within) {
+	if !strings.Contains(text, m.hint) {
 		return nil
 	}
 	opens := m.open.FindAllStringSubmatchIndex(text, -1)
-	if !m.any && m.name == "" {
+	if !m.acceptsAnyPath && m.name == "" {
 		opens = slices.DeleteFunc(opens, func(at []int) bool { return !IsName(strings.TrimSpace(m.group(text, at, "path"))) })
 	}
 	for n, at := range opens {
@@ -154,7 +154,7 @@ var (
 	nextOfCodex = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)
 )
 
-// parts returns the files inside of the frame of f. A frame of codex joins the file of the user and the file of the
+// parts returns the files inside of the frame of f. A frame of codex contains the file of the user and the file of the
 // project. A frame of cline lists files by their names without folder and extension.
 func (f *File) parts(text string) []File {
 	files, next := []File{*f}, nextOfCodex
@@ -187,7 +187,7 @@ func (f *File) parts(text string) []File {
 	return files
 }
 
-// group returns the text of a named group of an opening, "" for a group that open does not have.
+// group returns the text of a named group of an opening. It returns "" for a group that open does not have.
 func (m *marker) group(text string, at []int, name string) string {
 	i := m.open.SubexpIndex(name)
 	if i < 0 || at[2*i] < 0 {
@@ -206,7 +206,7 @@ func (f *File) trim(text string) {
 	f.End = f.Start + len(strings.TrimRight(text[f.Start:f.End], " \t\r\n"))
 }
 
-// takeName removes the first line from the content if the agent wrote the name of the file there, and sets Name.
+// takeName removes the first line from the content if it is the name of the file, and sets Name to it.
 func (f *File) takeName(text string) {
 	first, _, more := strings.Cut(text[f.Start:f.End], "\n")
 	if name := strings.TrimSpace(first); more && IsName(name) && !strings.ContainsAny(name, " \t") {

@@ -22,37 +22,35 @@ const RegistryName = "_rules.json"
 // State is the state of the measurement of a registered section.
 type State string
 
-// The states. A section that waits for its measurement is queued. A section whose measurement ended with a verdict,
-// or by a person, stays in the registry for the sessions in which the section is cut.
+// The states. A finished or stopped section stays in the registry, because its sessions still cut the section.
 const (
-	Queued    State = "queued"
+	Queued    State = "queued" // waits for its measurement
 	Measuring State = "measuring"
-	Finished  State = "finished"
-	Stopped   State = "stopped"
+	Finished  State = "finished" // a verdict ended the measurement
+	Stopped   State = "stopped"  // a person ended the measurement
 )
 
-// Registered is a section that a person registered for measurement. Each version of a text is an entry
-// of its own.
+// Registered is a section that a person registered for measurement. Each version of its text has its own entry.
 type Registered struct {
-	File    string  `json:"file"`    // last element of the path
-	Section string  `json:"section"` // name in the file
+	File    string  `json:"file"`    // last element of the path of the file
+	Section string  `json:"section"` // name of the section in the file
 	Hash    string  `json:"hash"`
 	Path    string  `json:"path,omitempty"` // absolute path of the file at the registration
 	Text    string  `json:"text"`
 	Share   float64 `json:"share"` // probability of cutting
 	State   State   `json:"state"`
-	Verdict string  `json:"verdict,omitempty"` // with which the measurement finished
+	Verdict string  `json:"verdict,omitempty"` // verdict that ended the measurement
 
-	Picks  int64   `json:"picks,omitempty"`  // rewarded sessions of a planned trial; 0 if none is planned
-	Detect float64 `json:"detect,omitempty"` // effect that the planned trial finds, in points of 100
+	Picks  int64   `json:"picks,omitempty"`  // number of rewarded sessions of the planned trial; 0 if no trial is planned
+	Detect float64 `json:"detect,omitempty"` // effect that the planned trial can detect, in hundredths of the reward
 
-	Forbids string    `json:"forbids,omitempty"` // word by which the section forbids something; measured with --force
+	Forbids string    `json:"forbids,omitempty"` // prohibition in the section, which was registered with --force
 	Added   time.Time `json:"added"`
-	Began   time.Time `json:"began,omitzero"` // sessions that started earlier stay out of the measurement
+	Began   time.Time `json:"began,omitzero"` // sessions that started earlier are not measured
 	Ended   time.Time `json:"ended,omitzero"`
 }
 
-// ArmPrefix begins the arm of every section of a rules file.
+// ArmPrefix is the prefix of the arm of every section of a rules file.
 const ArmPrefix = trial.RulePrefix
 
 // Slug returns the name of the section's arm: rule:FILE#section.
@@ -61,22 +59,22 @@ func (r *Registered) Slug() string { return ArmPrefix + r.File + "#" + r.Section
 // Arm returns the arm of this version of the section.
 func (r *Registered) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash) }
 
-// Trial returns the name of the planned trial, "" for none.
+// Trial returns the name of the planned trial, or "" if no trial is planned.
 func (r *Registered) Trial() string { return trial.Name(r.Began, r.Picks, "") }
 
-// Registry holds the registered sections in the order of their registration. The sections of a Registry that was
-// read never change; Update writes another Registry. Only Since and Delay change the start times.
+// Registry holds the registered sections in the order of their registration. The sections of a Registry that was read
+// never change, and Update writes another Registry. SetStarts and Delay change only the start times.
 type Registry struct {
 	Sections []Registered `json:"sections"`
 
-	lines [][]string  // of each section, for Locate
-	since []time.Time // of each section: sessions that started earlier stay out of the measurement
+	lines  [][]string  // by section, its lines for Locate
+	starts []time.Time // by section, the start of its measurement; sessions that started earlier are not measured
 }
 
 // Path returns the path of the registry in a folder of lessons.
 func Path(lessons string) string { return filepath.Join(lessons, RegistryName) }
 
-// Read reads a registry. A file that does not exist is an empty registry.
+// Read reads a registry. A missing file is an empty registry.
 func Read(path string) (*Registry, error) {
 	raw, err := file.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +86,7 @@ func Read(path string) (*Registry, error) {
 	return Parse(path, raw)
 }
 
-// Parse reads the text of a registry. name is the name of the text in errors. No text is an empty registry.
+// Parse parses the text of a registry. name is the name of the text in errors. An empty text is an empty registry.
 func Parse(name string, raw []byte) (*Registry, error) {
 	var r Registry
 	if len(raw) == 0 {
@@ -103,37 +101,36 @@ func Parse(name string, raw []byte) (*Registry, error) {
 		if s.Hash != Hash(s.Text) || !(s.Share > 0 && s.Share < 1) || s.File == "" || s.Section == "" {
 			return nil, fmt.Errorf("%s: entry %d (%s) is damaged; remove the entry and register the section again with precept rules measure", name, i+1, s.Slug())
 		}
-		r.lines, r.since = append(r.lines, Lines(s.Text)), append(r.since, s.Began)
+		r.lines, r.starts = append(r.lines, Lines(s.Text)), append(r.starts, s.Began)
 	}
 	return &r, nil
 }
 
-// Since sets the start of each measurement in r for this process, and returns r. before is the previous state of the
-// registry in this process, and now is the time at which the process read r. A measurement that is new to the process
-// starts at now at the earliest. Sessions that the process served before stay out of the measurement, because the
-// model may have seen the section in them.
-func (r *Registry) Since(before *Registry, now time.Time) *Registry {
+// SetStarts sets the start of each measurement in r for this process, and returns r. before is the previous registry of
+// this process, and now is the time at which the process read r. A measurement that is new to the process starts at now
+// at the earliest. Sessions that started earlier are not measured, because the model may have seen the section in them.
+func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
 		old, known := before.Get(s.Arm())
 		wasMeasuring := known && before.Sections[old].State == Measuring
 		switch {
 		case s.State == Measuring && !wasMeasuring:
-			if r.since[i].Before(now) {
-				r.since[i] = now
+			if r.starts[i].Before(now) {
+				r.starts[i] = now
 			}
 		case known:
-			r.since[i] = before.since[old]
+			r.starts[i] = before.starts[old]
 		}
 	}
 	return r
 }
 
-// Delay moves the start of each measurement in r by d, and returns r, so that all replicas of a fleet know a section
-// before the first session loses the section.
+// Delay moves the start of each measurement in r by d, and returns r. After the delay, all replicas of a fleet know a
+// section, so that no session loses the section on one replica only.
 func (r *Registry) Delay(d time.Duration) *Registry {
-	for i := range r.since {
-		r.since[i] = r.since[i].Add(d)
+	for i := range r.starts {
+		r.starts[i] = r.starts[i].Add(d)
 	}
 	return r
 }
@@ -141,21 +138,21 @@ func (r *Registry) Delay(d time.Duration) *Registry {
 // Lines returns the lines of section i, as Locate takes them.
 func (r *Registry) Lines(i int) []string { return r.lines[i] }
 
-// Measures reports whether section i is under measurement for a session that started at a time.
-func (r *Registry) Measures(i int, started time.Time) bool {
-	return r.Sections[i].State == Measuring && !started.Before(r.since[i])
+// IsMeasuring reports whether section i is measured in a session that started at a time.
+func (r *Registry) IsMeasuring(i int, started time.Time) bool {
+	return r.Sections[i].State == Measuring && !started.Before(r.starts[i])
 }
 
-// Get returns the entry of an arm.
+// Get returns the index of the section with an arm.
 func (r *Registry) Get(arm trial.Arm) (i int, ok bool) {
 	i = slices.IndexFunc(r.Sections, func(s Registered) bool { return s.Arm() == arm })
 	return i, i >= 0
 }
 
-// Update changes the registry of a path under a lock that excludes other processes. change gets the
-// entries and returns the new ones. Nothing is written if change fails or changes nothing.
+// Update changes the registry at a path under a lock that excludes other processes. change gets the sections and
+// returns the new sections. Nothing is written if change fails or changes nothing.
 func Update(path string, change func(list []Registered) ([]Registered, error)) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // people read the folder of the lessons
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // every user may read the folder of the lessons
 		return fmt.Errorf("register sections: %w", err)
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -180,7 +177,7 @@ func Update(path string, change func(list []Registered) ([]Registered, error)) e
 	return nil
 }
 
-// Change returns the text of r after a change of its entries, nil if nothing changes.
+// Change returns the text of r after a change of its sections, or nil if nothing changes.
 func (r *Registry) Change(change func(list []Registered) ([]Registered, error)) ([]byte, error) {
 	before, err := json.Marshal(r.Sections)
 	if err != nil {
@@ -200,9 +197,9 @@ func (r *Registry) Change(change func(list []Registered) ([]Registered, error)) 
 	return append(out, '\n'), nil
 }
 
-// Advance ends the measurement of sections with a verdict, and starts the next sections, at most atOnce
-// at a time. verdict returns the verdict that ends a measurement, "" for none. Advance reports whether it
-// changed the list.
+// Advance ends the measurement of sections with a verdict, and starts the next measurements. At most atOnce sections
+// are measured at a time. verdict returns the verdict that ends a measurement, or "" if the measurement continues.
+// Advance reports whether it changed the list.
 func Advance(list []Registered, atOnce int, now time.Time, verdict func(*Registered) string) (changed bool) {
 	measuring := 0
 	for i := range list {

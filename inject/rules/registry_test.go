@@ -16,7 +16,7 @@ func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
 // newQueuedSection returns a queued registry entry for a section of CLAUDE.md, which is not yet measured.
 func newQueuedSection(section, text string) rules.Registered {
-	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5, State: rules.Queued, Added: noon()}
+	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normalize(text), Share: 0.5, State: rules.Queued, Added: noon()}
 }
 
 // The registry lists the sections of rules files whose effect is, was or will be measured.
@@ -97,16 +97,16 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 		return r
 	}
 	r := read()
-	if before, from := r.Measures(0, noon().Add(-time.Second)), r.Measures(0, noon()); before || !from {
-		t.Errorf("Measures before Began = %v, at Began = %v, want false, true", before, from)
+	if before, from := r.IsMeasuring(0, noon().Add(-time.Second)), r.IsMeasuring(0, noon()); before || !from {
+		t.Errorf("IsMeasuring before Began = %v, at Began = %v, want false, true", before, from)
 	}
 	late := noon().Add(time.Minute) // a process first reads the section
-	r = read().Since(&rules.Registry{}, late)
-	if before, from := r.Measures(0, late.Add(-time.Second)), r.Measures(0, late); before || !from {
-		t.Errorf("Measures before the first read = %v, at the first read = %v, want false, true", before, from)
+	r = read().SetStarts(&rules.Registry{}, late)
+	if before, from := r.IsMeasuring(0, late.Add(-time.Second)), r.IsMeasuring(0, late); before || !from {
+		t.Errorf("IsMeasuring before the first read = %v, at the first read = %v, want false, true", before, from)
 	}
-	if again := read().Since(r, late.Add(time.Hour)); !again.Measures(0, late) {
-		t.Error("after a later read: Measures at the first read = false, want true")
+	if again := read().SetStarts(r, late.Add(time.Hour)); !again.IsMeasuring(0, late) {
+		t.Error("after a later read: IsMeasuring at the first read = false, want true")
 	}
 }
 

@@ -13,16 +13,16 @@ type SeenFile struct {
 	File             string        `json:"file"` // path as the agent wrote it
 	Agent            string        `json:"agent,omitempty"`
 	Sessions         int           `json:"sessions"`
-	TokensPerRequest int           `json:"tokens_per_request"` // of the newest version
-	TokensPerSession int           `json:"tokens_per_session"` // mean over the sessions; every request repeats the file
-	InputShare       float64       `json:"input_share"`        // share of the input tokens of the sessions
+	TokensPerRequest int           `json:"tokens_per_request"` // tokens of the newest version
+	TokensPerSession int           `json:"tokens_per_session"` // mean over the sessions with the file; every request repeats the file
+	InputShare       float64       `json:"input_share"`        // share of the input tokens of the sessions with the file
 	Problem          string        `json:"problem,omitempty"`  // reason why no section of the file is cut
 	Sections         []SeenSection `json:"sections"`
 
-	places map[string]int // index of a section by its name
-	tokens int64          // tokens of the file in all requests of all sessions
+	indexByName map[string]int // by name of a section, its index in Sections
+	tokens      int64          // tokens of the file in all requests of all sessions
 
-	// Sums over the sessions with a known number of input tokens.
+	// Sums over the sessions whose number of input tokens is known.
 	input        int64 // tokens of the file
 	sessionInput int64 // all input tokens
 }
@@ -49,11 +49,12 @@ type Scan struct {
 	order    []*SeenFile
 }
 
-// noEnd is the problem of a file whose end in a user message is unknown.
+// noEnd is the problem of a file in a user message that no marker ends.
 const noEnd = "no marker ends the file in the message of the user, so its sections are not cut"
 
-// Add adds a session: the passages before its first answer, the number of its requests, and its input tokens,
-// 0 for an unknown number. Add the newest session first, because the first version of a file is listed.
+// Add adds a session. head holds the passages before its first answer. requests is the number of its requests, and
+// input the number of its input tokens, or 0 if unknown. Add the newest session first, because the first version of a
+// file is listed.
 func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)
@@ -68,7 +69,7 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 				continue
 			}
 			seen[f.Name] = append(same, content)
-			if len(same) > 0 { // some agents write no name, or no folder
+			if len(same) > 0 { // several files may have the same name, because some agents write no folder
 				f.Name = fmt.Sprintf("%s (%d)", f.Name, len(same)+1)
 			}
 			s.add(&f, content, requests, input)
@@ -76,39 +77,39 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	}
 }
 
-// add counts a rules file of a session with its sections. content is the text of the file. The first content that
-// is added under the name of a file determines the listed sections.
+// add counts a rules file of a session, and its sections. content is the text of the file. The first content that is
+// added under a name determines the listed sections.
 func (s *Scan) add(f *File, content string, requests, input int64) {
-	known := s.files[f.Name]
+	file := s.files[f.Name]
 	sections := Split(content)
-	if known == nil {
-		known = &SeenFile{File: f.Name, Agent: f.Agent, TokensPerRequest: Tokens(content), places: map[string]int{}}
+	if file == nil {
+		file = &SeenFile{File: f.Name, Agent: f.Agent, TokensPerRequest: Tokens(content), indexByName: map[string]int{}}
 		if f.Open {
-			known.Problem = noEnd
+			file.Problem = noEnd
 		}
 		for i := range sections {
-			known.Sections = append(known.Sections, seenSection(content, sections, i))
-			known.places[sections[i].Name] = i
+			file.Sections = append(file.Sections, seenSection(content, sections, i))
+			file.indexByName[sections[i].Name] = i
 		}
 		if s.files == nil {
 			s.files = map[string]*SeenFile{}
 		}
-		s.files[f.Name], s.order = known, append(s.order, known)
+		s.files[f.Name], s.order = file, append(s.order, file)
 	}
-	known.Sessions++
-	known.tokens += int64(Tokens(content)) * requests
+	file.Sessions++
+	file.tokens += int64(Tokens(content)) * requests
 	if input > 0 {
-		known.sessionInput += input
-		known.input += int64(Tokens(content)) * requests
+		file.sessionInput += input
+		file.input += int64(Tokens(content)) * requests
 	}
 	for i := range sections {
 		text := content[sections[i].Start:sections[i].End]
-		at, ok := known.places[sections[i].Name]
+		at, ok := file.indexByName[sections[i].Name]
 		if !ok {
 			continue // a section that the newest version does not have
 		}
-		known.Sections[at].Sessions++
-		known.Sections[at].tokens += int64(Tokens(text)) * requests
+		file.Sections[at].Sessions++
+		file.Sections[at].tokens += int64(Tokens(text)) * requests
 	}
 }
 

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Section is a part of a rules file that can be measured by itself: a heading with all its content, a
-// bullet at the left margin, or the text before them.
+// Section is a part of a rules file that can be measured alone: a heading with all its content, a bullet at the
+// left margin, or an introduction, which is the text before the first bullet.
 type Section struct {
 	Name       string // heading, or the first words of the bullet; unique in the file
-	Level      int    // level of the heading; 0 means a bullet or an introduction
-	Start, End int    // bytes in the file, without blank lines at the end
-	Body       int    // start of the content after the heading; Start without a heading
+	Level      int    // level of the heading; 0 for a bullet or an introduction
+	Start, End int    // offsets in the file; blank lines at the end are not included
+	Body       int    // start of the content after the heading; equals Start without a heading
 	Parent     int    // index of the section that contains this section; -1 if none
 	Empty      bool   // a heading without content
-	Whole      bool   // the section holds all content of the file: only headings are outside
+	Whole      bool   // the section contains all content of the file, apart from headings
 	Twice      bool   // the text of the section occurs more than once in the file
 }
 
-// maxName bounds the name of a section, in runes.
+// maxName is the maximum length of the name of a section, in runes.
 const maxName = 60
 
 var (
@@ -35,12 +35,12 @@ var (
 
 // line is a line of a file, without its line ending.
 type line struct {
-	start, end int // end is after the line ending
-	text       string
-	level      int    // level of the heading that begins here; 0 if none
-	title      string // text of the heading
-	under      bool   // the second line of a heading with an underline
-	code       bool   // inside of a code block, or one of its fences
+	start, end  int // offsets in the file; end is after the line ending
+	text        string
+	level       int    // level of the heading that begins here; 0 if none
+	title       string // text of the heading
+	isUnderline bool   // the line is the underline of the heading on the line before
+	isCode      bool   // the line is in a code block, or is one of its fences
 }
 
 // Split returns the sections of a file in the order of the file. An outer section precedes the sections inside of
@@ -50,16 +50,16 @@ func Split(file string) []Section {
 	s := splitter{file: file, lines: lines}
 	s.walk(0, len(lines), -1)
 	s.finish()
-	return s.out
+	return s.sections
 }
 
-// headings returns the sections that begin with a heading, without their final names and marks. The work
-// is linear in the size of the file.
+// headings returns the sections that begin with a heading, without their final names and without Whole and Twice. The
+// time is linear in the size of the file.
 func headings(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines, headingsOnly: true}
 	s.walk(0, len(lines), -1)
-	return s.out
+	return s.sections
 }
 
 // readLines returns the lines with their headings.
@@ -80,25 +80,25 @@ func readLines(file string) []line {
 		}
 		switch {
 		case len(lines) == 0 && l.text == "---":
-			front, l.code = true, true // settings of the file, as .mdc files have
+			front, l.isCode = true, true // frontmatter, as in .mdc files
 		case front:
-			l.code, front = true, l.text != "---"
+			l.isCode, front = true, l.text != "---"
 		case open != "":
-			l.code = true
+			l.isCode = true
 			if f != nil && strings.HasPrefix(f[1], open) && strings.TrimSpace(l.text) == f[1] {
 				open = ""
 			}
 		case f != nil:
-			open, l.code = f[1], true
+			open, l.isCode = f[1], true
 		case mark == '#' || mark == '=' || mark == '-':
-			l.heading(lines)
+			l.recognizeHeading(lines)
 		}
 		lines = append(lines, l)
 	}
 	return lines
 }
 
-// firstByte returns the first byte of a line after the blanks; 0 means no such byte.
+// firstByte returns the first byte of a line after the blanks, or 0 for a blank line.
 func firstByte(text string) byte {
 	if text = strings.TrimLeft(text, " "); text != "" {
 		return text[0]
@@ -106,8 +106,8 @@ func firstByte(text string) byte {
 	return 0
 }
 
-// heading recognises a heading in l. A heading with an underline begins in the line before.
-func (l *line) heading(before []line) {
+// recognizeHeading sets level and title if l is a heading. If l is an underline, the heading is the line before.
+func (l *line) recognizeHeading(before []line) {
 	if m := atxHeading.FindStringSubmatch(l.text); m != nil {
 		l.level, l.title = len(m[1]), m[2]
 		return
@@ -117,27 +117,27 @@ func (l *line) heading(before []line) {
 		return
 	}
 	p := &before[len(before)-1]
-	if p.text == "" || p.level > 0 || p.code || p.under || bullet.MatchString(p.text) || len(before) > 1 && isText(&before[len(before)-2]) {
+	if p.text == "" || p.level > 0 || p.isCode || p.isUnderline || bullet.MatchString(p.text) || len(before) > 1 && isText(&before[len(before)-2]) {
 		return
 	}
-	p.level, p.title, l.under = 2, strings.TrimSpace(p.text), true
+	p.level, p.title, l.isUnderline = 2, strings.TrimSpace(p.text), true
 	if m[1][0] == '=' {
 		p.level = 1
 	}
 }
 
 // isText reports whether a line is text of a paragraph.
-func isText(l *line) bool { return l.text != "" && l.level == 0 && !l.under && !l.code }
+func isText(l *line) bool { return l.text != "" && l.level == 0 && !l.isUnderline && !l.isCode }
 
 // splitter collects the sections of a file.
 type splitter struct {
 	file         string
 	lines        []line
 	headingsOnly bool // leave out bullets and introductions
-	out          []Section
+	sections     []Section
 }
 
-// walk adds the sections of the lines [from, to). The content before the first heading comes first, then each
+// walk adds the sections of the lines [from, to). The content before the first heading is added first, then each
 // outermost heading with its content.
 func (s *splitter) walk(from, to, parent int) {
 	first := from
@@ -153,22 +153,23 @@ func (s *splitter) walk(from, to, parent int) {
 			next++
 		}
 		body := i + 1
-		if body < next && s.lines[body].under {
+		if body < next && s.lines[body].isUnderline {
 			body++
 		}
-		at := s.add(Section{Name: s.lines[i].title, Level: s.lines[i].level, Parent: parent, Empty: s.blank(body, next)}, i, next)
+		at := s.add(Section{Name: s.lines[i].title, Level: s.lines[i].level, Parent: parent, Empty: s.isBlank(body, next)}, i, next)
 		s.walk(body, next, at)
 		i = next
 	}
 }
 
-// addBullets adds the bullets of lines without headings and, with intro, the text before the first bullet.
+// addBullets adds the bullets among lines without headings. If intro is true, it also adds the text before the first
+// bullet.
 func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	i := from
-	for i < to && (s.lines[i].code || !bullet.MatchString(s.lines[i].text)) {
+	for i < to && (s.lines[i].isCode || !bullet.MatchString(s.lines[i].text)) {
 		i++
 	}
-	if intro && !s.blank(from, i) {
+	if intro && !s.isBlank(from, i) {
 		for s.lines[from].text == "" {
 			from++
 		}
@@ -177,7 +178,7 @@ func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	for i < to {
 		next := s.bulletEnd(i, to)
 		s.add(Section{Name: bullet.FindStringSubmatch(s.lines[i].text)[1], Parent: parent}, i, next)
-		for i = next; i < to && (s.lines[i].code || !bullet.MatchString(s.lines[i].text)); {
+		for i = next; i < to && (s.lines[i].isCode || !bullet.MatchString(s.lines[i].text)); {
 			i++
 		}
 	}
@@ -189,15 +190,15 @@ func (s *splitter) bulletEnd(i, to int) int {
 	for n := i + 1; n < to; n++ {
 		l := &s.lines[n]
 		margin := l.text != "" && l.text[0] != ' ' && l.text[0] != '\t'
-		if margin && !l.code && (bullet.MatchString(l.text) || s.lines[n-1].text == "") || margin && l.code && s.lines[n-1].text == "" {
+		if margin && !l.isCode && (bullet.MatchString(l.text) || s.lines[n-1].text == "") || margin && l.isCode && s.lines[n-1].text == "" {
 			return n
 		}
 	}
 	return to
 }
 
-// blank reports whether the lines hold no text.
-func (s *splitter) blank(from, to int) bool {
+// isBlank reports whether all lines are blank.
+func (s *splitter) isBlank(from, to int) bool {
 	for _, l := range s.lines[from:to] {
 		if l.text != "" {
 			return false
@@ -218,48 +219,48 @@ func (s *splitter) add(sec Section, from, to int) int {
 	sec.Body = sec.Start
 	if sec.Level > 0 {
 		sec.Body = s.lines[from].end
-		if from+1 < to && s.lines[from+1].under {
+		if from+1 < to && s.lines[from+1].isUnderline {
 			sec.Body = s.lines[from+1].end
 		}
 	}
-	s.out = append(s.out, sec)
-	return len(s.out) - 1
+	s.sections = append(s.sections, sec)
+	return len(s.sections) - 1
 }
 
-// finish gives the sections unique names, and marks the sections that hold the whole file or occur twice. An index
-// finds the places of all texts, because a file may have many sections.
+// finish gives the sections unique names, and sets Whole and Twice. The texts are looked up in a suffix array, because
+// a file may have many sections.
 func (s *splitter) finish() {
-	names := make(map[string]int, len(s.out))
-	all := Normal(s.file)
+	names := make(map[string]int, len(s.sections))
+	all := Normalize(s.file)
 	content := s.content()
 	places := suffixarray.New([]byte("\n" + all + "\n"))
-	for i := range s.out {
-		sec := &s.out[i]
-		name := short(sec.Name, sec.Level)
+	for i := range s.sections {
+		sec := &s.sections[i]
+		name := shortName(sec.Name, sec.Level)
 		for sec.Name = name; names[sec.Name] > 0; sec.Name = fmt.Sprintf("%s (%d)", name, names[name]) {
 			names[name]++
 		}
 		names[sec.Name]++
-		text := Normal(s.file[sec.Start:sec.End])
+		text := Normalize(s.file[sec.Start:sec.End])
 		sec.Whole = text == all || content.Start >= sec.Start && content.End <= sec.End
 		sec.Twice = len(places.Lookup([]byte("\n"+text+"\n"), 2)) > 1
 	}
 }
 
-// content returns the range of the lines that are neither blank nor headings.
+// content returns the span from the first to the last line that is neither blank nor a heading.
 func (s *splitter) content() (span Span) {
 	span.Start = len(s.file)
 	for i := range s.lines {
-		if l := &s.lines[i]; l.text != "" && l.level == 0 && !l.under {
+		if l := &s.lines[i]; l.text != "" && l.level == 0 && !l.isUnderline {
 			span.Start, span.End = min(span.Start, l.start), l.end
 		}
 	}
 	return span
 }
 
-// short returns the name of a section: one line without marks of Markdown, and the first words of a
-// bullet.
-func short(name string, level int) string {
+// shortName returns the name of a section on one line, without marks of Markdown. The name of a bullet is its first
+// words.
+func shortName(name string, level int) string {
 	words := strings.Fields(emphasis.Replace(name))
 	if level == 0 && len(words) > 8 {
 		words = words[:8]
@@ -277,15 +278,15 @@ func short(name string, level int) string {
 	return name
 }
 
-// Units returns the indices of the sections that divide the file: the outermost sections, and the inner
-// sections of a section that holds the whole file.
+// Units returns the indices of the sections that divide the file: the outermost sections. A section that holds the
+// whole file is replaced by its inner sections.
 func Units(sections []Section) (units []int) {
 	open := map[int]bool{-1: true}
 	for i := range sections {
 		s := &sections[i]
 		switch {
 		case !open[s.Parent]:
-		case s.Whole && hasParts(sections, i):
+		case s.Whole && hasInnerSections(sections, i):
 			open[i] = true
 		default:
 			units = append(units, i)
@@ -294,7 +295,7 @@ func Units(sections []Section) (units []int) {
 	return units
 }
 
-func hasParts(sections []Section, parent int) bool {
+func hasInnerSections(sections []Section, parent int) bool {
 	for i := range sections {
 		if sections[i].Parent == parent {
 			return true
@@ -303,7 +304,7 @@ func hasParts(sections []Section, parent int) bool {
 	return false
 }
 
-// Problem returns the reason why a section cannot be measured, "" for none.
+// Problem returns the reason why a section cannot be measured, or "" if it can.
 func (s *Section) Problem() string {
 	switch {
 	case s.Empty:

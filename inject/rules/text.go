@@ -25,27 +25,27 @@ func Lines(text string) []string {
 	return lines
 }
 
-// Normal returns the text as Lines returns it, with line feeds.
-func Normal(text string) string { return strings.Join(Lines(text), "\n") }
+// Normalize returns the lines that Lines returns, joined by line feeds.
+func Normalize(text string) string { return strings.Join(Lines(text), "\n") }
 
 // hashLength is the number of hex digits of a hash, as in the arms of lessons.
 const hashLength = 12
 
-// Hash returns the identity of a section's text.
+// Hash returns a hash of the normalized text, which identifies a section.
 func Hash(text string) string {
-	sum := sha256.Sum256([]byte(Normal(text)))
+	sum := sha256.Sum256([]byte(Normalize(text)))
 	return hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// Tokens estimates the tokens of a text: four bytes each.
+// Tokens estimates the number of tokens of a text, with four bytes for each token.
 func Tokens(text string) int { return (len(text) + 3) / 4 }
 
 // Span is a range of bytes in a text.
 type Span struct{ Start, End int }
 
-// Locate returns the spans of a section in a text, at most two. lines are the section's lines as Lines returns them;
-// boundaries, in ascending order, are offsets at which the text continues in another part of the message: a line
-// may end at a boundary without a line ending. A span includes the blank lines that follow the section.
+// Locate returns the spans of a section in a text, at most two. lines are the section's lines as Lines returns them.
+// boundaries are offsets, in ascending order, at which another part of the message begins. At a boundary, a line may
+// end without a line ending. A span includes the blank lines that follow the section.
 func Locate(text string, lines []string, boundaries ...int) []Span {
 	if len(lines) == 0 {
 		return nil
@@ -61,14 +61,14 @@ func Locate(text string, lines []string, boundaries ...int) []Span {
 		if !startsLine(text, at, boundaries) {
 			continue
 		}
-		if end, ok := match(text, at, lines, boundaries); ok {
+		if end, ok := matchLines(text, at, lines, boundaries); ok {
 			out = append(out, Span{at, end})
 		}
 	}
 	return out
 }
 
-// startsLine reports whether a line starts at an offset. A line may also start after a tag.
+// startsLine reports whether a line starts at an offset. A line also starts after a tag.
 func startsLine(text string, at int, boundaries []int) bool {
 	return at == 0 || text[at-1] == '\n' || text[at-1] == '>' || isBoundary(boundaries, at)
 }
@@ -78,11 +78,11 @@ func isBoundary(boundaries []int, at int) bool {
 	return ok
 }
 
-// match reports whether the lines are in the text at an offset, and returns the end of these lines.
-func match(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
+// matchLines reports whether the lines are in the text at an offset, and returns the end of these lines.
+func matchLines(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
 	for i, l := range lines {
 		if l == "" {
-			continue // lineEnd has skipped the blank line after the line before
+			continue // lineEnd has already skipped this blank line
 		}
 		if !strings.HasPrefix(text[at:], l) {
 			return 0, false
@@ -104,8 +104,9 @@ func match(text string, at int, lines []string, boundaries []int) (end int, ok b
 	return at, true
 }
 
-// lineEnd skips trailing blanks and the line ending at an offset and, if all is true, the blank lines after
-// the line. A boundary counts as two line endings, because the client may have split the text at a blank line.
+// lineEnd skips trailing blanks and the line ending at an offset. If all is true, it also skips the blank lines after
+// the line. endings is the number of skipped line endings. A boundary counts as two line endings, because the client
+// may have split the text at a blank line.
 func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int) {
 	for next = at; ; {
 		i := next
@@ -143,11 +144,11 @@ func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int
 	}
 }
 
-// MaxHead is the maximum size, in bytes, of the texts of a request in which sections are searched.
+// MaxHead is the maximum size, in bytes, of the texts of a request that are searched for sections.
 const MaxHead = 256 << 10
 
-// LocateFramed returns the spans of a section in the rules files that a text contains, as Locate does, at
-// most two in each file. A file whose end is unknown is skipped, because the user's own words may follow the file.
+// LocateFramed is Locate for the rules files in a text. It returns at most two spans in each file. A file whose end is
+// unknown is skipped, because the user's own words may follow the file.
 func LocateFramed(text string, lines []string, boundaries ...int) (places []Span) {
 	for _, f := range Find(text) {
 		if f.Open {
@@ -167,7 +168,7 @@ func LocateFramed(text string, lines []string, boundaries ...int) (places []Span
 }
 
 // LeavesEmptyPart reports whether cuts leave a part of a text without content. boundaries holds the start offset of
-// each part but the first. Some APIs refuse an empty part.
+// each part except the first. Some APIs refuse an empty part.
 func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	part := Span{}
 	for i := range len(boundaries) + 1 {
@@ -176,15 +177,14 @@ func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 			part.End = boundaries[i]
 		}
 		inside := slices.ContainsFunc(cuts, func(c Span) bool { return c.Start < part.End && c.End > part.Start })
-		if inside && covered(text, part, cuts) {
+		if inside && isCovered(text, part, cuts) {
 			return true
 		}
 	}
 	return false
 }
 
-// Widen extends the cuts of a text by the headings whose whole content the cuts remove. cuts are spans that Locate
-// returned.
+// Widen adds a cut for each heading whose whole content the cuts remove. cuts are spans that Locate returned.
 func Widen(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
 	for _, f := range Find(text) {
@@ -192,7 +192,7 @@ func Widen(text string, cuts []Span) []Span {
 			regions = append(regions, Span{f.Start, f.End})
 		}
 	}
-	if len(regions) > 1 { // a heading around the frame belongs to the agent
+	if len(regions) > 1 { // headings outside of the rules files belong to the agent
 		regions = regions[1:]
 	}
 	for _, r := range regions {
@@ -201,16 +201,15 @@ func Widen(text string, cuts []Span) []Span {
 	return cuts
 }
 
-// widen is Widen for one region. The sections are in the order of the text, so a heading follows the headings that
-// contain it. widen tests the sections in reverse order, so that an inner heading is cut before an outer heading is
-// tested.
+// widen is Widen for one region. It tests the headings in reverse order, so that an inner heading is cut before an
+// outer heading is tested.
 func widen(text string, r Span, cuts []Span) []Span {
 	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {
 		s := Span{sec.Start + r.Start, sec.End + r.Start}
 		body := Span{sec.Body + r.Start, s.End}
 		inside := slices.ContainsFunc(cuts, func(c Span) bool { return c.Start >= body.Start && c.Start < body.End })
-		if !inside || !covered(text, body, cuts) {
+		if !inside || !isCovered(text, body, cuts) {
 			continue
 		}
 		for s.End < r.End && strings.IndexByte(" \t\r\n", text[s.End]) >= 0 {
@@ -221,8 +220,8 @@ func widen(text string, r Span, cuts []Span) []Span {
 	return cuts
 }
 
-// covered reports whether the cuts leave only blanks in a range.
-func covered(text string, part Span, cuts []Span) bool {
+// isCovered reports whether the cuts leave only blanks in a range.
+func isCovered(text string, part Span, cuts []Span) bool {
 	for at := part.Start; at < part.End; {
 		if i := slices.IndexFunc(cuts, func(c Span) bool { return c.Start <= at && at < c.End }); i >= 0 {
 			at = cuts[i].End
@@ -245,5 +244,5 @@ var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t
 	`niemals|nie|verboten|darf nicht|dürfen nicht|nicht erlaubt|nunca|jamás|prohibido|jamais|interdit|ne pas|nooit|mai|vietato)\b` +
 	`|禁止|绝不|不要|不得|请勿|決して|してはいけない|하지 마`)
 
-// Prohibition returns the first match of prohibitions in a text in lower case, "" for none.
+// Prohibition returns the first match of prohibitions in a text, in lower case, or "" if there is none.
 func Prohibition(text string) string { return strings.ToLower(prohibitions.FindString(text)) }

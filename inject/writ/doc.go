@@ -1,6 +1,6 @@
-// Package writ parses the /lesson commands in an assistant's reply, and words the answers.
+// Package writ parses the /lesson commands in an assistant's reply, and formats the answers.
 //
-// The package only handles text: packages above decide on permissions and storage.
+// The package handles text only. Its callers decide on permissions and storage.
 //
 // The hazard: prose, quotations and program text about a command are not commands. A command
 // therefore starts a line, and fenced, quoted or indented code is ignored.

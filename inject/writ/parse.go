@@ -36,8 +36,8 @@ type Command struct {
 }
 
 const (
-	commandMark = "/lesson"    // begins a command
-	textEnd     = "/endlesson" // ends the text of a lesson of several lines
+	commandMark = "/lesson"    // start of a command
+	textEnd     = "/endlesson" // line that ends the text of a lesson of several lines
 )
 
 // Parse returns the commands of a reply, at most MaxCommands. If the reply has more, the last command has a Fault
@@ -68,8 +68,8 @@ func Parse(reply string, cut bool) []Command {
 func withoutAnswers(reply string) string {
 	var out strings.Builder
 	for {
-		before, answer, found := strings.Cut(reply, opening)
-		_, after, whole := strings.Cut(answer, ending)
+		before, answer, found := strings.Cut(reply, answerStart)
+		_, after, whole := strings.Cut(answer, answerEnd)
 		if !found || !whole {
 			out.WriteString(reply)
 			return out.String()
@@ -79,10 +79,10 @@ func withoutAnswers(reply string) string {
 	}
 }
 
-// reader goes through a reply line by line, and knows which lines are fenced.
+// reader reads a reply line by line, and knows which lines are in a code fence.
 type reader struct {
 	rest  string
-	fence string // the open fence
+	fence string // marker of the open code fence; empty if none is open
 }
 
 func (r *reader) line() (string, bool) {
@@ -99,8 +99,8 @@ func (r *reader) line() (string, bool) {
 	return line, true
 }
 
-// command returns the text after commandMark in a command line. A line with deeper indentation is
-// program text.
+// command returns the text after commandMark in a line with a command. A line that is indented by more than three
+// blanks is program text.
 func command(line string) (rest string, ok bool) {
 	text := strings.TrimLeft(line, " ")
 	rest, ok = strings.CutPrefix(text, commandMark)
@@ -111,13 +111,13 @@ func command(line string) (rest string, ok bool) {
 	return rest, rest != ""
 }
 
-// read parses a command line; a lesson of several lines is read to its end.
+// read parses a line with a command. For a lesson of several lines, it also reads the lines of the text.
 func (r *reader) read(line string) Command {
-	signature, text, single := strings.Cut(line, ": ")
+	signature, text, isOneLine := strings.Cut(line, ": ")
 	verb, words, _ := strings.Cut(line, " ")
 	words = strings.TrimSpace(words)
 	switch {
-	case single:
+	case isOneLine:
 		return createCommand(signature, text)
 	case verb == string(List) && words == "":
 		return Command{Verb: List}
@@ -126,16 +126,16 @@ func (r *reader) read(line string) Command {
 	case verb == string(Delete) && words != "" && !strings.Contains(words, " "):
 		return Command{Verb: Delete, ID: clip(strings.TrimPrefix(words, "#"), MaxSignature)}
 	}
-	text, ok := r.block()
+	text, ok := r.lessonText()
 	if !ok {
 		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; a lesson of one line is /lesson SIGNATURE: TEXT"}
 	}
 	return createCommand(strings.TrimSuffix(line, ":"), text)
 }
 
-// block returns the lines between a command and /endlesson. Without /endlesson the lines are prose,
-// and none is used.
-func (r *reader) block() (text string, ok bool) {
+// lessonText returns the lines between a command and /endlesson. Without /endlesson, the lines are prose, and ok is
+// false.
+func (r *reader) lessonText() (text string, ok bool) {
 	var lines []string
 	for rest := r.rest; rest != ""; {
 		var line string

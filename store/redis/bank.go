@@ -100,7 +100,7 @@ type Watcher struct {
 // Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its problems. While the
 // bank cannot be reached, or has lost data, the active book stays. parsed caches the parsed texts for all readers of
 // the bank.
-func (b *Bank) Watch(parsed *lesson.Parsed, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
+func (b *Bank) Watch(parsed *lesson.ParseCache, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
 	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts(b.Name(), secrets...).Share(parsed), onBook: onBook}
 }
 

@@ -129,7 +129,7 @@ func documents(t *testing.T) []string {
 func gatherNames(t *testing.T) *knownNames {
 	t.Helper()
 	p := &knownNames{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
-	for _, n := range configs.Names() {
+	for _, n := range configs.KeyInfos() {
 		p.env[n.Env] = true
 		parts := strings.Split(n.Path, ".")
 		for i := range parts {

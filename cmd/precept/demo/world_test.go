@@ -155,7 +155,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	}
 	for _, l := range w.Truths {
 		got, ok := book.Get(l.Slug)
-		if !ok || !got.InForce(now) {
+		if !ok || !got.IsActiveAt(now) {
 			t.Errorf("lesson %s (found = %v) is not in effect", l.Slug, ok)
 		}
 	}

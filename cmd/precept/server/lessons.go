@@ -47,7 +47,7 @@ type library struct {
 	redis  *redis.Bank // nil if the lessons are files in a directory
 	place  bank.Place
 	bank   *bank.Bank
-	parsed *lesson.Parsed                  // cache of parsed lessons, shared by writer and the watcher
+	parsed *lesson.ParseCache              // cache of parsed lessons, shared by writer and the watcher
 	counts func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by countWith
 
 	edited  chan struct{} // receives a value after a change of the lesson directory; capacity 1
@@ -65,7 +65,7 @@ type history struct {
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
-	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, location: LessonsLocation(cfg), fileEvents: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
+	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, location: LessonsLocation(cfg), fileEvents: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParseCache()}
 	l.edited = make(chan struct{}, 1)
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
 	if fleet != nil {
@@ -73,7 +73,7 @@ func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool
 	}
 	l.bank = tools.NewBank(l.place, withLessonLimit(cfg), func(o *bank.Options) {
 		o.Counts = func(slug string) lesson.Counts { return l.counts(slug) }
-		o.Parsed = l.parsed
+		o.ParseCache = l.parsed
 	})
 	return l
 }
@@ -268,7 +268,7 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 			continue // the counts are not loaded yet, so the lesson only seems to have stopped being a caution
 		}
 		r := beliefs.Measured().Stats(advice).Rewards
-		t := bank.CautionChange{Slug: one.Slug, Hash: one.ContentHash, Caution: shown.Caution, With: int64(r.M1), Without: int64(r.M0)}
+		t := bank.CautionChange{Slug: one.Slug, Hash: one.ContentHash, Caution: shown.Caution, SessionsWith: int64(r.M1), SessionsWithout: int64(r.M0)}
 		if r.M1 > 0 {
 			t.MeanWith = r.Y1 / r.M1
 		}

@@ -45,7 +45,7 @@ type trafficRead struct {
 func (l *likeness) recentTraffic(ctx context.Context, e Evidence) (*lesson.Traffic, error) {
 	now, every := l.lessons.now(), fewSessionsInterval
 	r := l.lastRead.Load()
-	if r != nil && r.traffic.Enough() {
+	if r != nil && r.traffic.HasEnoughSessions() {
 		every = trafficInterval
 	}
 	if r != nil && now.Sub(r.at) < every {
@@ -108,7 +108,7 @@ func (l *likeness) run(ctx context.Context) error {
 			case err != nil && ctx.Err() == nil:
 				l.lessons.failures.failed(label.StepLessons, err)
 				pause = fewSessionsInterval
-			case traffic.Enough():
+			case traffic.HasEnoughSessions():
 				l.lessons.useLikeness(traffic, cfg.Match.LikeRate, traffic != usedTraffic || cfg.Match.LikeRate != usedRate)
 				usedTraffic, usedRate = traffic, cfg.Match.LikeRate
 			}

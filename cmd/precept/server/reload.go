@@ -55,7 +55,7 @@ func (s *Server) applyReload() error {
 	if s.options.Source.isEmpty() {
 		return errEmptyConfig
 	}
-	next, waiting := configs.Follow(s.options.Config, read)
+	next, waiting := configs.ApplyReload(s.options.Config, read)
 	if err := catchPanic(func() error { return s.apply(next) }); err != nil {
 		return errors.Join(err, catchPanic(func() error { return s.apply(s.cfg) }))
 	}

@@ -210,7 +210,7 @@ func (s *sections) run(ctx context.Context) error {
 	defer ticker.Stop()
 	var judged time.Time
 	var pause time.Duration
-	since := func(read, before *rules.Registry) *rules.Registry { return read.Since(before, s.now()) }
+	since := func(read, before *rules.Registry) *rules.Registry { return read.SetStarts(before, s.now()) }
 	for {
 		select {
 		case <-ctx.Done():

@@ -334,7 +334,7 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 		if err != nil {
 			return backtest.Result{}, err
 		}
-		run.Resemble(LikenessOf(cfg, s.lessons.book.Load(), traffic))
+		run.EnableLikeness(LikenessOf(cfg, s.lessons.book.Load(), traffic))
 	}
 	now := s.tools.Now()
 	err := newestFirst(now, func(since, until time.Time) error {

@@ -14,7 +14,7 @@ import (
 // Open returns an empty place.
 type Open func(t *testing.T) bank.Place
 
-// Run tests whether places from open behave as bank.Bank needs.
+// Run tests whether the places that open returns behave as bank.Bank needs.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
@@ -31,7 +31,7 @@ func Run(t *testing.T, open Open) {
 		{"a revision is quarantined again", revisions},
 		{"new references are added to the evidence once", citations},
 		{"an archived lesson can be read and restored in its former state", archive},
-		{"a person's text is stored, edited and checked", put},
+		{"a hand-written text is stored, edited and checked", put},
 		{"writes beyond the limits are refused", writeLimits},
 		{"many events of other tenants do not reset a limit", limitsInLongLog},
 		{"a tenant has a limit of lessons", tenantLessons},

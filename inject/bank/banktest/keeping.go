@@ -271,9 +271,9 @@ func manyRecords(t *testing.T, f *fixture) {
 			l := draft(fmt.Sprintf("written-%03d", i))
 			l.Slug = ""
 			scope := lesson.Scope{Tenant: "acme", Agent: fmt.Sprint("agent-", i%10)}
-			r, what, err := f.Bank.Record(t.Context(), bank.Proposal{Lesson: l, Source: "writ", Scope: scope})
-			if err != nil || what != bank.RecordedNew || r.Lesson.Number == 0 {
-				t.Errorf("write %d: recorded as %s, err = %v, want %s with a number", i, what, err, bank.RecordedNew)
+			r, outcome, err := f.Bank.Record(t.Context(), bank.Proposal{Lesson: l, Source: "writ", Scope: scope})
+			if err != nil || outcome != bank.RecordedNew || r.Lesson.Number == 0 {
+				t.Errorf("write %d: recorded as %s, err = %v, want %s with a number", i, outcome, err, bank.RecordedNew)
 			}
 		})
 	}
@@ -303,24 +303,24 @@ func manyRecords(t *testing.T, f *fixture) {
 func repeatedRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
-	write := func(title, text string) (bank.Result, bank.Recorded) {
+	write := func(title, text string) (bank.Result, bank.RecordOutcome) {
 		l := draft("x")
 		l.Slug, l.Title, l.Advice, l.Body = "", title, text, "\n## What to do (or avoid)\n\n"+text+"\n"
-		r, what, err := f.Bank.Record(t.Context(), bank.Proposal{Lesson: l, Source: "writ", Scope: scope})
+		r, outcome, err := f.Bank.Record(t.Context(), bank.Proposal{Lesson: l, Source: "writ", Scope: scope})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r, what
+		return r, outcome
 	}
-	first, what := write("Pages", "Read the page.")
-	if what != bank.RecordedNew || first.Lesson.Number != 1 {
-		t.Errorf("first text: recorded as %s with number %d, want %s with 1", what, first.Lesson.Number, bank.RecordedNew)
+	first, outcome := write("Pages", "Read the page.")
+	if outcome != bank.RecordedNew || first.Lesson.Number != 1 {
+		t.Errorf("first text: recorded as %s with number %d, want %s with 1", outcome, first.Lesson.Number, bank.RecordedNew)
 	}
-	if again, what := write("Pages", "Read the page."); what != bank.RecordedSame || again.Lesson.Raw != first.Lesson.Raw {
-		t.Errorf("same text: recorded as %s, want %s", what, bank.RecordedSame)
+	if again, outcome := write("Pages", "Read the page."); outcome != bank.RecordedSame || again.Lesson.Raw != first.Lesson.Raw {
+		t.Errorf("same text: recorded as %s, want %s", outcome, bank.RecordedSame)
 	}
-	if next, what := write("Pages", "Read the page twice."); what != bank.RecordedText || next.Lesson.Number != 1 || next.Lesson.Slug != first.Lesson.Slug || next.Lesson.Advice != "Read the page twice." {
-		t.Errorf("another text: recorded as %s in lesson %+v, want %s in the first lesson", what, next.Lesson, bank.RecordedText)
+	if next, outcome := write("Pages", "Read the page twice."); outcome != bank.RecordedText || next.Lesson.Number != 1 || next.Lesson.Slug != first.Lesson.Slug || next.Lesson.Advice != "Read the page twice." {
+		t.Errorf("another text: recorded as %s in lesson %+v, want %s in the first lesson", outcome, next.Lesson, bank.RecordedText)
 	}
 	if err := f.Bank.Withdraw(t.Context(), first.Lesson.Slug, scope, "coder"); err != nil {
 		t.Fatal(err)
@@ -371,14 +371,14 @@ func outdatedTexts(t *testing.T, f *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, c := range map[string]bank.Change{
+	for name, c := range map[string]bank.Change{
 		"old version":                {Version: before.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}}},
 		"old text":                   {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", Old: []byte("other"), New: manualText("one")}}},
 		"new text under a used name": {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", New: manualText("one")}}},
 		"removal of a missing text":  {Version: current.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}, {Name: "no.md", Old: []byte("x")}}},
 	} {
 		if err := f.place.Commit(t.Context(), c); !errors.Is(err, bank.ErrChanged) {
-			t.Errorf("%s: err = %v, want %v", what, err, bank.ErrChanged)
+			t.Errorf("%s: err = %v, want %v", name, err, bank.ErrChanged)
 		}
 	}
 	if after, err := f.place.Read(t.Context()); err != nil || len(after.Texts) != 1 || after.Version != current.Version {

@@ -136,7 +136,7 @@ func refusals(t *testing.T, f *fixture) {
 	t.Helper()
 	f.propose(t, bank.Proposal{Lesson: draft("taken"), Source: "api"})
 	for _, c := range []struct {
-		what  string
+		name  string
 		code  lesson.Code
 		spoil func(*lesson.Lesson)
 	}{
@@ -159,7 +159,7 @@ func refusals(t *testing.T, f *fixture) {
 		c.spoil(l)
 		_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api"})
 		if _, ok := faultsOf(err); !ok {
-			t.Errorf("%s: err = %v, want a refusal", c.what, err)
+			t.Errorf("%s: err = %v, want a refusal", c.name, err)
 			continue
 		}
 		f.checkRefusal(t, err, c.code)
@@ -261,7 +261,7 @@ func otherScopes(t *testing.T, f *fixture) {
 		}
 	}
 	if err := f.Bank.Withdraw(t.Context(), "persons", lesson.Scope{}, "x"); !errors.Is(err, bank.ErrNoLesson) {
-		t.Errorf("withdrawal of a person's lesson by a program: err = %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("withdrawal of a hand-written lesson by a program: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 	if err := f.Bank.Withdraw(t.Context(), "hers", scope, "coder"); err != nil || f.state(t, "hers") != "" {
 		t.Errorf("withdrawal: err = %v, state = %q, want neither", err, f.state(t, "hers"))

@@ -6,14 +6,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// Two Texts that share a Parsed use the same parsed lesson for equal texts. If a text is invalid, each keeps its own
+// Two Texts that share a ParseCache use the same parsed lesson for equal texts. If a text is invalid, each keeps its own
 // last valid version.
 func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"
 	valid := []byte(titledLesson("retry", "Retry once"))
 	changed := []byte(titledLesson("retry", "Retry twice"))
-	parsed := lesson.NewParsed()
+	parsed := lesson.NewParseCache()
 	first, second := lesson.NewTexts("bank").Share(parsed), lesson.NewTexts("bank").Share(parsed)
 	get := func(texts *lesson.Texts, text []byte) *lesson.Lesson {
 		t.Helper()

@@ -2,18 +2,18 @@ package lesson
 
 import "sync"
 
-// Parsed is a cache of the parsed texts of a bank, so that several readers of the bank parse each text once. The
-// readers must use the same Secrets. Parsed is safe for concurrent use. A nil Parsed is an empty cache.
-type Parsed struct {
+// ParseCache holds the parsed texts of a bank, so that several readers of the bank parse each text once. The readers
+// must use the same Secrets. A ParseCache is safe for concurrent use. A nil ParseCache is empty.
+type ParseCache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
 }
 
-// NewParsed returns a Parsed without texts.
-func NewParsed() *Parsed { return &Parsed{entries: map[string]*entry{}} }
+// NewParseCache returns an empty cache.
+func NewParseCache() *ParseCache { return &ParseCache{entries: map[string]*entry{}} }
 
 // get returns the cached entry with the name, the path and the text of e, or nil if there is none.
-func (p *Parsed) get(e *entry) *entry {
+func (p *ParseCache) get(e *entry) *entry {
 	if p == nil {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (p *Parsed) get(e *entry) *entry {
 
 // put replaces the cached entries by those of entries without faults. An entry with faults is not shared, because its
 // lesson depends on the earlier versions that its reader has seen.
-func (p *Parsed) put(entries map[string]*entry) {
+func (p *ParseCache) put(entries map[string]*entry) {
 	if p == nil {
 		return
 	}
