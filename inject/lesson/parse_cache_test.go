@@ -6,7 +6,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Two Texts that share a ParseCache use the same parsed lesson for equal texts. If a text is invalid, each keeps its own
+// Two Texts with one ParseCache use the same parsed lesson for equal texts. If a text is invalid, each keeps its own
 // last valid version.
 func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
