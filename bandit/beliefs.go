@@ -2,7 +2,6 @@ package bandit
 
 import (
 	"math"
-	"strings"
 
 	"precept/bandit/trial"
 )
@@ -47,28 +46,15 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 }
 
 // Baseline returns the number of rewarded sessions of a category, and the sum of their rewards minus the predicted
-// effects of the lessons.
+// effects of the lessons. The category of an agent without a name in the counters is that of all such agents.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	b := c.categories[categoryScope(category)]
+	b := c.categories[categoryScope(c.withCountedAgent(category))]
 	if b == nil {
 		return 0, 0
 	}
 	return fromFixed(b.closed[iCN] + b.provisional[iCN]), fromFixed(b.closed[iCS] + b.provisional[iCS])
-}
-
-// Admit bounds the number of models with counters. If the tenant has too many models, Admit replaces
-// the model of a closing session by trial.OtherModels, also in the category. Without a bound, requests could add
-// counters without end, because a request names its model.
-func (c *Chooser) Admit(a *trial.Assignment) {
-	if a.Model = c.measured.AdmitModel(a.Model); a.Model != trial.OtherModels {
-		return
-	}
-	if parts := strings.Split(a.Category, "|"); len(parts) > factModel {
-		parts[factModel] = trial.OtherModels
-		a.Category = strings.Join(parts, "|")
-	}
 }
 
 // Rewards returns the number of rewarded sessions in the counters.

@@ -2,6 +2,7 @@ package bandit
 
 import (
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ type Chooser struct {
 	arms          map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
 	categories    map[string]*baseline                  // by scope of a category
 	cells         map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellOf
+	agents        map[string]struct{}                   // agents that are counted by name (Admit)
 	allCategories baseline                              // sums over all categories
 	openPicks     map[string]int64                      // rewarded picks of open sessions, by the scope of their planned trial
 	tenant        [globalFieldCount]int64
@@ -41,7 +43,7 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
-		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, openPicks: map[string]int64{},
+		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, agents: map[string]struct{}{}, openPicks: map[string]int64{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -92,6 +94,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 		targets := [][]int64{c.tenant[:]}
 		if kind == categoryKind {
 			targets = [][]int64{c.category(categoryOf(scope)).closed[:], c.allCategories.closed[:], c.cell(scope)[:]}
+			c.addAgent(factsOf(scope)[factAgent])
 		}
 		for i := range ds {
 			if pos, ok := findPosition(&ds[i]); ok {
@@ -185,6 +188,7 @@ func (c *Chooser) Clone() *Chooser {
 	for k, v := range c.cells {
 		out.cells[k] = new(*v)
 	}
+	maps.Copy(out.agents, c.agents)
 	out.allCategories.closed = c.allCategories.closed
 	return out
 }

@@ -28,7 +28,11 @@ type part struct {
 // the error is small and ends with the closing, while ignoring the last day costs a fifth of the
 // attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
-	ds := Contribution(a, y, tier)
+	counted := *a
+	c.mu.RLock()
+	counted.Category = c.withCountedAgent(a.Category)
+	c.mu.RUnlock()
+	ds := Contribution(&counted, y, tier)
 	e := Provisional{rewarded: len(ds) > 0}
 	for i := range ds {
 		if pos, ok := findPosition(&ds[i]); ok && pos.scope != globalKind {

@@ -79,12 +79,7 @@ func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 func factsOf(cell string) (f [factCount]string) {
 	category := categoryOf(cell)
 	f[factCategory] = strings.TrimPrefix(category, categoryPrefix)
-	parts := strings.Split(f[factCategory], "|")
-	for i, fact := range []int{factAgent, factModel, factLength} {
-		if i < len(parts) {
-			f[fact] = parts[i]
-		}
-	}
+	f[factAgent], f[factModel], f[factLength] = trial.CategoryParts(f[factCategory])
 	if rest, ok := strings.CutPrefix(cell, category+"|"); ok {
 		f[factTools], f[factHour], _ = strings.Cut(rest, "|")
 	}
@@ -100,7 +95,9 @@ func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	if r == nil || !(n > 0) {
 		return 0, false
 	}
-	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
+	counted := *a
+	counted.Category = c.withCountedAgent(a.Category)
+	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellOf(&counted))), true
 }
 
 // relative returns the predicted reward of a session with these facts, minus the running mean of the tenant.
@@ -134,13 +131,18 @@ type cell struct {
 	n, sum float64 // sessions, and rewards minus the predicted effects of the lessons
 }
 
-// sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order.
+// sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order. Only the copy of
+// the sums holds the lock, which requests need.
 func (c *Chooser) sortedCells() []cell {
 	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := make([]cell, 0, len(c.cells))
-	for _, scope := range slices.Sorted(maps.Keys(c.cells)) {
-		v := c.cells[scope]
+	sums := make(map[string][baselineFieldCount]int64, len(c.cells))
+	for scope, v := range c.cells {
+		sums[scope] = *v
+	}
+	c.mu.RUnlock()
+	out := make([]cell, 0, len(sums))
+	for _, scope := range slices.Sorted(maps.Keys(sums)) {
+		v := sums[scope]
 		if n := fromFixed(v[iCN]); n > 0 {
 			out = append(out, cell{factsOf(scope), n, fromFixed(v[iCS])})
 		}

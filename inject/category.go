@@ -3,6 +3,7 @@ package inject
 import (
 	"strings"
 
+	"precept/bandit/trial"
 	"precept/internal/session"
 	"precept/internal/wire"
 )
@@ -14,7 +15,7 @@ func sessionCategory(rec *session.Record, req *wire.Request) string {
 	for _, w := range req.NewUserTexts() {
 		size += len(w)
 	}
-	return shorten(rec.Identity.Agent) + "|" + shorten(modelFamily(req.Model)) + "|" + lengthClass(size)
+	return trial.Category(shorten(rec.Identity.Agent), shorten(modelFamily(req.Model)), lengthClass(size))
 }
 
 // lengthClass returns the class of a message of size bytes. Typical messages of the classes are a question (s), a task

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"precept/bandit/trial"
@@ -170,9 +169,7 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 			applied, x.Closed = u.applied, x.Closed || u.closed || u.applied.Version > 0
 		}
 	}
-	if _, rest, ok := strings.Cut(assignment.Category, "|"); ok { // agent|model|length
-		_, x.Length, _ = strings.Cut(rest, "|")
-	}
+	_, _, x.Length = trial.CategoryParts(assignment.Category)
 	x.addBuiltIn(assignment, u != nil)
 	for i := range assignment.Picks {
 		p := &assignment.Picks[i]

@@ -115,8 +115,7 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 	if !ok {
 		return
 	}
-	agent, rest, _ := strings.Cut(a.Category, "|")
-	model, length, _ := strings.Cut(rest, "|")
+	agent, model, length := trial.CategoryParts(a.Category)
 	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {OfLength, length, slug}} {
 		c := s.cells[k]
 		if c == nil {

@@ -1,0 +1,21 @@
+package trial
+
+import "strings"
+
+// Category returns the category of a session: "agent|model family|length class". A "|" in a part becomes "_", because
+// agents and models are free text of a client, and a further "|" would move the parts.
+func Category(agent, model, length string) string {
+	part := func(s string) string { return strings.ReplaceAll(s, "|", "_") }
+	return part(agent) + "|" + part(model) + "|" + part(length)
+}
+
+// CategoryParts returns the parts of a category; a missing part is empty. In a category of an older release the agent
+// may contain "|", so the parts are read from the end.
+func CategoryParts(category string) (agent, model, length string) {
+	end := strings.LastIndexByte(category, '|')
+	if start := strings.LastIndexByte(category[:max(end, 0)], '|'); start >= 0 {
+		return category[:start], category[start+1 : end], category[end+1:]
+	}
+	agent, model, _ = strings.Cut(category, "|")
+	return agent, model, ""
+}
