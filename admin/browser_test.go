@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // tab is a tab of a new browser, with the errors that the browser has reported, such as violations of the content
@@ -189,6 +190,7 @@ func TestBrowserOmitsTheCurrentYearOfTimes(t *testing.T) {
 	}
 }
 
+// On a phone the sidebar is folded, and Escape folds an unfolded sidebar. On a wide page the sidebar stays unfolded.
 func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 	b := newTab(t)
 	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
@@ -207,6 +209,11 @@ func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 			return (old !== document.querySelector("main")) + " " + document.querySelector(".sidebar").open })()`
 		if got := evalPromise(t, b, refreshed); got != "true "+want {
 			t.Errorf("main replaced and sidebar open after a refresh at %d px: got %q, want %q", width, got, "true "+want)
+		}
+		b.eval(t, `(() => { const sidebar = document.querySelector(".sidebar"); sidebar.open = true; sidebar.querySelector("a, input").focus() })()`)
+		b.keys(t, kb.Escape)
+		if got := b.eval(t, `document.querySelector(".sidebar").open`); got != want {
+			t.Errorf("sidebar open after Escape in the unfolded sidebar at %d px: got %s, want %s", width, got, want)
 		}
 	}
 }
