@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"precept/store"
@@ -60,5 +61,18 @@ func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
 		t.Errorf("duration of 12 sessions, one without a duration: got %s, want 11 sessions", asJSON(t, got))
+	}
+}
+
+// A comparison needs two agents. The page without them says how many agents are stored.
+func TestComparisonWithoutTwoAgentsSaysHowManyAreStored(t *testing.T) {
+	for want, list := range map[string][]store.SessionItem{
+		"No agent yet":            nil,
+		"There is only one agent": {{ID: "a", Agent: "coder"}, {ID: "b", Agent: "coder"}},
+	} {
+		f, _, _ := withLessons(t, func(o *Options) { o.Read.Archive = pricedArchive{o.Read.Archive, list} })
+		if page := get(t, f, "/compare", 200); !strings.Contains(page, want) {
+			t.Errorf("page Compare with %d sessions lacks %q", len(list), want)
+		}
 	}
 }
