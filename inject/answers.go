@@ -18,16 +18,40 @@ func (w *work) insertAnswers() {
 	if !ok {
 		return
 	}
-	text := ""
-	if len(w.rec.Mailbox.Answers) > 0 {
-		text = writ.Join(w.rec.Mailbox.Answers)
-	}
+	text := w.answerText()
 	if advertise {
 		text = writ.Advertisement + text
 	}
 	w.rec.Mailbox.Answers, w.rec.Mailbox.Offered, w.rec.State.Dirty = nil, w.rec.Mailbox.Offered || advertise, true
 	w.plan.Answered = true
-	w.addBlock(at, session.Block{Text: text})
+	if text != "" {
+		w.addBlock(at, session.Block{Text: text})
+	}
+}
+
+// maxAnswerBytes is the maximum size in bytes of all answers of a session. Each answer stays in all later requests and in
+// the stored session, so an agent that lists the lessons in every turn would send more and more.
+const maxAnswerBytes = 128 << 10
+
+// answerText returns the waiting answers, or a short notice in their place if the session has no room for them.
+func (w *work) answerText() string {
+	if len(w.rec.Mailbox.Answers) == 0 {
+		return ""
+	}
+	used := 0
+	for i := range w.rec.Lessons.Blocks {
+		if b := &w.rec.Lessons.Blocks[i]; len(b.Slugs) == 0 && !b.Loop {
+			used += len(b.Text)
+		}
+	}
+	text := writ.Join(w.rec.Mailbox.Answers)
+	switch {
+	case used+len(text) <= maxAnswerBytes:
+		return text
+	case used+len(writ.NoRoom) <= maxAnswerBytes:
+		return writ.NoRoom
+	}
+	return ""
 }
 
 // answerSpot returns the spot at which an answer to /lesson commands is inserted.

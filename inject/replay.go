@@ -46,9 +46,13 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 
 // isDue reports whether the block has to be inserted into this request. A request with the full history needs every
 // block. The provider of a delta request has stored the history with its blocks. A delta request therefore needs a
-// block only if the agent repeats the request into which the block was first inserted.
+// block only if the agent repeats the request into which the block was first inserted. A block in the instructions is
+// due in each request, because the provider does not store instructions.
 func (w *work) isDue(b *session.Block) bool {
 	if !w.input.Request.Delta {
+		return true
+	}
+	if b.Anchor.IsInstructions() {
 		return true
 	}
 	if w.plan.Kind == session.NewTurn || !b.KeptByProvider {

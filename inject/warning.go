@@ -5,20 +5,20 @@ import (
 
 	"precept/detect"
 	"precept/inject/lesson"
+	"precept/internal/redact"
 )
 
 // maxWarningArgs is the maximum length in bytes of the call's arguments in a warning.
 const maxWarningArgs = 300
 
 // Warning returns the block that warns the model of a loop. The text depends on l only, so that all replicas insert the
-// same bytes. The quoted call cannot contain a line that ends or begins a block.
+// same bytes. The quoted call cannot contain a line that ends or begins a block. Secrets and personal data in the
+// arguments are redacted, because the block is stored with the session.
 func Warning(l detect.Loop) string {
 	var b strings.Builder
 	if l.Again {
 		b.WriteString("[LOOP DETECTED] Second notice: ")
-		b.WriteString(lesson.Quoted(l.Tool, 80))
-		b.WriteString(" ")
-		b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), maxWarningArgs))
+		b.WriteString(quotedCall(l))
 		b.WriteString(" was repeated after a warning, and the result is still the same.\n" +
 			"Do not try another variant of this call. State what the result below proves, list two causes that you have not " +
 			"checked, and check one cause with a different call. If you can rule out both causes, stop and report the problem.\n" +
@@ -26,9 +26,7 @@ func Warning(l detect.Loop) string {
 		return b.String()
 	}
 	b.WriteString("[LOOP DETECTED] The call ")
-	b.WriteString(lesson.Quoted(l.Tool, 80))
-	b.WriteString(" ")
-	b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), maxWarningArgs))
+	b.WriteString(quotedCall(l))
 	switch l.Rule {
 	case "failed-again":
 		b.WriteString(" has failed before, and nothing has changed since.\n")
@@ -62,4 +60,12 @@ func Warning(l detect.Loop) string {
 		"change the approach: other arguments, another tool, or a fix of the cause. If no approach is left, report what " +
 		"blocks you.\n[END LOOP DETECTED]\n\n")
 	return b.String()
+}
+
+// quotedCall returns the tool of a call and the beginning of its arguments, redacted.
+func quotedCall(l detect.Loop) string {
+	const redactedBytes = 16 * maxWarningArgs // arguments may be as long as a file
+	args := detect.CanonicalArgs(l.Args)
+	args = redact.New(true).Text(args[:min(len(args), redactedBytes)])
+	return lesson.Quoted(l.Tool, 80) + " " + lesson.Quoted(args, maxWarningArgs)
 }

@@ -29,3 +29,8 @@ const Advertisement = answerStart + `help] You can keep notes for later runs. Pu
 /lesson list, /lesson search WORDS, /lesson delete ID
 Write only what would help in another task. The answer precedes the next message or tool result.
 ` + answerEnd + "\n"
+
+// NoRoom informs an agent that its commands were carried out, but that the session has no room for further answers.
+const NoRoom = answerStart + `help] The commands of your last reply were carried out. Their answers are left out, because
+the answers of this session have reached the maximum size. Do not repeat the commands.
+` + answerEnd + "\n"

@@ -65,7 +65,8 @@ func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(
 const randomBits = 40
 
 // looksRandom reports whether the id after the two-letter prefix of key looks random. A run of letters
-// without a digit counts as a word.
+// without a digit counts as a word. The zeros at the beginning of a run do not count, because counters of a fixed width
+// have them: call_0000000000002.
 func looksRandom(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {
@@ -83,6 +84,7 @@ func looksRandom(key string) bool {
 	}
 	for i := min(2, len(key)); i < len(key); i++ {
 		switch c := key[i]; {
+		case c == '0' && digits+lower+upper == 0:
 		case c >= '0' && c <= '9':
 			digits++
 		case c >= 'a' && c <= 'z':

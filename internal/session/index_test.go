@@ -22,12 +22,15 @@ func TestLooksRandom(t *testing.T) {
 		"c:D681PevKs":                     true,
 		"c:chatcmpl-tool-1f0e2d3c4b5a69788796a5b4":  true,
 		"i:msg_01a1fa5b-237d-7350-879e-9faaa3f875f": true,
-		"i:msg_mock":      false,
-		"c:aaaaaaaa1":     false, // nine letters and digits: 36 bits
-		"c:zzzzzzzzz1":    true,  // ten: 40 bits
-		"c:AAAAAAAAZ1":    true,
-		"c:0123456789012": true,  // thirteen digits: 43 bits
-		"c:012345678901":  false, // twelve digits: 39.5 bits
+		"i:msg_mock":                             false,
+		"c:aaaaaaaa1":                            false, // nine letters and digits: 36 bits
+		"c:zzzzzzzzz1":                           true,  // ten: 40 bits
+		"c:AAAAAAAAZ1":                           true,
+		"c:1234567890123":                        true,  // thirteen digits: 43 bits
+		"c:123456789012":                         false, // twelve digits: 39.5 bits
+		"c:call_0000000000012345":                false, // a counter of a fixed width
+		"c:00000000-0000-0000-0000-000000000012": false,
+		"c:00f1e2d3-00b5-0978-0796-0000b4c5d6e7": true,
 	} {
 		if got := looksRandom(key); got != want {
 			t.Errorf("looksRandom(%q) = %v, want %v", key, got, want)

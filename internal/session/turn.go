@@ -30,10 +30,12 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		r.Identity.Model = req.Model
 	}
 	r.Identity.Dialect = req.Dialect
-	if r.Thread.Turns > 0 && r.Thread.ListHash == req.ListHash {
-		if !r.Thread.Replied {
-			return Retry
-		}
+	isEqual := r.Thread.Turns > 0 && r.Thread.ListHash == req.ListHash
+	if isEqual && !r.Thread.Replied {
+		return Retry
+	}
+	// The API appends an equal list to its conversation, so the list is new content.
+	if inConversation := req.Delta && req.Hints.PreviousID == ""; isEqual && !inConversation {
 		r.Thread.Turns++
 		r.Thread.Replied = false
 		return Repeat

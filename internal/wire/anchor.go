@@ -13,9 +13,9 @@ import (
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // id of the call, for a tool result
 	Role   Role   `json:"role,omitempty"` // for other items: the role
-	Hash   uint64 `json:"hash,omitempty"` // for other items: the canonical hash of the content
+	Hash   uint64 `json:"hash,omitempty"` // the canonical hash of the content; 0 for a result in sessions of earlier releases
 	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
-	Part   int    `json:"part,omitempty"` // for a tool result in the same item as its call: Result.Block plus one; otherwise 0
+	Part   int    `json:"part,omitempty"` // for a tool result in the same item as its call: Result.Block plus one; for a system prompt in the list: 1; otherwise 0
 	Index  int    `json:"index"`          // last known index of the item, which Find verifies
 }
 
@@ -23,10 +23,14 @@ type Anchor struct {
 // AnchorAt returns the anchor of the call's result in item i.
 func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
-		return Anchor{Role: RoleSystem, Index: System}
+		a := Anchor{Role: RoleSystem, Index: System}
+		if r.hasSystemItem() {
+			a.Part = 1
+		}
+		return a
 	}
 	if callID != "" && !IsUnnamed(callID) {
-		return Anchor{CallID: callID, Nth: r.countResultsBefore(i, xxhash.Sum64String(callID)), Index: i}
+		return Anchor{CallID: callID, Hash: r.Hash(i), Nth: r.countResultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
 	a := Anchor{Role: r.scan.list[i].role, Hash: r.Hash(i), Nth: r.countEqualBefore(i), Index: i}
 	for _, res := range r.Item(i).Results {
@@ -36,6 +40,10 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	}
 	return a
 }
+
+// IsInstructions reports whether the anchor is a system prompt outside of the list, such as the instructions of the
+// responses API. A provider that stores the list does not store this prompt.
+func (a Anchor) IsInstructions() bool { return a.Role == RoleSystem && a.Part == 0 }
 
 // Find returns the index of the item that the anchor identifies, or System for the system text. block is the index of
 // the tool result in the content of the item, or -1 for the user's text. ok is false if the request has no such item,
@@ -124,9 +132,22 @@ func (r *Request) countResultsBefore(i int, call uint64) int {
 	return n
 }
 
+// findResult returns the position of the result with the call id of the anchor. If several results have the id, the
+// content decides, because the number of results before the anchor changes when an agent drops old messages.
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	results := r.resultsOfCall(xxhash.Sum64String(a.CallID))
-	for _, at := range results[min(max(a.Nth, 0), len(results)):] { // the first result is the right one, unless two ids have the same hash
+	nth := max(a.Nth, 0)
+	if (len(results) > 1 || nth >= len(results)) && a.Hash != 0 {
+		// An agent drops the oldest messages, so the number of the result is the former number or less.
+		nth = min(nth, len(results)-1)
+		for nth >= 0 && r.Hash(int(r.scan.results[results[nth]].item)) != a.Hash {
+			nth--
+		}
+		if nth < 0 {
+			return 0, 0, false
+		}
+	}
+	for _, at := range results[min(nth, len(results)):] { // the first result is the right one, unless two ids have the results hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.placeOf(int(res.item), found.Block)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -57,8 +58,8 @@ func TestFindAnchorOfMessage(t *testing.T) {
 
 func TestFindAnchorOfResult(t *testing.T) {
 	r := chatOf(t, goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a"))
-	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
-		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
+	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}) {
+		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}))
 	}
 	second := r.AnchorAt(6, "a")
 	if second.Nth != 1 {
@@ -83,6 +84,28 @@ func TestFindAnchorOfResult(t *testing.T) {
 				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block 0", item, block, ok, c.want)
 			}
 		})
+	}
+}
+
+// An agent drops old messages, and the server gives each call the same id. The content of the result then leads to its
+// place.
+func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
+	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
+	third := chatOf(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
+	for name, c := range map[string]struct {
+		list []string
+		want int // index of the item; -1 means not found
+	}{
+		"one step dropped":           {[]string{goItem, answerItem, result(2), answerItem, result(3), answerItem, result(4)}, 4},
+		"two steps dropped":          {[]string{goItem, answerItem, result(3), answerItem, result(4)}, 2},
+		"only the result is left":    {[]string{goItem, answerItem, result(3)}, 2},
+		"the result itself dropped":  {[]string{goItem, answerItem, result(4), answerItem, result(5)}, -1},
+		"another single result left": {[]string{goItem, answerItem, result(4)}, -1},
+	} {
+		item, block, ok := chatOf(t, c.list...).Find(third)
+		if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
+			t.Errorf("%s: Find = item %d, block %d, %v, want item %d (-1: not found), block 0", name, item, block, ok, c.want)
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ type Request struct {
 	Tools              []string // sorted names of the tools, with the members of namespaces and of additional_tools items
 
 	// SystemHash covers the system prompt and the leading system items. ToolsHash covers Tools. ListHash is the
-	// xxhash64 of the raw bytes of the list, so a retry has the same ListHash, even in another process.
+	// xxhash64 of the raw bytes of the list and of previous_response_id, so a retry has the same ListHash, even in another
+	// process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
@@ -225,12 +226,15 @@ func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
 	r.ToolsHash = hashWords(r.Tools)
 	if known == nil {
 		r.SystemHash, r.ListHash = r.systemHash(at.system), xxhash.Sum64(at.list.of(b))
-		return
+	} else {
+		r.ListHash = known.listHash(at.list.of(b))
+		r.SystemHash = known.system
+		if known.spans.system != at.system || !known.systemFinal {
+			r.SystemHash = r.systemHash(at.system)
+		}
 	}
-	r.ListHash = known.listHash(at.list.of(b))
-	r.SystemHash = known.system
-	if known.spans.system != at.system || !known.systemFinal {
-		r.SystemHash = r.systemHash(at.system)
+	if r.Hints.PreviousID != "" { // the results words after another reply are another request
+		r.ListHash ^= xxhash.Sum64String(r.Hints.PreviousID)
 	}
 }
 

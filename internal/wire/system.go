@@ -54,7 +54,7 @@ func (r *Request) systemPlace() (place, bool) {
 	if !r.members.system.empty() {
 		return r.endPlace(r.members.system)
 	}
-	if r.Dialect != Messages && len(r.scan.list) > 0 && r.scan.list[0].role == RoleSystem {
+	if r.hasSystemItem() {
 		if r.hasPrefixAt(r.at(0).start, newMessage) {
 			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, false
 		}
@@ -73,6 +73,11 @@ func (r *Request) systemPlace() (place, bool) {
 	case None:
 	}
 	return place{}, false
+}
+
+// hasSystemItem reports whether the system prompt is the first item of the list.
+func (r *Request) hasSystemItem() bool {
+	return r.members.system.empty() && r.Dialect != Messages && len(r.scan.list) > 0 && r.scan.list[0].role == RoleSystem
 }
 
 // endPlace returns the place at the end of the content at v, which is a string or a list of parts.

@@ -1,0 +1,65 @@
+package inject
+
+import (
+	"testing"
+
+	"precept/internal/session"
+	"precept/internal/wire"
+)
+
+// A user may send the same words after two replies. With previous_response_id, the second request is a new turn, and the
+// provider has stored the block of the first.
+func TestEqualWordsAfterAnotherReplyAreANewTurn(t *testing.T) {
+	r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
+	r.plan([]byte(`{"model":"m","input":"hello"}`))
+	for i, c := range []struct {
+		previous string
+		edits    int
+	}{{"resp_1", 1}, {"resp_2", 0}, {"resp_3", 0}} {
+		r.rec.AddReply(&wire.Reply{ID: c.previous, Complete: true})
+		p := r.plan([]byte(`{"model":"m","previous_response_id":"` + c.previous + `","input":[{"role":"user","content":"continue"}]}`))
+		if p.Kind != session.NewTurn || len(p.Edits) != c.edits {
+			t.Errorf("request %d: got kind %v with %d edits, want a new turn with %d edits", i+2, p.Kind, len(p.Edits), c.edits)
+		}
+	}
+}
+
+// In a conversation of the responses API, equal input after a complete reply is a new turn, and equal input without a
+// reply is a retry.
+func TestEqualInputInAConversationIsARetryOnlyWithoutReply(t *testing.T) {
+	r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
+	body := []byte(`{"model":"m","conversation":"conv_1","input":[{"role":"user","content":"continue"}]}`)
+	r.plan(body)
+	if p := r.plan(body); p.Kind != session.Retry {
+		t.Errorf("second request without a reply: got kind %v, want a retry", p.Kind)
+	}
+	r.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
+	if p := r.plan(body); p.Kind != session.NewTurn || len(p.Edits) != 0 {
+		t.Errorf("request after a reply: got kind %v with %d edits, want a new turn without edits", p.Kind, len(p.Edits))
+	}
+}
+
+// A provider stores the list of a request, but not the instructions. A block in the instructions is inserted into every
+// request, and a block in a system message of the list only once.
+func TestSystemPlacementInDeltaRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, next string
+		edits       int // of the next request
+	}{
+		"instructions in both requests":       {`"instructions":"Be good.","input":"please deploy"`, `"instructions":"Be good.",`, 1},
+		"no system prompt":                    {`"input":"please deploy"`, ``, 1},
+		"system message in the first request": {`"input":[{"role":"developer","content":"Be good."},{"role":"user","content":"please deploy"}]`, ``, 0},
+	} {
+		cfg := injectAll()
+		cfg.Placement = InSystem
+		r := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
+		if p := r.plan([]byte(`{"model":"m",` + c.first + `}`)); len(p.Edits) != 1 || p.Edits[0].Item != wire.System {
+			t.Fatalf("%s: edits of the first request: got %+v, want one in the system prompt", name, p.Edits)
+		}
+		r.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
+		p := r.plan([]byte(`{"model":"m",` + c.next + `"previous_response_id":"resp_1","input":[{"role":"user","content":"go on"}]}`))
+		if len(p.Edits) != c.edits {
+			t.Errorf("%s: the next request has %d edits (skip %q), want %d", name, len(p.Edits), p.Skip, c.edits)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package inject
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Some servers number the calls of each reply from zero, and some agents send only the newest steps. The block of a
+// lesson stays at the result that fired the lesson, and disappears with that result.
+func TestBlockStaysAtItsResultWhenOldStepsAreDropped(t *testing.T) {
+	const failed, window, steps = 3, 5, 12
+	body := func(from, to int) []byte {
+		b := `{"model":"m","messages":[{"role":"user","content":"Fix it."}`
+		for i := from; i < to; i++ {
+			out := fmt.Sprintf("listing %d", i)
+			if i == failed {
+				out = "Error: omega failed\\nExit code 2"
+			}
+			b += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_0","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %d\"}"}}]},{"role":"tool","tool_call_id":"call_0","content":"%s"}`, i, out)
+		}
+		return []byte(b + `]}`)
+	}
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
+	for n := 1; n <= steps; n++ {
+		from := max(0, n-window)
+		r.plan(body(from, n))
+		r.endTurn()
+		shown := false
+		for _, m := range r.sent {
+			if strings.Contains(m, "[on-error]") {
+				shown = true
+				if !strings.Contains(m, "omega failed") {
+					t.Errorf("request with steps %d to %d: the block is at another result: %s", from, n-1, m)
+				}
+			}
+		}
+		if want := from <= failed && failed < n; want && !shown {
+			t.Errorf("request with steps %d to %d: no block, want the block at the failed result", from, n-1)
+		}
+	}
+}
