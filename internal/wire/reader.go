@@ -18,8 +18,7 @@ type ReplyReader struct {
 	keptBytes int // number of stored bytes of the reply, plus itemCost for each item
 	mode      replyMode
 	sse       sseReader
-	json      []byte
-	lastByte  byte // last byte of a JSON body that is too long to store
+	json      jsonBody
 	ended     bool
 	rep       Reply
 	tokens    tokens
@@ -44,6 +43,7 @@ func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
 	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than its text
 	r.sse.handleEvent = r.readEvent
+	r.json.max = r.sse.maxBytes
 	r.tokens = tokens{-1, -1, -1, -1}
 	return r
 }
@@ -113,26 +113,40 @@ func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeSSE {
 		r.sse.write(rest)
 	} else {
-		r.keepBody(rest)
+		r.json.write(rest, r.size)
+		r.rep.Cut = r.rep.Cut || r.json.tooLong
 	}
 }
 
-// keepBody stores the next bytes of a JSON body, and discards a body of more than sse.max bytes.
-func (r *ReplyReader) keepBody(p []byte) {
+// jsonBody collects a JSON body.
+type jsonBody struct {
+	bytes   []byte
+	max     int  // maximum length in bytes
+	tooLong bool // the body was longer than max and is discarded
+	last    byte // last byte of the body that is no white space
+}
+
+// write adds the next bytes of the body. size is the announced length of the body, -1 for none.
+func (j *jsonBody) write(p []byte, size int64) {
 	if s := bytes.TrimRight(p, " \t\r\n"); len(s) > 0 {
-		r.lastByte = s[len(s)-1]
+		j.last = s[len(s)-1]
 	}
-	if len(r.json)+len(p) > r.sse.maxBytes {
-		r.rep.Cut = true
-	}
-	if r.rep.Cut {
-		r.json = nil
+	if j.tooLong = j.tooLong || len(j.bytes)+len(p) > j.max; j.tooLong {
+		j.bytes = nil
 		return
 	}
-	if r.json == nil && int64(len(p)) < r.size && r.size <= int64(r.sse.maxBytes) {
-		r.json = make([]byte, 0, r.size)
+	if j.bytes == nil && int64(len(p)) < size && size <= int64(j.max) {
+		j.bytes = make([]byte, 0, size)
 	}
-	r.json = append(r.json, p...)
+	j.bytes = append(j.bytes, p...)
+}
+
+// shrink sets the maximum length to limit, and discards a body that takes more memory.
+func (j *jsonBody) shrink(limit int) {
+	j.max = min(j.max, limit)
+	if cap(j.bytes) > limit {
+		j.bytes, j.tooLong = nil, true
+	}
 }
 
 // Ended reports whether the regular end of the reply was read ([DONE], message_stop, response.completed). The
@@ -141,7 +155,7 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 
 // MemoryBytes returns the memory of the reader in bytes.
 func (r *ReplyReader) MemoryBytes() int {
-	n := r.unpack.memoryBytes() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
+	n := r.unpack.memoryBytes() + cap(r.json.bytes) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
 	for _, s := range r.items.list {
 		n += itemCost + s.fullCapacity + cap(s.text)
 	}
@@ -151,19 +165,23 @@ func (r *ReplyReader) MemoryBytes() int {
 // Dropped reports whether the reader discarded text of the reply, because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. Afterwards the reader keeps only the finish reason and the usage, and nothing of a
-// compressed reply.
+// Drop releases the kept bytes. Afterwards the reader keeps only the ids of calls and items, the finish reason and
+// the usage, and nothing of a long JSON body or of a compressed reply.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
 		r.unread = label.UnreadBusy
 	}
-	r.rep.Cut, r.json, r.limit = true, nil, 0
+	r.rep.Cut, r.limit = true, 0
+	r.json.shrink(droppedBody)
 	r.sse.drop(eventOverhead)
 	for _, s := range r.items.list {
 		s.drop()
 	}
 }
+
+// droppedBody is the maximum length in bytes of a JSON body that is still read after Drop, for the ids of its calls.
+const droppedBody = 16 << 10
 
 // eventOverhead is the maximum number of bytes of an event without its text.
 const eventOverhead = 4096
@@ -213,15 +231,15 @@ func (r *ReplyReader) Reply() *Reply {
 }
 
 func (r *ReplyReader) finishJSON() {
-	if r.rep.Cut {
-		r.rep.Complete = r.lastByte == '}'
+	if r.json.tooLong {
+		r.rep.Complete = r.json.last == '}'
 		return
 	}
-	if b := bytes.TrimSpace(r.json); len(b) > 0 && b[0] == '{' && valid(b) {
+	if b := bytes.TrimSpace(r.json.bytes); len(b) > 0 && b[0] == '{' && valid(b) {
 		r.rep.Complete = true
 		r.readObject(nil, b)
 	}
-	r.json = nil
+	r.json.bytes = nil
 }
 
 // readEvent reads one server-sent event.

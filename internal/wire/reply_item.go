@@ -83,14 +83,19 @@ func (r *ReplyReader) itemAt(index int) *replyItem {
 // itemCost is the number of bytes that an item without its text counts towards the limit.
 const itemCost = 128
 
-// newItem adds an item. At the limit, it returns an item that does not become a part of the reply.
+// maxItemsAtLimit is the number of items from which on a reply at the limit gets no further item.
+const maxItemsAtLimit = 32
+
+// newItem adds an item. At the limit, the item gets no text, but its ids are kept, because the next request of an agent
+// without a session name is recognised by the ids of its calls. From maxItemsAtLimit items on, newItem returns an item
+// that does not become a part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
-	if r.keptBytes+itemCost > r.limit {
-		r.rep.Cut = true
-		return &replyItem{index: index} // stray item: its text is not part of the reply
-	}
-	r.keptBytes += itemCost
 	s := &replyItem{index: index}
+	if r.keptBytes+itemCost <= r.limit {
+		r.keptBytes += itemCost
+	} else if r.rep.Cut = true; len(r.items.list) >= maxItemsAtLimit {
+		return s
+	}
 	if r.items.at == nil {
 		r.items.at = make(map[int]*replyItem)
 	}
@@ -110,6 +115,10 @@ func (r *ReplyReader) add(s *replyItem, b []byte, v span) {
 
 // append adds the inside of a JSON string to the text of an item.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
+	if r.keptBytes >= r.limit {
+		r.rep.Cut = r.rep.Cut || len(raw) > 0
+		return
+	}
 	s.makeRoom(min(len(raw), r.limit-r.keptBytes))
 	before := len(s.text)
 	s.text = r.cutOff(appendUnescaped(s.text, raw), before)

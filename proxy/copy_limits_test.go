@@ -1,0 +1,69 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// sendTurns sends four requests of an agent without a session name, which adds a call of each reply to its list. It
+// returns the number of sessions and the last request that the upstream received.
+func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte) string) (sessions int, last string) {
+	t.Helper()
+	a := newAgent("alpha: Write the parser of invoices.")
+	names := map[string]bool{}
+	for range 4 {
+		res, reply := f.send(t, "POST", chatPath, nil, a.body())
+		names[res.Header.Get("Precept-Session")] = true
+		a.addCall(callID(reply), "ls", "x")
+	}
+	return len(names), string(up.lastRequest(t).body)
+}
+
+// The ids of calls are read although the copy of the reply has reached limits.capture_bytes. The next request of an
+// agent without a session name then belongs to the same session, and contains the lesson again.
+func TestCaptureLimitKeepsSessionsTogether(t *testing.T) {
+	for _, limit := range []string{"1MiB", "1000", "100", "0"} {
+		up := newUpstream(t, callingModel())
+		flags := injectAll()
+		flags["limits.capture_bytes"] = limit
+		f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+		sessions, last := sendTurns(t, f, up, func(reply []byte) string { return firstCallID(t, reply) })
+		if sessions != 1 || !strings.Contains(last, "Lessons from past") {
+			t.Errorf("limits.capture_bytes %s: got %d sessions, and a last request %s, want one session, and a last request with the lesson", limit, sessions, last)
+		}
+	}
+}
+
+// A copy that was dropped because of limits.capture_total_bytes keeps the ids of calls as well.
+func TestDroppedCopyKeepsSessionsTogether(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprint("stream=", stream), func(t *testing.T) {
+			var n atomic.Int64
+			id := func() string { return fmt.Sprintf("call_%024x", 0x9e3779b97f4a7c15*uint64(n.Load())) }
+			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				n.Add(1)
+				if !stream {
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"id":"c","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"%s","tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{}"}}]}}]}`, strings.Repeat("Let me think. ", 100), id())
+					return
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				for range 100 {
+					_, _ = io.WriteString(w, `data: {"id":"c","choices":[{"index":0,"delta":{"content":"Let me think. "}}]}`+"\n\n")
+				}
+				fmt.Fprintf(w, `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":%q,"type":"function","function":{"name":"bash","arguments":"{}"}}]}}]}`+"\n\n", id())
+				_, _ = io.WriteString(w, `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`+"\n\ndata: [DONE]\n\n")
+			})
+			flags := injectAll()
+			flags["limits.capture_total_bytes"] = "1KiB"
+			f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+			if sessions, last := sendTurns(t, f, up, func([]byte) string { return id() }); sessions != 1 || !strings.Contains(last, "Lessons from past") {
+				t.Errorf("got %d sessions, and a last request %s, want one session, and a last request with the lesson", sessions, last)
+			}
+		})
+	}
+}
