@@ -26,7 +26,7 @@ func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 		}
 		args, _ := json.Marshal(obj{"agent": "searcher", "prompt": question})
 		quoted, _ := json.Marshal(string(args))
-		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, n*7919, quoted)
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, uint64(n)*0x9e3779b97f4a7c15, quoted)
 	})
 	f := newFixture(t, up, "", newBook(t, "one: parser"), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	send := func(system, text string, h http.Header) (ses *session.Record, lessons string) {

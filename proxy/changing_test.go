@@ -43,7 +43,7 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 					_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, in its own words.", n)))
 					return
 				}
-				_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", n*7919)))
+				_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)))
 			})
 			f := newFixture(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
 			var list []obj
@@ -54,7 +54,7 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 				} else if s.text != "" {
 					list = append(list, obj{"role": "assistant", "content": fmt.Sprintf("This is the answer number %d, in its own words.", n)}, obj{"role": "user", "content": s.text})
 				} else {
-					id := fmt.Sprintf("call_%024x", n*7919)
+					id := fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)
 					list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": fmt.Sprintf(`{"n":%d}`, i)}}}}, obj{"role": "tool", "tool_call_id": id, "content": fmt.Sprint("done ", i)})
 				}
 				body := obj{"messages": append([]obj{{"role": "system", "content": s.system}}, list...), "want_text": i+1 < len(k.steps) && k.steps[i+1].text != ""}

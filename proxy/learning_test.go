@@ -49,7 +49,7 @@ func callingModel() http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		i := n.Add(1)
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":"chatcmpl-%d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, i, i*7919)
+		fmt.Fprintf(w, `{"id":"chatcmpl-%d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, i, uint64(i)*0x9e3779b97f4a7c15)
 	}
 }
 

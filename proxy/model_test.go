@@ -24,7 +24,7 @@ func newModel(t *testing.T) http.HandlerFunc {
 		var req struct{ Stream bool }
 		_ = json.Unmarshal(b, &req)
 		i := n.Add(1)
-		id := fmt.Sprintf("call_%024x", i*7919)
+		id := fmt.Sprintf("call_%024x", uint64(i)*0x9e3779b97f4a7c15)
 		w.Header().Set("X-Call", id)
 		if req.Stream {
 			w.Header().Set("Content-Type", "text/event-stream")

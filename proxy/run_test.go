@@ -17,7 +17,7 @@ import (
 func countingModel(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
-		_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", *n*7919)))
+		_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", uint64(*n)*0x9e3779b97f4a7c15)))
 	}
 }
 
@@ -39,7 +39,7 @@ func (c *agentConversation) body() string {
 
 // addCall appends call n of the model and its result.
 func (c *agentConversation) addCall(n int, args, output string) {
-	id := fmt.Sprintf("call_%024x", n*7919)
+	id := fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)
 	c.list = append(c.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
