@@ -326,7 +326,7 @@ func (r *testSession) plan(body []byte) Plan {
 	if err != nil {
 		r.t.Fatalf("parsing body %s: %v", body, err)
 	}
-	p := r.in.Plan(r.rec, Input{Meaning: r.meaning, Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
+	p := r.in.Plan(r.rec, Input{Meaning: r.meaning, Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now, ReadsCommands: true})
 	r.body, err = req.Splice(nil, p.Edits)
 	if err != nil {
 		r.t.Fatalf("%v", err)

@@ -32,7 +32,7 @@ func (h *hop) sendThrough(t *testing.T, book *lesson.Book, d wire.Dialect, body 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := h.injector.Plan(h.rec, inject.Input{Request: req, Claim: session.Claim{Agent: "coder"}, Book: book, Beliefs: bandit.New(), Now: time.Unix(1e9, 0)})
+	p := h.injector.Plan(h.rec, inject.Input{Request: req, Claim: session.Claim{Agent: "coder"}, Book: book, Beliefs: bandit.New(), Now: time.Unix(1e9, 0), ReadsCommands: true})
 	out, err := req.Splice(nil, p.Edits)
 	if err != nil {
 		t.Fatal(err)

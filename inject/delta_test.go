@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A user may send the same words after two replies. With previous_response_id, the second request is a new turn, and the
-// provider has stored the block of the first.
+// A user may send the same words after two replies. With previous_response_id, the second request is a new turn, and
+// the provider has stored the block of the first.
 func TestEqualWordsAfterAnotherReplyAreANewTurn(t *testing.T) {
 	r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	r.plan([]byte(`{"model":"m","input":"hello"}`))

@@ -78,7 +78,8 @@ type Input struct {
 	Rules   *rules.Registry      // sections under measurement; nil if none
 	Now     time.Time
 
-	NoLearning bool // the session must not be learned from, so no coin of a section is flipped
+	NoLearning    bool // the session must not be learned from, so no coin of a section is flipped
+	ReadsCommands bool // the reply is searched for /lesson commands
 }
 
 // Plan decides the insertions and deletions in the main request of a turn, and starts the turn in the record. The

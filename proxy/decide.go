@@ -37,6 +37,7 @@ func (t *turn) decide() {
 	}
 	input.Book, input.Beliefs, input.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
 	input.Rules, input.NoLearning = t.p.opts.rules(), !t.query.Learn || rec.OptOut.ByRequest
+	input.ReadsCommands = t.query.Learn && t.set.cfg.Limits.CaptureBytes > 0
 	if t.p.opts.Meaning != nil {
 		input.Meaning = t.p.opts.Meaning(rec.Identity.ID)
 	}

@@ -34,8 +34,8 @@ type Request struct {
 	Tools              []string // sorted names of the tools, with the members of namespaces and of additional_tools items
 
 	// SystemHash covers the system prompt and the leading system items. ToolsHash covers Tools. ListHash is the
-	// xxhash64 of the raw bytes of the list and of previous_response_id, so a retry has the same ListHash, even in another
-	// process.
+	// xxhash64 of the raw bytes of the list and of previous_response_id, so a retry has the same ListHash, even in
+	// another process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
