@@ -29,8 +29,8 @@ func (w *work) insertAnswers() {
 	}
 }
 
-// maxAnswerBytes is the maximum size in bytes of all answers of a session. Each answer stays in all later requests and in
-// the stored session, so an agent that lists the lessons in every turn would send more and more.
+// maxAnswerBytes is the maximum size in bytes of all answers of a session. Each answer stays in all later requests and
+// in the stored session, so an agent that lists the lessons in every turn would send more and more.
 const maxAnswerBytes = 128 << 10
 
 // answerText returns the waiting answers, or a short notice in their place if the session has no room for them.
