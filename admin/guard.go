@@ -200,8 +200,8 @@ const (
 )
 
 // permit refuses requests that a viewer may not send: writes other than the logout, routes that are not viewable
-// (isViewable), and searches, whose results would reveal conversations. permit runs inside of audited, so that the
-// audit log contains refused writes.
+// (isViewable), and searches and backtests, whose results would reveal conversations. permit runs inside of audited, so
+// that the audit log contains refused writes.
 func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
@@ -210,7 +210,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 		if !isRead(c.Request()) {
 			return echo.NewHTTPError(http.StatusForbidden, viewerCannotWrite)
 		}
-		if isViewable(c.Path()) && c.QueryParam("words")+c.QueryParam("tool")+c.QueryParam("error") == "" {
+		if isViewable(c.Path()) && c.QueryParam("words")+c.QueryParam("tool")+c.QueryParam("error")+c.QueryParam("backtest") == "" {
 			return next(c)
 		}
 		refused := echo.NewHTTPError(http.StatusForbidden, viewerCannotReadContent)

@@ -139,6 +139,6 @@ func noSessionPage(f frame) g.Node {
 func refusedPage(frame) g.Node {
 	return g.Group{
 		title("For operators"),
-		h.P(g.Text("A viewer sees the effects of lessons, the queue, the list of sessions and health. Conversations, samples and exports need an operator's token.")),
+		h.P(g.Text("A viewer sees the effects of lessons, the queue, the list of sessions and health. Conversations, backtests, samples and exports need an operator's token.")),
 	}
 }

@@ -216,6 +216,6 @@ func (v *lessonView) trigger(f frame) g.Node {
 		"trigger", "Triggers",
 		g.If(description != "", h.P(h.Dir("auto"), quoted(description))),
 		triggerList(v.lesson, "The lesson has no words, tags or errors as triggers."),
-		v.backtest.details(f),
+		g.Iff(!f.Viewer, func() g.Node { return v.backtest.details(f) }),
 	)
 }

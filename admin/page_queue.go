@@ -191,7 +191,9 @@ func (x *queueItem) decisionFacts(f frame) g.Node {
 		h.H3(g.Text("Triggers")), triggerList(x.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), x.evidenceList(f),
-		h.H3(g.Text("Backtest")), x.backtest.summary(f.onSamePage("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
+		g.Iff(!f.Viewer, func() g.Node {
+			return g.Group{h.H3(g.Text("Backtest")), x.backtest.summary(f.onSamePage("backtest", slug) + "#" + url.PathEscape(queueAnchor(slug)))}
+		}),
 	)
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"precept/inject/backtest"
+	"precept/inject/lesson"
 )
 
 const viewerToken = "only-to-look-at-the-numbers"
@@ -63,6 +67,50 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	if res := f.do(t, "GET", "/nothing-here", bearer(viewerToken)); res.StatusCode != http.StatusNotFound {
 		t.Errorf("unknown page: got status %d, want 404", res.StatusCode)
 	}
+}
+
+// A backtest shows sentences of users and the sessions that contain a word. A viewer therefore gets status 403 for a
+// backtest, and the pages of a viewer have no link to a backtest.
+func TestViewerGetsNoBacktest(t *testing.T) {
+	const sentence = "Jane Doe rotates the database credentials"
+	lib := newFakeLibrary(t)
+	f := newFixture(t, func(o *Options) {
+		o.Read.Library, o.Read.Survey = lib, sentenceSurvey{lib, sentence}
+		o.Access.Viewers = []string{viewerToken}
+	})
+	get := func(target, token string) *http.Response {
+		return f.do(t, "GET", target, func(r *http.Request) {
+			bearer(token)(r)
+			r.Header.Set("Accept", "text/html")
+		})
+	}
+	for page, backtest := range map[string]string{"/lessons/helpful": "/lessons/helpful?backtest=1", "/queue": "/queue?backtest=newer"} {
+		const link, fired = "Try the lesson", "would have fired"
+		if text := body(t, get(page, viewerToken)); strings.Contains(text, link) || strings.Contains(text, "Backtest") {
+			t.Errorf("%s of a viewer: got a part about the backtest, want none", page)
+		}
+		if text := body(t, get(page, token)); !strings.Contains(text, link) {
+			t.Errorf("%s of an operator lacks the link to the backtest", page)
+		}
+		res := get(backtest, viewerToken)
+		if text := body(t, res); res.StatusCode != http.StatusForbidden || strings.Contains(text, sentence) || strings.Contains(text, fired) {
+			t.Errorf("%s of a viewer: got status %d, want 403 and no result", backtest, res.StatusCode)
+		}
+		if text := body(t, get(backtest, token)); !strings.Contains(text, fired) {
+			t.Errorf("%s of an operator lacks the result", backtest)
+		}
+	}
+}
+
+// sentenceSurvey returns backtests with a sentence of a user.
+type sentenceSurvey struct {
+	*fakeLibrary
+	sentence string
+}
+
+func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
+	like := backtest.Like{Captured: 200, Sessions: 1, Examples: []backtest.LikeExample{{Session: "s-1", Sentence: s.sentence}}}
+	return backtest.Result{Sessions: 200, Fired: 1, Like: like}, nil
 }
 
 // The pages of a viewer have no forms for actions, and an action that the browser of a viewer sends is refused. The
