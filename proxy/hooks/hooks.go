@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"precept/internal/work"
 )
@@ -202,7 +203,7 @@ func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
 	return list
 }
 
-// maxReverts bounds the reverted commits of one push.
+// maxReverts is the maximum number of reverts that are read from one push.
 const maxReverts = 20
 
 // pushedCommit is a commit of a push event.
@@ -227,15 +228,33 @@ func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit
 	return nil, "the push reverts nothing", nil
 }
 
-// revertsOf returns an event for each commit and pull request that the messages of commits revert.
+// revertsOf returns an event for each commit and pull request that the messages of commits revert, at most maxReverts.
 func revertsOf(messages []string, repository string, at time.Time) (events []Event) {
-	for _, message := range messages[:min(len(messages), maxReverts)] {
-		refs := group(commit(between(message, "This reverts commit ", ".\n "), repository), request(repository, revertedRequest(message)))
-		if strings.HasPrefix(message, "Revert ") && len(refs) > 0 {
+	for _, message := range messages {
+		if !strings.HasPrefix(message, "Revert ") {
+			continue
+		}
+		refs := group(commit(revertedCommit(message), repository), request(repository, revertedRequest(message)))
+		if len(refs) > 0 {
 			events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(refs), At: at})
+		}
+		if len(events) == maxReverts {
+			break
 		}
 	}
 	return events
+}
+
+// revertedCommit returns the hash of the commit that a message reverts, or a text that is no hash. The forms are:
+// This reverts commit HASH. This reverts commit HASH, reversing changes made to HASH. Quotes and brackets around the
+// hash are omitted.
+func revertedCommit(message string) string {
+	rest := strings.TrimLeft(after(message, "This reverts commit "), " \t\r\n\"'`([<")
+	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if end >= 0 {
+		return rest[:end]
+	}
+	return rest
 }
 
 // revertedRequest returns the number of the pull request that a text reverts, 0 for none. The forms are: Reverts
@@ -266,15 +285,6 @@ func revertedRequest(text string) int {
 
 // after returns the text after the first begin, "" if begin is missing.
 func after(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
-
-// between returns the text after begin, up to one of the characters of end.
-func between(text, begin, end string) string {
-	rest := after(text, begin)
-	if i := strings.IndexAny(rest, end); i >= 0 {
-		return rest[:i]
-	}
-	return rest
-}
 
 // parseTime returns the first valid time among texts of GitHub or GitLab, the zero time for none.
 func parseTime(texts ...string) time.Time {

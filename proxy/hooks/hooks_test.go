@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,6 +153,55 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
 		if _, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, []byte(body)); err == nil {
 			t.Errorf("Parse of GitHub body %q returned no error", body)
+		}
+	}
+}
+
+// pushOfCommits returns the push event of GitHub with these messages of commits, the oldest first.
+func pushOfCommits(messages ...string) []byte {
+	var commits []map[string]string
+	for _, message := range messages {
+		commits = append(commits, map[string]string{"message": message, "timestamp": "2026-11-20T11:00:00Z"})
+	}
+	body, _ := json.Marshal(map[string]any{
+		"ref": "refs/heads/main", "commits": commits, "repository": map[string]string{"full_name": "acme/shop", "default_branch": "main"},
+	})
+	return body
+}
+
+// The revert of a merge names two commits. People quote the hash, put it into brackets, and write on after it.
+func TestParseFindsRevertedCommitInMessage(t *testing.T) {
+	const found = "reverted 0; commit " + commitHash + "@acme/shop"
+	for text, want := range map[string]string{
+		commitHash:       found,
+		commitHash + ".": found,
+		commitHash + ", reversing\nchanges made to 0123456789abcdef0123456789abcdef01234567.": found,
+		commitHash + "\r\n\r\nThe door squeaks.":                                              found,
+		commitHash + "; the door squeaks":                                                     found,
+		"(" + commitHash + ")":                                                                found,
+		`"` + commitHash + `"`:                                                                found,
+		"`" + commitHash + "`, which squeaks":                                                 found,
+		"[" + commitHash + "](https://x.invalid)":                                             found,
+		"defacedly done":                                                                      "",
+		"3f2a9c":                                                                              "",
+		"":                                                                                    "",
+	} {
+		push := pushOfCommits("Revert \"Merge branch 'door'\"\n\nThis reverts commit " + text)
+		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, push)
+		if got := describe(events); err != nil || got != want {
+			t.Errorf("%q: Parse = %q, err = %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// A push has at most 20 reverts, but any number of other commits before a revert.
+func TestParseBoundsRevertsOfPushAndNotItsCommits(t *testing.T) {
+	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
+	for _, c := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
+		messages := append(slices.Repeat([]string{"Paint the door"}, c.others), slices.Repeat([]string{revert}, c.reverts)...)
+		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, pushOfCommits(messages...))
+		if err != nil || len(events) != c.want {
+			t.Errorf("%d other commits and %d reverts: %d events, err = %v, want %d", c.others, c.reverts, len(events), err, c.want)
 		}
 	}
 }
