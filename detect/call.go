@@ -133,10 +133,12 @@ func (c *toolCall) runsCode() bool {
 // commandText returns the command in the arguments, "" for none. The argument is a string, a list of words, or a
 // list of commands.
 func (c *toolCall) commandText() string {
-	v, ok := c.args.get(c.phrases.lists["key command"]...)
-	if !ok {
+	keys := c.phrases.lists["key command"]
+	i := slices.IndexFunc(keys, func(key string) bool { _, ok := c.args.get(key); return ok })
+	if i < 0 {
 		return ""
 	}
+	v, _ := c.args.get(keys[i])
 	if v.kind == stringValue {
 		return v.text()
 	}
@@ -150,7 +152,7 @@ func (c *toolCall) commandText() string {
 	if len(parts) > 1 && c.phrases.inList("program shell", path.Base(parts[0])) { // ["bash","-lc","make"]
 		return parts[len(parts)-1]
 	}
-	if strings.EqualFold(c.args.keys[0], "commands") {
+	if keys[i] == "commands" {
 		return strings.Join(parts, "\n")
 	}
 	return strings.Join(parts, " ")

@@ -79,8 +79,8 @@ func writeCheckpoint(steps []*step) []byte {
 		}
 		out = binary.LittleEndian.AppendUint64(out, key)
 		out = binary.LittleEndian.AppendUint64(out, sum)
-		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // Unix exit codes and HTTP statuses fit in 16 bits
-		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // LoopsSince numbers batches with 16 bits
+		out = binary.LittleEndian.AppendUint16(out, uint16(foldCode(v.Code))) //nolint:gosec // foldCode returns 16 bits
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch))          //nolint:gosec // LoopsSince numbers batches with 16 bits
 		out = binary.LittleEndian.AppendUint16(out, flags)
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.locationHash)) //nolint:gosec // a hash of 16 bits
 		out = binary.LittleEndian.AppendUint32(out, loose)

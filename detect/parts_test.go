@@ -52,6 +52,22 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 	}
 }
 
+// A list under the key commands holds one command per element, wherever the key is in the object. A list under another
+// key holds the words of one command.
+func TestCommandsOfAListAreSeparate(t *testing.T) {
+	for args, want := range map[string]string{
+		`{"commands":["cd x","make test"]}`:             "cd x\nmake test",
+		`{"timeout":5,"commands":["cd x","make test"]}`: "cd x\nmake test",
+		`{"a":1,"Commands":[{"cmd":"ls"},{"cmd":"w"}]}`: "ls\nw",
+		`{"commands_file":"a","command":["ls","-l"]}`:   "ls -l",
+		`{"commands":[],"command":["ls","-l"]}`:         "ls -l",
+	} {
+		if c := wording().analyseCall("run_commands", args); c.command != want {
+			t.Errorf("%s: command = %q, want %q", args, c.command, want)
+		}
+	}
+}
+
 func TestPurposeOfACallFollowsNameAndArguments(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string

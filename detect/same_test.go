@@ -103,6 +103,36 @@ func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	})
 }
 
+// Windows has exit codes of 32 bits, such as 3221225477 (0xC0000005). A checkpoint holds 16 bits of a code.
+func TestLoopsOfLongExitCodesAreFoundWithoutHistory(t *testing.T) {
+	run := func(codes ...string) (steps []testStep) {
+		for _, code := range codes {
+			steps = append(steps, bash("make run", "starting the program\nExit code "+code))
+		}
+		return steps
+	}
+	for _, codes := range [][]string{
+		{"7", "7", "7"},
+		{"-1", "-1", "-1"},
+		{"32768", "32768", "32768"},
+		{"40000", "40000", "40000"},
+		{"65536", "65536", "65536"},
+		{"3221225477", "3221225477", "3221225477"},
+		{"4294967295", "4294967295", "4294967295"},
+		{"-2147483645", "-2147483645", "-2147483645"},
+	} {
+		want := replay(t, wire.Responses, run(codes...))
+		if got := replayFromCheckpoints(t, run(codes...)); len(got) == 0 || !slices.Equal(got, want) {
+			t.Errorf("exit codes %v: loops at %v without history, %v with history, want the same and at least one", codes, got, want)
+		}
+	}
+	for _, codes := range [][]string{{"3221225477", "5"}, {"65536", "1"}, {"40000", "40001"}} {
+		if got := replayFromCheckpoints(t, run(codes...)); len(got) != 0 {
+			t.Errorf("exit codes %v: loops at %v, want none", codes, got)
+		}
+	}
+}
+
 func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 	req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": "x", "output": "boom"}}})
 	for _, checkpoint := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {

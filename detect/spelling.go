@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -147,6 +148,15 @@ func sameCall(a, b *step) bool {
 	return a.memo.locationHash == b.memo.locationHash || a.memo.locationHash == 0 || b.memo.locationHash == 0
 }
 
-// sameCode reports whether two exit codes may belong to the same result, because the codes are equal or one of them is
-// 0. A filter in a pipe hides the exit code of the command, so 0 may replace any code.
-func sameCode(a, b int) bool { return a == b || a == 0 || b == 0 }
+// sameCode reports whether two exit codes may belong to the same result, because foldCode returns equal codes or one of
+// the codes is 0. A filter in a pipe hides the exit code of the command, so 0 may replace any code.
+func sameCode(a, b int) bool { return foldCode(a) == foldCode(b) || a == 0 || b == 0 }
+
+// foldCode returns an exit code in 16 bits, the size of a code in a checkpoint. A code that fits in 16 bits is
+// unchanged. Windows has longer codes, such as 3221225477 (0xC0000005), which become numbers below the codes of Unix.
+func foldCode(code int) int {
+	if code == int(int16(code)) { //nolint:gosec // the conversion tests whether the code fits
+		return code
+	}
+	return math.MinInt16 | (code^code>>15)&math.MaxInt16
+}

@@ -37,7 +37,7 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	rank := -1
 	for i, l := range lines {
 		if len(l) > 240 {
-			l = l[:240]
+			l = strings.ToValidUTF8(l[:240], "") // the cut may be inside of a rune
 		}
 		s, special := stablePart(l, rules)
 		// Usually the first line is the most specific one. The exception that ends a traceback is more specific than

@@ -34,7 +34,7 @@ func shorten(s string, n int) string {
 	if at := strings.LastIndexByte(s[:n], ' '); at > n/2 {
 		return strings.TrimRight(s[:at], " ,;:…") + " …"
 	}
-	return s[:n]
+	return strings.ToValidUTF8(s[:n], "") // the cut may be inside of a rune
 }
 
 // wording holds the templates of the lessons about one kind of fix. In a template, a name in braces, such as {tool}, is
