@@ -20,6 +20,8 @@ const (
 	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback, which waits for its session, is deleted
 	erasuresEvery   = time.Second            // pause between two reads of the erasures of other replicas
 	completeErasure = time.Minute            // age after which an erasure is complete in the backend
+	erasureLimit    = writeLimit / 2         // longest duration of one erasure of another replica, because deliveries wait
+	erasureRetry    = 10 * time.Second       // pause before a failed erasure of another replica is tried again
 )
 
 // errUnwritten is the error for a deletion while some rows are not in the backend. A later delivery of
@@ -71,6 +73,9 @@ type erasureCursor struct {
 	nextRead     time.Time // time of the next read of the list
 	lastPosition string    // position of the last erasure that was applied
 	ownPositions []string  // positions of the erasures of this replica since last
+
+	failed    []session.Erasure // erasures of other replicas that failed and are tried again
+	nextRetry time.Time         // time of the next attempt at the failed erasures
 }
 
 // deletion is a requested deletion, which the goroutine of the shipper runs. The caller waits for the result in done.
@@ -185,7 +190,11 @@ func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 // their tombstones, which reject later content of the sessions. found has the ids of the sessions that were in memory,
 // and n is their number. For the erasure of a tenant only n is set.
 func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
-	match := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
+	ids := make(map[session.ID]bool, len(e.IDs))
+	for _, id := range e.IDs {
+		ids[id] = true
+	}
+	match := func(id session.ID) bool { return len(ids) == 0 || ids[id] }
 	// This look-up must come first. The memory still has the echo keys that connect posts with the sessions. If the
 	// backend does not answer, the erasure has had no effect yet.
 	before, last, err := x.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
@@ -262,11 +271,13 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 }
 
 // followReplicas repeats the new erasures of other replicas. followReplicas runs before each delivery,
-// because the outbox may contain a session that was deleted while this replica was down.
+// because the outbox may contain a session that was deleted while this replica was down. An erasure that fails is
+// tried again later, and does not stop the deliveries: its tombstones keep the deleted sessions out of them.
 func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 	if x.fleet == nil || now.Before(x.erasures.nextRead) {
 		return nil
 	}
+	x.retryErasures(ctx, now)
 	for {
 		list, err := x.fleet.Erasures(ctx, x.erasures.lastPosition)
 		if err != nil {
@@ -278,15 +289,40 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 		for i := range list {
 			e := &list[i]
 			if !slices.Contains(x.erasures.ownPositions, e.Position) && e.Tenant != "" {
-				if err := x.repeatErasure(ctx, e, now); err != nil {
-					return err
-				}
+				x.tryErasure(ctx, e, now)
 			}
 			x.erasures.lastPosition = e.Position
 		}
 	}
 	x.erasures.ownPositions, x.erasures.nextRead = nil, now.Add(erasuresEvery)
 	return nil
+}
+
+// retryErasures tries the failed erasures of other replicas again, if this is due.
+func (x *eraser) retryErasures(ctx context.Context, now time.Time) {
+	if len(x.erasures.failed) == 0 || now.Before(x.erasures.nextRetry) {
+		return
+	}
+	failed := x.erasures.failed
+	x.erasures.failed = nil
+	for i := range failed {
+		x.tryErasure(ctx, &failed[i], now)
+	}
+}
+
+// tryErasure repeats the erasure of another replica. If the erasure fails, tryErasure reports the error, and keeps the
+// erasure for retryErasures.
+func (x *eraser) tryErasure(ctx context.Context, e *session.Erasure, now time.Time) {
+	x.tombstones.add(e) // first, so that a failed erasure lets no deleted session into a delivery
+	erasureCtx, cancel := context.WithTimeout(ctx, erasureLimit)
+	defer cancel()
+	err := x.guard.RunErr(label.StepForget, func() error { return x.repeatErasure(erasureCtx, e, now) })
+	if err == nil {
+		return
+	}
+	x.erasures.failed, x.erasures.nextRetry = append(x.erasures.failed, *e), now.Add(erasureRetry)
+	err = fmt.Errorf("the erasure by another replica is incomplete here; precept repeats it in %s: %w", erasureRetry, err)
+	x.options.Hooks.Failed(label.StepForget, err)
 }
 
 // repeatErasure repeats the erasure of another replica in memory and in the outbox. An erasure that is younger than

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store"
@@ -304,4 +305,53 @@ func TestCleanseRedactsAndDropsImports(t *testing.T) {
 		t.Errorf(`Cleanse = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
 	}
 	checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 2)
+}
+
+// Another replica erased a run with more sessions than an SQL statement has parameters. This replica still delivers.
+func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
+		f := openFixture(t, t.TempDir(), &clock{}, func(o *store.Options) { o.Fleet = shared })
+		f.run()
+		erased := session.Erasure{Tenant: tenantA, IDs: make([]session.ID, 33_000), At: f.clock.now().Add(-2 * time.Minute)}
+		for i := range erased.IDs {
+			erased.IDs[i] = session.ID{byte(i >> 16), byte(i >> 8), byte(i), 1}
+		}
+		if _, err := shared.Announce(t.Context(), erased); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		id := f.beginSession(tenantA, "s", trial.Assignment{})
+		f.offer("s", 1)
+		time.Sleep(time.Minute)
+		checkEqual(t, "exchanges of a session after the erasure", f.exchanges(id), 1)
+		checkList(t, "failed steps", f.takeFailures(), nil)
+	})
+}
+
+// An erasure of another replica that fails here does not stop the deliveries, and is repeated until it succeeds.
+func TestFailedErasureIsRepeatedWhileDeliveriesContinue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
+		f := openFixture(t, t.TempDir(), &clock{}, func(o *store.Options) { o.Fleet = shared })
+		f.run()
+		forgotten, kept := f.beginSession(tenantA, "forgotten", trial.Assignment{}), f.beginSession(tenantA, "kept", trial.Assignment{})
+		f.offer("forgotten", 1)
+		f.deliver()
+		f.backend.failNext("forget", 2, session.ErrInvalid)
+		if _, err := shared.Announce(t.Context(), session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now()}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		f.clock.add(time.Second)
+		f.offer("kept", 1)
+		time.Sleep(3 * time.Second)
+		checkEqual(t, "exchanges of the kept session while the erasure fails", f.exchanges(kept), 1)
+		checkEqual(t, "exchanges of the erased session while the erasure fails", f.exchanges(forgotten), 1)
+		time.Sleep(time.Minute / 2)
+		checkEqual(t, "exchanges of the erased session after the erasure was repeated", f.exchanges(forgotten), 0)
+		checkList(t, "failed steps", f.takeFailures(), []string{"forget", "forget"})
+	})
 }

@@ -191,6 +191,13 @@ func (f *faultyBackend) AddFeedback(ctx context.Context, tenant string, e map[se
 	return f.backend.AddFeedback(ctx, tenant, e)
 }
 
+func (f *faultyBackend) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
+	if err := f.call("forget"); err != nil {
+		return false, err
+	}
+	return f.backend.Forget(ctx, tenant, id)
+}
+
 func (f *faultyBackend) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err

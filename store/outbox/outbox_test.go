@@ -585,3 +585,19 @@ func TestFileFromNewerReleaseIsRefused(t *testing.T) {
 		t.Errorf("Open of a file from a newer release: err = %v, want outbox.ErrNewer", err)
 	}
 }
+
+// SQLite accepts 32,766 parameters in a statement. A run may have more sessions.
+func TestForgetOfAVeryLargeRun(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	ids := make([]outbox.SessionID, 33_000)
+	for i := range ids {
+		ids[i] = outbox.SessionID{byte(i >> 16), byte(i >> 8), byte(i), 1}
+	}
+	first, last, other := newRow("t", 1, "zanzibar"), newRow("t", 1, "zanzibar"), newRow("t", 1, "madagascar")
+	first.Session, last.Session, other.Session = ids[0], ids[len(ids)-1], outbox.SessionID{255}
+	q.append(outbox.Flush{Rows: []outbox.Row{first, last, other}})
+	must(t, q.Forget("t", ids), q.Tidy())
+	checkEqual(t, "files with the text of the forgotten sessions", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	checkEqual(t, "files with the text of the other session", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
+}

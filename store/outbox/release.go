@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"zombiezen.com/go/sqlite"
@@ -130,42 +131,59 @@ func (b *Outbox) Delivered() (delivered, last int64) {
 	return b.counts.Delivered, b.counts.Sequence
 }
 
+// forgetStep is the largest number of sessions in one statement of Forget. SQLite refuses a statement with more than
+// 32,766 parameters.
+const forgetStep = 1000
+
 // Forget deletes the content of sessions of a tenant from the file. If ids is nil, Forget deletes the content of all
 // sessions of the tenant, and its posts. The account still counts undelivered exchanges.
 func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	where, args := "tenant = ?", []any{tenant}
-	if ids != nil {
-		for i := range ids {
-			args = append(args, ids[i][:])
-		}
-		where += " AND session IN (" + strings.Repeat("?, ", max(len(ids)-1, 0)) + "?)"
-	}
 	if ids != nil && len(ids) == 0 {
 		return nil
 	}
 	b.needsScrub = true
-	var before, after map[string]int64
+	var freed int64
 	err := b.writeWithRepair(func() error {
-		return b.transact(func() (err error) {
+		freed = 0
+		return b.transact(func() error {
 			if ids == nil {
 				if err := b.deletePosts("tenant = ?", tenant); err != nil {
 					return err
 				}
+				return b.forgetRows(tenant, "tenant = ?", []any{tenant}, &freed)
 			}
-			if before, err = b.shares.bytesByTenant(b.writer, where, args...); err != nil {
-				return err
+			for step := range slices.Chunk(ids, forgetStep) {
+				args := []any{tenant}
+				for i := range step {
+					args = append(args, step[i][:])
+				}
+				where := "tenant = ? AND session IN (" + strings.Repeat("?, ", len(step)-1) + "?)"
+				if err := b.forgetRows(tenant, where, args, &freed); err != nil {
+					return err
+				}
 			}
-			if err = b.forget(where, args); err == nil {
-				after, err = b.shares.bytesByTenant(b.writer, where, args...)
-			}
-			return err
+			return nil
 		})
 	})
 	if err == nil {
-		b.shares.remove(map[string]int64{tenant: before[tenant] - after[tenant]})
+		b.shares.remove(map[string]int64{tenant: freed})
 	}
+	return err
+}
+
+// forgetRows calls forget, and adds the bytes that the rows of the tenant lost to freed.
+func (b *Outbox) forgetRows(tenant, where string, args []any, freed *int64) error {
+	before, err := b.shares.bytesByTenant(b.writer, where, args...)
+	if err != nil {
+		return err
+	}
+	if err := b.forget(where, args); err != nil {
+		return err
+	}
+	after, err := b.shares.bytesByTenant(b.writer, where, args...)
+	*freed += before[tenant] - after[tenant]
 	return err
 }
 
