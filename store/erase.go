@@ -110,6 +110,7 @@ func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, e
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
+		defer x.tombstones.finish(&e)
 		inMemory, _, err := x.eraseLocal(ctx, &e)
 		if err != nil {
 			return 0, err
@@ -135,6 +136,7 @@ func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
 		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
+		defer x.tombstones.finish(&e)
 		_, inMemory, err := x.eraseLocal(ctx, &e)
 		if err != nil {
 			return 0, err
@@ -314,6 +316,7 @@ func (x *eraser) retryErasures(ctx context.Context, now time.Time) {
 // erasure for retryErasures.
 func (x *eraser) tryErasure(ctx context.Context, e *session.Erasure, now time.Time) {
 	x.tombstones.add(e) // first, so that a failed erasure lets no deleted session into a delivery
+	defer x.tombstones.finish(e)
 	erasureCtx, cancel := context.WithTimeout(ctx, erasureLimit)
 	defer cancel()
 	err := x.guard.RunErr(label.StepForget, func() error { return x.repeatErasure(erasureCtx, e, now) })

@@ -355,3 +355,29 @@ func TestFailedErasureIsRepeatedWhileDeliveriesContinue(t *testing.T) {
 		checkList(t, "failed steps", f.takeFailures(), []string{"forget", "forget"})
 	})
 }
+
+// A decision that Publish is writing while its session is forgotten does not restore the session.
+func TestPublishDuringForgettingDoesNotRestoreTheSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := openFixture(t, t.TempDir(), &clock{}, func(o *store.Options) { o.Fleet = &fleet{marks: map[session.ID]session.OptOutMark{}} })
+		a.run()
+		id := a.beginSession(tenantA, "s", trial.Assignment{})
+		a.offer("s", 1)
+		a.deliver()
+		held := a.store.AcquireInMemory(id)
+		a.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = 2 })
+		release := a.backend.holdNext("write")
+		go a.store.Publish(held, nil, newExchange(tenantA, "s", 2, a.clock.now()), nil, 0)
+		synctest.Wait()
+		a.forget("s")
+		close(release)
+		time.Sleep(time.Minute)
+		_, stored := a.row(id)
+		checkEqual(t, "the forgotten session has a row after the write", stored, false)
+		a.store.Publish(held, nil, newExchange(tenantA, "s", 2, a.clock.now()), nil, 0)
+		_, stored = a.row(id)
+		checkEqual(t, "the forgotten session has a row after another write of the same request", stored, false)
+		a.store.Release(held, store.Unchanged)
+	})
+}

@@ -393,3 +393,30 @@ func TestTouchedOmitsForgottenSession(t *testing.T) {
 		checkEqual(t, "touched sessions", len(touched), 3)
 	})
 }
+
+// Feedback that is being stored while its session is forgotten does not stay in the backend.
+func TestPostDuringForgettingIsDeleted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := runFixture(t, nil)
+		id := f.beginSession(tenantA, "s", newAssignment(true))
+		f.offer("s", 1)
+		f.deliver()
+		release := f.backend.holdNext("feedback")
+		posted := make(chan error, 1)
+		go func() {
+			_, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, 0, newScore("e", 1, 1))
+			posted <- err
+		}()
+		synctest.Wait()
+		f.forget("s")
+		close(release)
+		if err := <-posted; !errors.Is(err, store.ErrNoSession) {
+			t.Errorf("Post during the deletion of the session: got error %v, want store.ErrNoSession", err)
+		}
+		entries, err := f.backend.Feedback(t.Context(), tenantA, id)
+		if err != nil || len(entries) != 0 {
+			t.Errorf("Feedback of the forgotten session = %+v, %v, want none", entries, err)
+		}
+	})
+}

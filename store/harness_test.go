@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +94,18 @@ func (f *faultyBackend) onCall(hook func(op string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = hook
+}
+
+// holdNext makes the next call of an operation wait until the returned channel is closed.
+func (f *faultyBackend) holdNext(op string) (release chan struct{}) {
+	release = make(chan struct{})
+	var held atomic.Bool
+	f.onCall(func(called string) {
+		if called == op && held.CompareAndSwap(false, true) {
+			<-release
+		}
+	})
+	return release
 }
 
 // call records the call of an operation, runs the hook, and returns the error that failNext has set.

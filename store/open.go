@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"precept/internal/guard"
 	"precept/internal/label"
@@ -45,12 +44,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	feedback := &feedbackWriter{
 		backend: o.Backend, sessions: s.sessions, rewardQueue: s.rewardQueue, guard: s.guard, tally: &s.Tally, failed: o.Hooks.Failed,
 	}
-	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
+	tombs := &tombstones{sessions: map[session.ID]tombstone{}, tenants: map[string]tombstone{}}
+	undo := &undoer{tombstones: tombs, backend: o.Backend, failed: o.Hooks.Failed}
 	s.poster = &poster{
-		backend: o.Backend, sessions: s.sessions, feedback: feedback, optOuts: s.optOuts, changes: s.changes, state: s.state,
+		backend: o.Backend, sessions: s.sessions, feedback: feedback, optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo,
 		late: &latePosts{outbox: box, now: o.Now, tombstones: tombs},
 	}
-	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
+	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
 
 	// The parts that bring turns to the backend.
 	shared := deps{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}

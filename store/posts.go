@@ -73,6 +73,7 @@ type poster struct {
 	optOuts  *optOutFilter
 	changes  *changeQueue
 	state    *state
+	undoer   *undoer
 	late     *latePosts
 }
 
@@ -88,6 +89,8 @@ type subject struct {
 	// Keyed reports that the sender chose the id of the entry. The post may then repeat a stored entry, and gets the
 	// time of that entry.
 	Keyed bool `json:"keyed,omitempty"`
+
+	erasures uint64 // finished erasures before the look-up of the session; set by postOnce
 }
 
 // rate stores a post as Store.Rate documents.
@@ -199,6 +202,9 @@ func (f *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e
 // postOnce adds feedback to the session of its subject, or parks the feedback if the session is
 // unknown.
 func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
+	attempt := *s
+	attempt.erasures = f.undoer.tombstones.finishedErasures()
+	s = &attempt
 	if s.Works != nil {
 		return f.postToWork(ctx, tenant, s, e)
 	}
@@ -210,7 +216,7 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 		if err != nil {
 			return Posted{}, err
 		}
-		s = &subject{Candidates: []session.ID{id}, Keyed: s.Keyed}
+		s = &subject{Candidates: []session.ID{id}, Keyed: s.Keyed, erasures: s.erasures}
 	}
 	// The parked feedback must be read before the session. An entry that moves from the parked feedback to the session
 	// meanwhile is then found on the session.
@@ -280,7 +286,7 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fee
 }
 
 // join adds feedback to a session and to its run or parent session. For an opted-out session the status
-// is Ignored.
+// is Ignored. If the session is deleted meanwhile, join deletes the feedback, too, and returns ErrNoSession.
 func (f *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if f.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {
@@ -295,13 +301,19 @@ func (f *poster) join(ctx context.Context, tenant string, s *subject, member ses
 		e = firstDelivery(e, stored, ok)
 	}
 	// The session comes before the unit, because feedback that the session refuses must not count for the unit.
-	if err := f.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}}); err != nil {
+	err := f.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
+	if f.undoer.undo(ctx, s.erasures, tenant, member.ID) {
+		return Posted{}, ErrNoSession
+	}
+	if err != nil {
 		return Posted{}, err
 	}
 	if member.Unit == (session.ID{}) {
 		return p, nil
 	}
-	return p, f.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
+	err = f.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
+	f.undoer.undo(ctx, s.erasures, tenant, member.Unit)
+	return p, err
 }
 
 // parkedDelivery returns the parked entry that e repeats, or e if there is none.

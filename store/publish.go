@@ -29,6 +29,7 @@ type publisher struct {
 	optOuts  *optOutFilter
 	changes  *changeQueue
 	state    *state
+	undoer   *undoer
 	failed   func(step label.Step, err error)
 	panicked func(step label.Step, value any)
 
@@ -71,7 +72,7 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 		}
 	}
 	p.writeSoon(x.RequestID, waited, func(ctx context.Context) error {
-		return p.backend.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
+		return p.write(ctx, session.Batch{Rows: rows, Echoes: keys})
 	})
 }
 
@@ -94,8 +95,26 @@ func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []s
 	p.unawaited.Add(1)
 	p.startWrite(x.RequestID, func(ctx context.Context) error {
 		defer p.unawaited.Add(-1)
-		return p.backend.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys})
+		return p.write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys})
 	})
+}
+
+// write writes a batch to the backend, without the content of deleted sessions. An erasure during the write may miss
+// the new rows; write then deletes them, even after an error, because an interrupted write may have succeeded.
+func (p *publisher) write(ctx context.Context, b session.Batch) error {
+	finished := p.undoer.tombstones.finishedErasures()
+	b = p.undoer.tombstones.withoutDeleted(b)
+	if len(b.Rows)+len(b.Echoes) == 0 {
+		return nil
+	}
+	err := p.backend.Write(ctx, b)
+	for i := range b.Rows {
+		p.undoer.undo(ctx, finished, b.Rows[i].Tenant, b.Rows[i].ID)
+	}
+	for i := range b.Echoes {
+		p.undoer.undo(ctx, finished, b.Echoes[i].Tenant, b.Echoes[i].ID)
+	}
+	return err
 }
 
 // startWrite starts a write to the backend, and returns a channel that is closed at the end of the write.
@@ -152,6 +171,6 @@ func (p *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 		if len(batch.Rows) == 0 {
 			return p.optOuts.marks.announce(ctx)
 		}
-		return p.backend.Write(ctx, batch)
+		return p.write(ctx, batch)
 	})
 }

@@ -1,11 +1,14 @@
 package store
 
 import (
+	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"precept/internal/label"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -18,20 +21,82 @@ const tombstoneAge = 24 * time.Hour
 // deletion, so that no content of a request in progress is stored after the deletion.
 type tombstones struct {
 	mu       sync.RWMutex
-	sessions map[session.ID]time.Time
-	tenants  map[string]time.Time
+	sessions map[session.ID]tombstone
+	tenants  map[string]tombstone
+	finished uint64 // number of finished erasures
 }
 
-// add adds the tombstones of an erasure.
+// tombstone marks a deleted session or tenant.
+type tombstone struct {
+	at     time.Time // time of the deletion
+	number uint64    // number of the erasure, or runningErasure
+}
+
+// runningErasure is the number of an erasure that is not finished.
+const runningErasure = math.MaxUint64
+
+// add adds the tombstones of an erasure that begins.
 func (t *tombstones) add(e *session.Erasure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.set(e, runningErasure)
+}
+
+// finish records the end of an erasure, after its last deletion in the backend.
+func (t *tombstones) finish(e *session.Erasure) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.finished++
+	t.set(e, t.finished)
+}
+
+// set sets the tombstones of an erasure. The caller holds mu.
+func (t *tombstones) set(e *session.Erasure, number uint64) {
 	if len(e.IDs) == 0 {
-		t.tenants[e.Tenant] = e.At
+		t.tenants[e.Tenant] = tombstone{e.At, number}
 	}
 	for _, id := range e.IDs {
-		t.sessions[id] = e.At
+		t.sessions[id] = tombstone{e.At, number}
 	}
+}
+
+// finishedErasures returns the number of finished erasures. A write outside of the shipper reads this number before the
+// write, and passes the number to erasedSince after the write.
+func (t *tombstones) finishedErasures() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.finished
+}
+
+// erasedSince reports whether an erasure of the session or its tenant is running, or has ended since finishedErasures
+// returned finished. The erasure may then have missed the data of a write in progress.
+func (t *tombstones) erasedSince(finished uint64, tenant string, id session.ID) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.sessions[id].number > finished || t.tenants[tenant].number > finished
+}
+
+// undoer deletes the data of writes in progress that an erasure has missed.
+type undoer struct {
+	tombstones *tombstones
+	backend    interface {
+		Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
+	}
+	failed func(step label.Step, err error)
+}
+
+// undo deletes a session from the backend, and returns true, if the session was erased since finishedErasures
+// returned finished.
+func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id session.ID) bool {
+	if !u.tombstones.erasedSince(finished, tenant, id) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write may have used up its time
+	defer cancel()
+	if _, err := u.backend.Forget(ctx, tenant, id); err != nil {
+		u.failed(label.StepForget, err)
+	}
+	return true
 }
 
 // covers reports whether the session or its tenant was deleted at or after at, the time of some content of the session.
@@ -42,12 +107,12 @@ func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	if len(t.sessions)+len(t.tenants) == 0 {
 		return false
 	}
-	if since, ok := t.tenants[tenant]; ok && !at.After(since) {
+	if stone, ok := t.tenants[tenant]; ok && !at.After(stone.at) {
 		return true
 	}
 	sid, _ := session.ParseID(id)
-	since, ok := t.sessions[sid]
-	return ok && !at.After(since)
+	stone, ok := t.sessions[sid]
+	return ok && !at.After(stone.at)
 }
 
 // withoutDeleted returns a batch without the content of deleted sessions.
@@ -67,9 +132,9 @@ func (t *tombstones) signalsWithoutDeleted(list []signal) []signal {
 func (t *tombstones) deleteOld(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	old := func(at time.Time) bool { return now.Sub(at) > tombstoneAge }
-	maps.DeleteFunc(t.sessions, func(_ session.ID, at time.Time) bool { return old(at) })
-	maps.DeleteFunc(t.tenants, func(_ string, at time.Time) bool { return old(at) })
+	old := func(stone tombstone) bool { return now.Sub(stone.at) > tombstoneAge }
+	maps.DeleteFunc(t.sessions, func(_ session.ID, stone tombstone) bool { return old(stone) })
+	maps.DeleteFunc(t.tenants, func(_ string, stone tombstone) bool { return old(stone) })
 }
 
 // without returns the items of list for which drop returns false. It does not change list, and returns list itself if
