@@ -276,7 +276,8 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 // because the outbox may contain a session that was deleted while this replica was down. An erasure that fails is
 // tried again later, and does not stop the deliveries: its tombstones keep the deleted sessions out of them.
 func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
-	if x.fleet == nil || now.Before(x.erasures.nextRead) {
+	clockSetBack := x.erasures.nextRead.Sub(now) > erasuresEvery
+	if x.fleet == nil || now.Before(x.erasures.nextRead) && !clockSetBack {
 		return nil
 	}
 	x.retryErasures(ctx, now)
@@ -302,7 +303,8 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 
 // retryErasures tries the failed erasures of other replicas again, if this is due.
 func (x *eraser) retryErasures(ctx context.Context, now time.Time) {
-	if len(x.erasures.failed) == 0 || now.Before(x.erasures.nextRetry) {
+	clockSetBack := x.erasures.nextRetry.Sub(now) > erasureRetry
+	if len(x.erasures.failed) == 0 || now.Before(x.erasures.nextRetry) && !clockSetBack {
 		return
 	}
 	failed := x.erasures.failed
@@ -381,7 +383,9 @@ func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
 // limit; the rest follows a second later.
 func (x *eraser) deleteByAge(ctx context.Context) {
 	now, age := x.options.Now(), time.Duration(x.retention.Load())
-	if now.Before(x.nextDeletionByAge) {
+	x.tombstones.correctClock(now)
+	clockSetBack := x.nextDeletionByAge.Sub(now) > maxRetainPause
+	if now.Before(x.nextDeletionByAge) && !clockSetBack {
 		return
 	}
 	pause, parkedMaxAge := maxRetainPause, parkedAge

@@ -420,3 +420,29 @@ func TestPostDuringForgettingIsDeleted(t *testing.T) {
 		}
 	})
 }
+
+// The clock was 30 days ahead when a tenant was forgotten, and is set back. New turns of the tenant are stored. A turn
+// from before the deletion is not.
+func TestForgettingWithAFastClockDropsNoLaterTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const month = 30 * 24 * time.Hour
+		f := runFixture(t, nil)
+		f.clock.add(month)
+		early := newExchange(tenantA, "early", 1, f.clock.now())
+		f.clock.add(time.Second)
+		if _, err := f.store.ForgetTenant(t.Context(), tenantA); err != nil {
+			t.Fatal(err)
+		}
+		f.clock.add(-month)
+		f.clock.add(5 * time.Second)
+		time.Sleep(5 * time.Second)
+		id := f.beginSession(tenantA, "s", newAssignment(true))
+		f.offer("s", 1)
+		f.store.Offer(store.Turn{Exchange: early, Size: 100})
+		f.deliver()
+		checkEqual(t, "exchanges of the session after the clock was set back", f.exchanges(id), 1)
+		checkEqual(t, "exchanges from before the deletion", f.exchanges(sessionID("early")), 0)
+		checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 1)
+	})
+}

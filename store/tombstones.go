@@ -17,18 +17,24 @@ import (
 // deleted has ended by then.
 const tombstoneAge = 24 * time.Hour
 
+// futureAge is the time by which content must be ahead of the clock to count as content from before the clock was set
+// back.
+const futureAge = time.Minute
+
 // tombstones hold the ids of deleted sessions and the names of deleted tenants, with the time of the
 // deletion, so that no content of a request in progress is stored after the deletion.
 type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]tombstone
 	tenants  map[string]tombstone
-	finished uint64 // number of finished erasures
+	finished uint64    // number of finished erasures
+	now      time.Time // time of the last correctClock
 }
 
 // tombstone marks a deleted session or tenant.
 type tombstone struct {
-	at     time.Time // time of the deletion
+	at     time.Time // time of the deletion; no later than now, see correctClock
+	until  time.Time // time of the deletion by the clock of the deletion
 	number uint64    // number of the erasure, or runningErasure
 }
 
@@ -53,10 +59,10 @@ func (t *tombstones) finish(e *session.Erasure) {
 // set sets the tombstones of an erasure. The caller holds mu.
 func (t *tombstones) set(e *session.Erasure, number uint64) {
 	if len(e.IDs) == 0 {
-		t.tenants[e.Tenant] = tombstone{e.At, number}
+		t.tenants[e.Tenant] = tombstone{e.At, e.At, number}
 	}
 	for _, id := range e.IDs {
-		t.sessions[id] = tombstone{e.At, number}
+		t.sessions[id] = tombstone{e.At, e.At, number}
 	}
 }
 
@@ -107,12 +113,39 @@ func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	if len(t.sessions)+len(t.tenants) == 0 {
 		return false
 	}
-	if stone, ok := t.tenants[tenant]; ok && !at.After(stone.at) {
+	if stone, ok := t.tenants[tenant]; ok && t.coversTime(stone, at) {
 		return true
 	}
 	sid, _ := session.ParseID(id)
 	stone, ok := t.sessions[sid]
-	return ok && !at.After(stone.at)
+	return ok && t.coversTime(stone, at)
+}
+
+// coversTime reports whether content of a time is older than a deletion. Content from the future was recorded before
+// the clock was set back, so the clock of the deletion decides. The caller holds mu.
+func (t *tombstones) coversTime(stone tombstone, at time.Time) bool {
+	fromFuture := at.After(t.now.Add(futureAge))
+	return !at.After(stone.at) || fromFuture && !at.After(stone.until)
+}
+
+// correctClock moves the deletions of the future to now. They come from a clock that was ahead, and would drop new
+// content of the session or tenant until their time.
+func (t *tombstones) correctClock(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.now = now
+	for id, stone := range t.sessions {
+		if stone.at.After(now) {
+			stone.at = now
+			t.sessions[id] = stone
+		}
+	}
+	for tenant, stone := range t.tenants {
+		if stone.at.After(now) {
+			stone.at = now
+			t.tenants[tenant] = stone
+		}
+	}
 }
 
 // withoutDeleted returns a batch without the content of deleted sessions.
