@@ -25,6 +25,11 @@ const (
 func (b *Outbox) replace(damage error) (err error) {
 	b.readerMu.Lock()
 	defer b.readerMu.Unlock()
+	defer func() {
+		if err != nil && b.writer == nil {
+			_ = b.open() // the next write finds the damage again, and tries the replacement again
+		}
+	}()
 	inMemory := b.counts // if the file was open, the counts in memory are newer than the counts in the file
 	_ = b.close()        // closing a damaged file may fail
 	replacement := b.path + ".new"

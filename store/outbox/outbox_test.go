@@ -541,6 +541,36 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
+// A damaged file cannot be replaced at first, because the name of the new file is taken. Reads and appends fail, and
+// succeed as soon as the name is free.
+func TestReplacementOfADamagedFileIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	q := open(t, t.TempDir())
+	for i := range 40 {
+		q.appendRows(fmt.Sprint(i, " ", strings.Repeat("x", 4096)))
+	}
+	must(t, q.Tidy())
+	file, err := os.ReadFile(pathIn(q.dir))
+	must(t, err)
+	const pageBytes = 8192
+	clear(file[pageBytes:]) // the header stays
+	must(t, os.WriteFile(pathIn(q.dir), file, 0o600))
+	obstacle := pathIn(q.dir) + ".new"
+	must(t, os.MkdirAll(filepath.Join(obstacle, "x"), 0o700))
+	row := []outbox.Row{newRow("default", 1, "after the damage")}
+	if _, err := q.Read(0, math.MaxInt64, 1<<30); err == nil {
+		t.Fatal("Read of a damaged file that cannot be replaced: got no error, want one")
+	}
+	if _, err := q.Append(&outbox.Flush{Rows: row}); err == nil {
+		t.Fatal("Append to a damaged file that cannot be replaced: got no error, want one")
+	}
+	must(t, os.RemoveAll(obstacle))
+	if _, err := q.Append(&outbox.Flush{Rows: row}); err != nil {
+		t.Fatalf("Append after the obstacle is removed: %v, want no error", err)
+	}
+	checkEqual(t, "rows with the new document", strings.Count(q.readDocuments(0), "after the damage"), 1)
+}
+
 func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 12<<20)
