@@ -121,9 +121,12 @@ func (s *Server) health(c echo.Context) Health {
 	return h
 }
 
-// storeFault converts an error of the store to an HTTP error with a remedy. storeFault returns nil and
-// context.Canceled unchanged.
+// storeFault converts an error of the store to an HTTP error with a remedy. storeFault returns nil, context.Canceled
+// and HTTP errors, such as the error of an invalid parameter, unchanged.
 func storeFault(err error) error {
+	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
+		return err
+	}
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err

@@ -76,3 +76,14 @@ func TestComparisonWithoutTwoAgentsSaysHowManyAreStored(t *testing.T) {
 		}
 	}
 }
+
+// An invalid parameter of GET /api/compare is an error of the client, with the name of the parameter.
+func TestCompareNamesAnInvalidParameter(t *testing.T) {
+	f, _, _ := withRoles(t)
+	for target, want := range map[string]string{"/api/compare?by=agnet": "by: ", "/api/compare?limit=x": "limit: "} {
+		res := f.do(t, "GET", target, bearer(token))
+		if text := body(t, res); res.StatusCode != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: got status %d, body %s, want 400 and %q", target, res.StatusCode, text, want)
+		}
+	}
+}

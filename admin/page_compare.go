@@ -57,10 +57,7 @@ func (s *Server) comparePage(c echo.Context) error {
 	v := compareView{comparison: x, currency: s.options.Program.Prices().Currency, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
 	page := pageContent{Title: "compare", Main: v.html, Live: old}
 	if err != nil && !v.reading {
-		if httpError := new(echo.HTTPError); !errors.As(err, &httpError) {
-			err = storeFault(err)
-		}
-		page.Err = err
+		page.Err = storeFault(err)
 	}
 	return s.show(c, page)
 }
