@@ -77,19 +77,24 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	return r, nil
 }
 
-// maxOpenCounted is the number of open sessions after which CountOpen stops counting.
-const maxOpenCounted = 2000
+// CountOpen stops counting after maxOpenCounted open sessions of the tenant, or after maxOpenRead open sessions of all
+// tenants, because the store returns the open sessions of all tenants by age.
+const (
+	maxOpenCounted = 2000
+	maxOpenRead    = 20_000
+)
 
 // CountOpen counts the open sessions of a tenant, or of all tenants if tenant is "". The result has the number of open
 // sessions, the number of those with an inserted lesson, and the number of those with a match of each arm. The result
-// is nil if no session is open.
+// is nil if no session is open. If CountOpen stopped before the last open session, the result has More, and may count
+// no session.
 func CountOpen(ctx context.Context, backend interface {
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
 ) (*report.Open, error) {
 	open := report.Open{CloseAfter: closeAfter.String()}
 	var after session.Row
-	for seen := 0; ; {
+	for read := 0; ; {
 		rows, err := backend.Due(ctx, now, after, closeBatchSize)
 		if err != nil {
 			return nil, err
@@ -99,17 +104,17 @@ func CountOpen(ctx context.Context, backend interface {
 				countOpenSession(&open, &rows[i], closeAfter)
 			}
 		}
-		seen += len(rows)
+		read += len(rows)
 		if len(rows) < closeBatchSize {
 			break
 		}
-		if seen >= maxOpenCounted {
+		if open.Sessions >= maxOpenCounted || read >= maxOpenRead {
 			open.More = true
 			break
 		}
 		after = rows[len(rows)-1]
 	}
-	if open.Sessions == 0 {
+	if open.Sessions == 0 && !open.More {
 		return nil, nil //nolint:nilnil // no session is open
 	}
 	return &open, nil

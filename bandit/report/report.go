@@ -50,7 +50,7 @@ type Report struct {
 // Open describes the open sessions of the tenant, which the report does not include.
 type Open struct {
 	Sessions   int    `json:"sessions"`
-	More       bool   `json:"more,omitempty"` // sessions is a lower bound
+	More       bool   `json:"more,omitempty"` // sessions is a lower bound, which may be 0
 	CloseAfter string `json:"close_after"`    // age at which a session closes and counts
 	// FirstCloses is the time at which the oldest of the sessions closes.
 	FirstCloses time.Time `json:"first_closes,omitzero"`
@@ -67,6 +67,9 @@ type Open struct {
 // String returns a sentence about the open sessions.
 func (o *Open) String() string {
 	bound, verb := "", "sessions are open and do not count yet."
+	if o.More && o.Sessions == 0 {
+		return "It is not known how many sessions are open, because other tenants have too many open sessions." + o.closes()
+	}
 	if o.More {
 		bound = "More than "
 	}

@@ -89,7 +89,7 @@ func (inv *invocation) report() *cobra.Command {
 		if f.asJSON {
 			return writeJSON(inv.stdout, r)
 		}
-		if r.Global.NTreated+r.Global.NControl+r.Flow.Closed == 0 && (r.Open == nil || r.Open.Sessions == 0) {
+		if r.Global.NTreated+r.Global.NControl+r.Flow.Closed == 0 && (r.Open == nil || r.Open.Sessions == 0 && !r.Open.More) {
 			fmt.Fprintf(inv.stderr, "precept: the tenant %s has no session that counts or is open; --tenant NAME shows another tenant\n", report.Printable(f.query.Tenant))
 		}
 		return r.Table(inv.stdout, outputWidth(inv.stdout))

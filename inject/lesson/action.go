@@ -57,6 +57,8 @@ func (p TrialPlan) Validate() error {
 	case p.Picks == 0:
 	case p.Until != 0:
 		return errors.New("a trial ends after a number of picks or at a half-width; ask for one of them")
+	case minPicks > maxPicks:
+		return fmt.Errorf("a planned trial with the epsilon %v needs %d picks, more than %d; choose a larger epsilon", p.Epsilon, minPicks, maxPicks)
 	case p.Picks < minPicks || p.Picks > maxPicks:
 		return fmt.Errorf("a planned trial has %d picks; it takes %d to %d at this epsilon", p.Picks, minPicks, maxPicks)
 	}

@@ -169,3 +169,11 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 		}
 	}
 }
+
+// With a very small epsilon, the withheld arm of a planned trial would need more picks than a trial may have.
+func TestTrialPlanNamesATooSmallEpsilon(t *testing.T) {
+	err := TrialPlan{Epsilon: 0.0001, Picks: 5000}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "choose a larger epsilon") || strings.Contains(err.Error(), "it takes") {
+		t.Errorf("plan with the epsilon 0.0001: got error %v, want an error that asks for a larger epsilon", err)
+	}
+}

@@ -1,0 +1,56 @@
+package learn_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"precept/internal/session"
+	"precept/learn"
+)
+
+// openSessions is a store of open sessions, the oldest first.
+type openSessions []session.Row
+
+func (list openSessions) Due(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
+	from := 0
+	if !after.Started.IsZero() {
+		from = int(after.Started.Unix()) + 1
+	}
+	return list[min(from, len(list)):min(len(list), from+limit)], nil
+}
+
+// openAfter returns 400 open sessions of the tenant small after the given number of older sessions of the tenant big.
+func openAfter(older int) (list openSessions) {
+	for i := range older + 400 {
+		tenant := "big"
+		if i >= older {
+			tenant = "small"
+		}
+		list = append(list, session.Row{Tenant: tenant, ID: session.ID{1, byte(i >> 16), byte(i >> 8), byte(i)}, Started: time.Unix(int64(i), 0)})
+	}
+	return list
+}
+
+// The store returns the open sessions of all tenants. A tenant with few open sessions is counted although another
+// tenant has many older ones. Behind too many of them, the number is unknown instead of 0.
+func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
+	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
+		open, err := learn.CountOpen(t.Context(), openAfter(older), "small", 24*time.Hour, time.Unix(1e9, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantMore := older > 10_000
+		if open == nil || open.More != wantMore || !wantMore && open.Sessions != want {
+			t.Errorf("400 open sessions behind %d of another tenant: got %+v, want %d sessions, more = %v", older, open, want, wantMore)
+		}
+	}
+	open, err := learn.CountOpen(t.Context(), openAfter(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
+	if err != nil || open == nil || !open.More || open.Sessions != 0 {
+		t.Fatalf("400 open sessions behind 30,000 of another tenant: got %+v, error %v, want 0 sessions and more", open, err)
+	}
+	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts at the age of reward.close_after (24h)."
+	if got := open.String(); got != text {
+		t.Errorf("sentence: got %q, want %q", got, text)
+	}
+}
