@@ -29,6 +29,7 @@ type Case struct {
 	Once        int                 `json:"once,omitempty"`    // number of sessions in which the failure occurred only once
 	MaxFailures int                 `json:"most,omitempty"`    // maximum number of failures in one session
 	Fixes       []CountedFix        `json:"fixes,omitempty"`
+	Last        int64               `json:"last,omitempty"` // number of the newest session with the failure, in the order of reading
 	Open        bool                `json:"open,omitempty"` // the case has changed since its lesson was last proposed
 }
 

@@ -21,7 +21,8 @@ type Summary struct {
 	Merged         int            `json:"merged"`  // drafts whose sessions became evidence of an equal existing lesson
 	Refused        map[string]int `json:"refused"` // number of refused drafts by reason
 	Contradictions int            `json:"contradictions"`
-	Opinions       int            `json:"opinions"` // opinions about lessons
+	Opinions       int            `json:"opinions"`                // opinions about lessons
+	RemovedCases   int            `json:"removed_cases,omitempty"` // oldest kinds of failures, removed in favour of new ones
 	Tokens         int64          `json:"tokens,omitempty"`
 	Cost           float64        `json:"cost,omitempty"`
 	Stopped        string         `json:"stopped,omitempty"` // reason why the run ended early

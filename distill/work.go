@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,8 @@ type work struct {
 	book          *lesson.Book
 	archived      []*lesson.Lesson // archived and rejected lessons, which are not proposed again
 	cases         map[string]*Case
-	changedCases  map[string]*Case       // cases that changed since the last write, by key
+	changedCases  map[string]*Case       // cases that changed since the last write, by key; nil for a removed case
+	lastSession   int64                  // number of the newest session whose failures are counted (Case.Last)
 	errorsByCase  map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
 	marks         map[session.ID][]byte  // encoded marks that are not written yet
 	opinionSums   opinionSums
@@ -80,6 +82,7 @@ func (w *work) readNotes(ctx context.Context) error {
 		var c Case
 		if json.Unmarshal(data, &c) == nil { // unreadable notes of an older release are replaced
 			w.cases[strings.TrimPrefix(key, "case|")] = &c
+			w.lastSession = max(w.lastSession, c.Last)
 		}
 		return nil
 	})
@@ -195,6 +198,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}()
 	r := parseSession(s, w.orgWords)
 	w.summary.Judged++
+	w.lastSession++
 	for _, c := range append(r.failures(), r.userOccurrences()...) {
 		w.addToCase(&c.failure, m)
 		if len(w.errorsByCase[c.failure.Key]) < 3 && len(w.errorsByCase) < 4096 {
@@ -232,15 +236,28 @@ func (w *work) addToCase(c *Case, m *mark) {
 	if !first {
 		c.Sessions, c.Once = 0, 0
 	}
-	old := w.cases[c.Key]
-	switch {
-	case old != nil:
+	if old := w.cases[c.Key]; old != nil {
 		old.add(c)
-		w.changedCases[c.Key] = old
-	case len(w.cases) < maxCases:
-		w.cases[c.Key] = c
-		w.changedCases[c.Key] = c
+		c = old
+	} else if len(w.cases) >= MaxCases {
+		w.removeOldestCase()
 	}
+	c.Last = w.lastSession
+	w.cases[c.Key], w.changedCases[c.Key] = c, c
+}
+
+// removeOldestCase removes the case that no session had for the longest time; of equally old cases, a case with the
+// fewest sessions. Without the removal, a tenant with MaxCases old failures would get no lesson about a new failure.
+func (w *work) removeOldestCase() {
+	var oldest *Case
+	for _, c := range w.cases {
+		if oldest == nil || cmp.Or(cmp.Compare(c.Last, oldest.Last), cmp.Compare(c.Sessions, oldest.Sessions), cmp.Compare(c.Key, oldest.Key)) < 0 {
+			oldest = c
+		}
+	}
+	delete(w.cases, oldest.Key)
+	w.changedCases[oldest.Key] = nil
+	w.summary.RemovedCases++
 }
 
 // maxAdded is the maximum length of mark.Counted.
@@ -257,8 +274,8 @@ func (m *mark) addOnce(key string) bool {
 	return true
 }
 
-// maxCases is the maximum number of cases of a tenant. Without a limit, invented failures could fill the store.
-const maxCases = 5000
+// MaxCases is the maximum number of cases of a tenant. Without a limit, invented failures could fill the store.
+const MaxCases = 5000
 
 // flush writes the changed marks and notes, and renews the claim on the tenant. flush returns an error if another
 // distiller has the claim.
@@ -269,6 +286,10 @@ func (w *work) flush(ctx context.Context) error {
 	}
 	notes := map[string][]byte{}
 	for key, c := range w.changedCases {
+		if c == nil {
+			notes["case|"+key] = nil
+			continue
+		}
 		data, err := json.Marshal(c)
 		if err != nil {
 			return err

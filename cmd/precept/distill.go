@@ -216,6 +216,9 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		n := &s.NotProposed[i]
 		fmt.Fprintf(out, "  not proposed: %s; the failure ended in %s sessions that followed the advice, and in %s that did not\n", report.Printable(n.Slug), n.Followed, n.NotFollowed)
 	}
+	if s.RemovedCases > 0 {
+		fmt.Fprintf(out, "  removed the counts of %s that no session had for the longest time: a tenant keeps %d\n", amount(s.RemovedCases, "failure"), distill.MaxCases)
+	}
 	if s.Opinions > 0 {
 		fmt.Fprintf(out, "%s on injected lessons\n", amount(s.Opinions, "opinion"))
 	}
