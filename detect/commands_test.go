@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"precept/detect"
 	"precept/internal/wire"
@@ -135,6 +136,85 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 		if (got.Outcome == detect.OK) != readOnly {
 			t.Errorf("%q: got outcome %s (rule %q), want ok = %t", command, got.Outcome, got.Rule, readOnly)
 		}
+	}
+}
+
+// A program that usually only reads may change files by an option, or by a command that the program starts.
+func TestCommandThatWritesByAnOptionIsNoReadCommand(t *testing.T) {
+	for command, readOnly := range map[string]bool{
+		"sed -Ei s/a/b/ a":                           false,
+		"sed -ri s/a/b/ a":                           false,
+		"sed -nEi.bak s/a/b/p a":                     false,
+		"sed -n -i.bak s/a/b/p a":                    false,
+		"sed -e s/a/b/ -i a":                         false,
+		"sed s/a/b/ a -i":                            false,
+		"sed --in-place=.bak s/a/b/ a":               false,
+		"sed -I '' s/a/b/ a":                         false,
+		"sed -ne '/i/p' a":                           true,
+		"sed -e -i a":                                true,
+		"sed -n -- -i a":                             true,
+		"sed --expression=s/i/-i/ a":                 true,
+		"perl -ne 'print if /i/' a":                  true,
+		"perl -i -ne print a":                        false,
+		"perl -i.bak -ne print a":                    false,
+		"perl -pi -e s/a/b/ a":                       false,
+		"ruby -pi -e x a":                            false,
+		"awk -i inplace '{print}' a":                 false,
+		"gawk -iinplace '{print}' a":                 false,
+		"gawk --include inplace '{print}' a":         false,
+		"awk -F i '{print $1}' a":                    true,
+		"sort -o a a":                                false,
+		"sort -uo a a":                               false,
+		"sort --output=a a":                          false,
+		"sort -t o -k 2 a":                           true,
+		"sort -to a":                                 true,
+		"uniq a b":                                   false,
+		"uniq -c -f 1 a":                             true,
+		"tree -o a":                                  false,
+		"tree -I o -L 2":                             true,
+		"git diff --output=a":                        false,
+		"git diff --output-indicator-new=x":          true,
+		"go env -w A=1":                              false,
+		"go env GOPATH":                              true,
+		"ls | tee a":                                 false,
+		"ls >| a":                                    false,
+		"ls &> a":                                    false,
+		"ls > >(cat > a)":                            false,
+		"grep -rl a . | xargs sed -i s/a/b/":         false,
+		"grep -rl a . | xargs -r sed -n 1p":          true,
+		"ls | xargs git rm x":                        false,
+		"ls | xargs git log cat":                     true,
+		"ls | xargs -n1 -I{} grep x {}":              true,
+		"ls | xargs -0 -P 4 -I % sudo grep x %":      true,
+		"ls | xargs -n 1 rm cat":                     false,
+		"ls | xargs mv -t cat":                       false,
+		"ls | xargs --max-args=1 wc -l":              true,
+		"ls | xargs":                                 true,
+		"ls | xargs xargs rm":                        false,
+		`find . -name cat -delete`:                   false,
+		`find . -name cat -exec rm {} \;`:            false,
+		`find . -exec grep -q x {} \; -exec rm {} +`: false,
+		`find . -exec grep -q x {} \; -delete`:       false,
+		`find . -exec sed -n 1p {} \;`:               true,
+		`find . -exec sed -Ei s/a/b/ {} +`:           false,
+		`find . -exec grep -l x {} + -o -name y`:     true,
+		"find . -fprint a":                           false,
+		"fd -e go -x rm":                             false,
+		"fd -e go --exec-batch wc -l":                true,
+	} {
+		got := detect.Classify("bash", shellArgs(command), "error: boom", 0)
+		if (got.Outcome == detect.OK) != readOnly {
+			t.Errorf("%q: got outcome %s (rule %q), want ok = %t", command, got.Outcome, got.Rule, readOnly)
+		}
+	}
+}
+
+// Each nested find has one command to start.
+func TestNestedSearchesTakeLinearTime(t *testing.T) {
+	start := time.Now()
+	detect.Classify("bash", shellArgs(strings.Repeat("find . -exec ", 300)+"ls"), "error: boom", 0)
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("300 nested commands find took %s, want less than 5 s", d)
 	}
 }
 

@@ -95,21 +95,27 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	if prog == "git" {
 		args = gitArgs(args)
 	}
+	if prog == "gh" { // the first argument is the kind of object, the second the action
+		args = args[min(1, len(args)):]
+	}
+	if writesFile(prog, args) {
+		return false
+	}
 	switch prog {
 	case "find":
-		return !hasAny(args, "-delete", "-exec", "-execdir", "-ok") ||
-			slices.ContainsFunc(args, func(a string) bool { return p.inList("program finds", a) })
+		return p.startsOnlyReaders(args, "-exec", "-execdir", "-ok", "-okdir")
+	case "fd":
+		if !p.startsOnlyReaders(args, "-x", "--exec", "-X", "--exec-batch") {
+			return false
+		}
 	case "xargs":
-		command := slices.IndexFunc(args, func(a string) bool {
-			return !strings.HasPrefix(a, "-") && p.isReadOnly(a, nil)
-		})
-		return command >= 0
+		_, command := readOptions(args, xargsValues, true)
+		started, rest := p.program(command)
+		return started == "" || p.isReadOnly(started, rest) // without a command, xargs prints its input
 	case "sed":
-		return !hasPrefix(args, "-i") && !hasPrefix(args, "--in-place")
+		return true
 	case "perl":
 		return hasPrefix(args, "-ne")
-	case "gh": // the first argument is the kind of object, the second the action
-		args = args[min(1, len(args)):]
 	}
 	if p.inList("program looks-alone", strings.Join(append([]string{prog}, args...), " ")) ||
 		len(args) == 1 && p.inList("program tells", args[0]) {
@@ -121,6 +127,25 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 		}
 	}
 	return false
+}
+
+// startsOnlyReaders reports whether all commands that a search runs for its results are read-only, as in
+// find . -exec wc -l {} +. options are the options before such a command. The command ends at ";" or "+".
+func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
+	for i := 0; i < len(args); i++ {
+		if !slices.Contains(options, args[i]) {
+			continue
+		}
+		command := args[i+1:]
+		if end := slices.IndexFunc(command, func(a string) bool { return a == ";" || a == "+" }); end >= 0 {
+			command = command[:end]
+		}
+		if started, rest := p.program(command); !p.isReadOnly(started, rest) {
+			return false
+		}
+		i += len(command) // the options in the command belong to its program
+	}
+	return true
 }
 
 // gitArgs returns the arguments of git without the options before the subcommand.
