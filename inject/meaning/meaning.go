@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dgraph-io/ristretto/v2"
@@ -271,7 +272,8 @@ func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, er
 	out := make([][]float32, len(texts))
 	var missing []int
 	for i, text := range texts {
-		texts[i] = text[:min(len(text), maxTextSize)]
+		// Without ToValidUTF8, a part of a character could remain at the end.
+		texts[i] = strings.ToValidUTF8(text[:min(len(text), maxTextSize)], "")
 		if v, ok := m.vectors.Get(m.key(texts[i])); ok {
 			out[i] = v
 			continue
