@@ -49,7 +49,7 @@ type fixture struct {
 func newFixture(t *testing.T, change func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{reports: &fakeReports{report: sampleReport()}, log: &bytes.Buffer{}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	o := optionsOf(f.reports, func() time.Time { return f.now })
+	o := newOptions(f.reports, func() time.Time { return f.now })
 	o.Log = slog.New(slog.NewTextHandler(f.log, nil))
 	if change != nil {
 		change(&o)
@@ -62,8 +62,8 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// optionsOf returns the options of a server with reports; its other sources are empty.
-func optionsOf(reports *fakeReports, now func() time.Time) Options {
+// newOptions returns the options of a server with reports; its other sources are empty.
+func newOptions(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
 		Read:  Readers{Report: reports, Library: emptyLibrary{}, Survey: emptySource{}, Archive: emptyArchive{}, Export: &fakeExport{}, Rules: emptySource{}},
@@ -318,8 +318,8 @@ func TestNewRequiresValidTokens(t *testing.T) {
 	}
 }
 
-// After failuresPerIP requests with a wrong token, further ones get status 429, and the log has one line about all of
-// them. Meanwhile, requests with a valid token succeed.
+// After maxFailuresPerIP requests with a wrong token, further ones get status 429, and the log has one line about all
+// of them. Meanwhile, requests with a valid token succeed.
 func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
@@ -338,8 +338,8 @@ func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 			}
 		}
 	}
-	if throttled != 1000-failuresPerIP {
-		t.Errorf("%d of 1000 requests were throttled, want all except the first %d", throttled, failuresPerIP)
+	if throttled != 1000-maxFailuresPerIP {
+		t.Errorf("%d of 1000 requests were throttled, want all except the first %d", throttled, maxFailuresPerIP)
 	}
 	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
 		t.Errorf("the log has %d lines, want 1:\n%s", lines, f.log)
@@ -460,7 +460,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
 		t.Errorf("with the cookie: got status %d, want 200", res.StatusCode)
 	}
-	f.now = f.now.Add(sessionAge + time.Second)
+	f.now = f.now.Add(maxSessionAge + time.Second)
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
 		t.Errorf("with the cookie after its maximum age: got status %d, want 401", res.StatusCode)
 	}

@@ -41,7 +41,7 @@ func (n sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) erro
 // An export has a file name and a media type, even if the export is empty.
 func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
-		f := wordSourceOf("word")
+		f := newWordSource("word")
 		o := f.options()
 		o.Read.Export = sizedExport(n)
 		h, err := admin.New(o)
@@ -53,7 +53,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 			"experiment": {"application/x-ndjson", "precept-experiment.jsonl"}, "parquet": {"application/vnd.apache.parquet", "precept.parquet"},
 		} {
 			res := sendAPI(h, "GET", "/api/export?format="+format, "")
-			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
+			if got := readBody(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
 				t.Errorf("format %q: got status %d, want 200; got body %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
 			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
@@ -102,7 +102,7 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "no data of this session is stored"},
 		{errors.New("disk canary"), 503, "the store cannot be read"},
 	} {
-		f := wordSourceOf("word")
+		f := newWordSource("word")
 		o := f.options()
 		o.Read.Archive, o.Write.Rate = failingSource{f, c.err}, failingSource{f, c.err}
 		h, err := admin.New(o)
@@ -112,11 +112,11 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+at, "")
-			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
+			if text := readBody(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
 				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
 			}
 			res = serve(h, at, cookie)
-			_, main, _ := strings.Cut(textOf(res), "<main") // on a page, the text starts with a capital
+			_, main, _ := strings.Cut(readBody(res), "<main") // on a page, the text starts with a capital
 			if res.StatusCode != c.status || !strings.Contains(main, c.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
 				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
@@ -131,7 +131,7 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 
 // Feedback of 1 MiB is accepted. Feedback of one more byte, and a tenant of 257 bytes, are refused.
 func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
-	f := wordSourceOf("word")
+	f := newWordSource("word")
 	o := f.options()
 	o.Write.Rate = failingSource{f, nil}
 	h, err := admin.New(o)
@@ -151,7 +151,7 @@ func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
 
 // A query parameter with an invalid value is refused, and the error starts with the name of the parameter.
 func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
-	h, err := admin.New(wordSourceOf("word").options())
+	h, err := admin.New(newWordSource("word").options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 		for status, values := range map[int][]string{200: c.good, 400: c.bad} {
 			for _, v := range values {
 				res := sendAPI(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
-				if text := textOf(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
+				if text := readBody(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
 					t.Errorf("parameter %s=%.30q of %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", c.key, v, c.at, res.StatusCode, text, status)
 				}
 			}

@@ -75,11 +75,11 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 	post := func(path string, values url.Values) (status int, notice string) {
 		t.Helper()
 		values.Set(csrfField, csrf)
-		res := f.do(t, "POST", path, form(cookie, values))
+		res := f.do(t, "POST", path, postForm(cookie, values))
 		if res.StatusCode != http.StatusSeeOther {
 			return res.StatusCode, body(t, res)
 		}
-		page := body(t, f.do(t, "GET", "/health", form(cookie, nil)))
+		page := body(t, f.do(t, "GET", "/health", postForm(cookie, nil)))
 		_, notice, _ = strings.Cut(page, `<p class="notice" role="status">`)
 		notice, _, _ = strings.Cut(notice, "</p>")
 		return res.StatusCode, notice

@@ -10,7 +10,7 @@ import (
 
 // A request without a token is refused. A request with the token gets the report.
 func ExampleNew() {
-	options := optionsOf(&fakeReports{report: sampleReport()}, time.Now)
+	options := newOptions(&fakeReports{report: sampleReport()}, time.Now)
 	options.Access = Access{Tokens: []string{"correct-horse-battery-staple"}}
 	server, err := New(options)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := newSessions(rand.Reader, noon).load(path)
+		_, err := newSessions(rand.Reader, loginTime).load(path)
 		done <- err
 	}()
 	select {

@@ -26,7 +26,7 @@ func plots(
 		Fatalf(format string, args ...any)
 	}, rows []report.Row, truth func(string) (float64, bool), target string,
 ) (out []drawn, ticks int) {
-	f := wordSourceOf("word")
+	f := newWordSource("word")
 	f.report.Lessons, f.report.Global.Bands = rows, nil
 	o := f.options()
 	o.Truth = truth
@@ -34,7 +34,7 @@ func plots(
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	page := textOf(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
+	page := readBody(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
 	number := func(text, pattern string) float64 {
 		m := regexp.MustCompile(pattern).FindStringSubmatch(text)
 		if m == nil {
@@ -57,7 +57,7 @@ func plots(
 	return out, strings.Count(page, `class="tick"`)
 }
 
-func rowOf(n int, effect, lo, hi float64) report.Row {
+func newRow(n int, effect, lo, hi float64) report.Row {
 	slug := fmt.Sprintf("l-%02d", n)
 	return report.Row{
 		Slug: slug, Arm: slug + "@1", State: "active", Verdict: report.Unproven, Picked: 1,
@@ -72,7 +72,7 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 		for i := range rapid.IntRange(1, 4).Draw(t, "rows") {
 			effect := rapid.Float64Range(-1, 1).Draw(t, "effect")
 			half := rapid.Float64Range(0, 3).Draw(t, "half")
-			rows = append(rows, rowOf(i, effect, effect-half, effect+half))
+			rows = append(rows, newRow(i, effect, effect-half, effect+half))
 		}
 		scale := rapid.SampledFrom([]string{"", "all", "5", "100"}).Draw(t, "scale")
 		trueEffect := rapid.Float64Range(-9, 9).Draw(t, "truth")
@@ -98,9 +98,9 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	var rows []report.Row
 	for i := range 19 {
 		e := 0.01 * float64(i%5)
-		rows = append(rows, rowOf(i, e, e-0.03, e+0.03))
+		rows = append(rows, newRow(i, e, e-0.03, e+0.03))
 	}
-	rows = append(rows, rowOf(19, 0.02, -0.9, 0.9))
+	rows = append(rows, newRow(19, 0.02, -0.9, 0.9))
 	at := func(scale string) (usual, wide drawn) {
 		got, _ := plots(t, rows, nil, "/lessons?sort=name&zoom="+scale)
 		return got[4], got[19]
@@ -128,7 +128,7 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 
 // A row with the verdict invalid has no interval in the plot and does not affect the axis.
 func TestInvalidRowsAreNotPlotted(t *testing.T) {
-	valid, invalid := rowOf(0, 0.02, 0, 0.04), rowOf(1, 0.9, 0.8, 1)
+	valid, invalid := newRow(0, 0.02, 0, 0.04), newRow(1, 0.9, 0.8, 1)
 	invalid.Verdict = report.Invalid
 	got, _ := plots(t, []report.Row{valid, invalid}, nil, "/lessons?sort=name")
 	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].effect) || got[0].hi < 150 {

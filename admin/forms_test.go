@@ -11,7 +11,7 @@ import (
 
 // The checkbox of a filter shows the value in the query. Only the overview has a row of all lessons together.
 func TestCheckboxesShowTheQueryAndOverviewHasTotalRow(t *testing.T) {
-	h, err := admin.New(wordSourceOf("word").options())
+	h, err := admin.New(newWordSource("word").options())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,12 +34,12 @@ import (
 // With hostile text in every field of lessons, agents, clients and queries, each page has the same elements and
 // attributes as with a plain word, and each link leads to a page of the dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
-	plain := pagesOf(t, "word")
+	plain := readPages(t, "word")
 	for _, hostile := range []string{
 		`"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `" onmouseover="alert(1)" x="`, `javascript:alert(1)`, `//evil.example/`,
 		`</textarea></select></title><b>`, `<!-- <svg/onload=alert(1)> --`, `{{.}}`, `]]>&lt;script&gt;`, "`${alert(1)}`", "a\u2028b\x00c",
 	} {
-		for at, page := range pagesOf(t, hostile) {
+		for at, page := range readPages(t, hostile) {
 			if got, want := page.shape, plain[at].shape; !slices.Equal(got, want) {
 				i := 0
 				for i < min(len(got), len(want)) && got[i] == want[i] {
@@ -75,10 +75,10 @@ type parsedPage struct {
 	quotes bool // the page shows the text of users
 }
 
-// pagesOf reads every page of a server whose texts are all equal to word, as an operator in a browser.
-func pagesOf(t *testing.T, word string) map[string]parsedPage {
+// readPages reads every page of a server whose texts are all equal to word, as an operator in a browser.
+func readPages(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
-	f := wordSourceOf(word)
+	f := newWordSource(word)
 	h, err := admin.New(f.options())
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ type wordSource struct {
 	generated    time.Time
 }
 
-func wordSourceOf(word string) *wordSource {
+func newWordSource(word string) *wordSource {
 	f := &wordSource{word: word, generated: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	var lessons [3]*lesson.Lesson
 	for i, state := range []lesson.State{lesson.Active, lesson.Candidate, lesson.Quarantined} {
@@ -397,8 +397,8 @@ type exports struct{}
 
 func (exports) Export(context.Context, io.Writer, admin.Export) error { return nil }
 
-// textOf returns the body of a response.
-func textOf(res *http.Response) string {
+// readBody returns the body of a response.
+func readBody(res *http.Response) string {
 	b, _ := io.ReadAll(res.Body)
 	return string(b)
 }

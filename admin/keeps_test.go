@@ -16,9 +16,9 @@ import (
 	"precept/store"
 )
 
-// addressesOf returns the addresses of the links and forms in the main part of a page. The key is the text of the link,
-// "form " and the text of the button for a GET form, or "post " and the action for another form.
-func addressesOf(t *testing.T, page string) map[string]*url.URL {
+// linkAddresses returns the addresses of the links and forms in the main part of a page. The key is the text of the
+// link, "form " and the text of the button for a GET form, or "post " and the action for another form.
+func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")
 	main, _, _ = strings.Cut(main, "</main>")
@@ -125,7 +125,7 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 		{"/compare?tenant=acme&by=agent&tag=x&since=2026-01-01", "form Compare", "/compare?by=agent&since=2026-01-01&tag=x&tenant=acme"},
 	} {
 		page := body(t, f.do(t, "GET", c.page, func(r *http.Request) { r.AddCookie(cookie) }))
-		links := addressesOf(t, page)
+		links := linkAddresses(t, page)
 		got := links[c.link]
 		if got == nil {
 			t.Errorf("%s has no link or form %q to %s; it has %v", c.page, c.link, c.want, links)
@@ -168,7 +168,7 @@ func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
 	}
 	for _, value := range []string{"co\u200bder", "co‹U+200B›der"} {
 		page := get(t, f, "/sessions?"+url.Values{"agent": {value}}.Encode(), http.StatusOK)
-		links := addressesOf(t, page)
+		links := linkAddresses(t, page)
 		if strings.Count(page, `data-label="Begun"`) != 1 || links["csv"].Query().Get("agent") != "co\u200bder" {
 			t.Errorf("filter %q: got %d sessions and export link %v, want 1 session and a link with the raw agent name", value, strings.Count(page, `data-label="Begun"`), links["csv"])
 		}

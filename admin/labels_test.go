@@ -138,10 +138,10 @@ func TestPagesAreAccessible(t *testing.T) {
 		"with data":         func(*wordSource) {},
 		"unavailable store": func(f *wordSource) { f.fail = true },
 		"without data": func(f *wordSource) {
-			*f = wordSource{word: f.word, generated: f.generated, book: f.book.WithLessons(nil), survey: wordSourceOf("word").survey}
+			*f = wordSource{word: f.word, generated: f.generated, book: f.book.WithLessons(nil), survey: newWordSource("word").survey}
 		},
 	} {
-		f := wordSourceOf("word")
+		f := newWordSource("word")
 		change(f)
 		h, err := admin.New(f.options())
 		if err != nil {
@@ -203,7 +203,7 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 
 // A filter with a value shows the value and a link that clears the filter. Without a value, the link is absent.
 func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
-	h, err := admin.New(wordSourceOf("word").options())
+	h, err := admin.New(newWordSource("word").options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 
 // The session list without sessions names the address to which agents send requests.
 func TestEmptySessionListNamesProxyAddress(t *testing.T) {
-	page := onPage(t, "/sessions", func(f *wordSource, o *admin.Options) {
+	page := mainText(t, "/sessions", func(f *wordSource, o *admin.Options) {
 		o.Address.Data = "http://10.0.0.7:9999"
 		f.list.Sessions, f.list.Read = nil, 0
 	})

@@ -23,7 +23,7 @@ type loginPage struct {
 // one line every logEvery, with the number of wrong tokens since the previous line.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
-	f := s.throttle.countWrong(ip)
+	f := s.throttle.countFailure(ip)
 	if f.shouldLog {
 		s.log(c).Warn("admin token refused", "ip", ip.String(), "count", f.count)
 	}
@@ -97,7 +97,7 @@ func (s *Server) login(c echo.Context) error {
 		s.log(c).Warn("a login cannot be stored and ends at the next restart; check the space and the permissions of data_dir",
 			"file", sessionsFile, "error", err)
 	}
-	c.SetCookie(s.cookie(c, id, int(sessionAge.Seconds())))
+	c.SetCookie(s.cookie(c, id, int(maxSessionAge.Seconds())))
 	return s.redirect(c, c.FormValue("next"))
 }
 

@@ -49,7 +49,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 		"two wait":        {nil, 2, false, []string{">2 lessons wait for approval<"}},
 		"a bad figure":    {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
-		checkPage(t, name, onPage(t, "/", func(f *wordSource, _ *admin.Options) {
+		checkPage(t, name, mainText(t, "/", func(f *wordSource, _ *admin.Options) {
 			f.report.Lessons, f.book = c.rows, waits(c.waits)
 			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: c.bad}}
 		}), c.wantText...)
@@ -61,7 +61,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
 	open := report.Open{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
 	page := func(matched map[trial.Arm]int) string {
-		return onPage(t, "/", func(f *wordSource, _ *admin.Options) {
+		return mainText(t, "/", func(f *wordSource, _ *admin.Options) {
 			open.Matched = matched
 			f.report.Global, f.report.Open = report.Global{}, &open
 			f.report.Lessons = []report.Row{{Slug: "a", Arm: "a@1", State: "active"}, {Slug: "b", Arm: "b@1", State: "active"}}
@@ -76,7 +76,7 @@ func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
 // The overview of a tenant without data links the tenants with data.
 func TestOverviewOfEmptyTenantLinksOtherTenants(t *testing.T) {
 	page := func(treated int64) string {
-		return onPage(t, "/", func(f *wordSource, o *admin.Options) {
+		return mainText(t, "/", func(f *wordSource, o *admin.Options) {
 			f.report.Global, f.report.Lessons = report.Global{NTreated: treated}, nil
 			o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"team-b", "default", "team-a"}, nil }
 		})
@@ -122,7 +122,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			`Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4). <a href="/help/EXPERIMENT#sessions-outside-of-the-experiment">Reasons</a>`,
 		}},
 	} {
-		checkPage(t, name, onPage(t, c.target, func(f *wordSource, o *admin.Options) {
+		checkPage(t, name, mainText(t, c.target, func(f *wordSource, o *admin.Options) {
 			o.Program.Prices = func() admin.Prices { return c.prices }
 			r := report.Report{GeneratedAt: f.generated}
 			r.SRM.OK, r.Reporting.OK = true, true
@@ -143,12 +143,12 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 // A page without a report states the reason, and does not interpret the missing data.
 func TestPagesWithoutReportShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
-		checkPage(t, target, onPage(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
+		checkPage(t, target, mainText(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
 			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!No open task: no fault", "!proven helps")
 	}
-	checkPage(t, "no lessons", onPage(t, "/lessons", func(f *wordSource, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
+	checkPage(t, "no lessons", mainText(t, "/lessons", func(f *wordSource, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {
-		checkPage(t, want, onPage(t, "/lessons?q=nothing", func(f *wordSource, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
+		checkPage(t, want, mainText(t, "/lessons?q=nothing", func(f *wordSource, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
 	}
 }
 
@@ -227,7 +227,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "word", Action: "create", Detail: map[string]any{lesson.DetailHand: lesson.HandFile}}, {Slug: "x", Action: "eaten"}}
 		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<strong>precept</strong> found the file of the new lesson", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
-		page := onPage(t, "/lessons/word", func(f *wordSource, o *admin.Options) {
+		page := mainText(t, "/lessons/word", func(f *wordSource, o *admin.Options) {
 			w := pageData{wordSource: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
 			o.Truth, f.findings, f.events = nil, nil, nil
 			f.book = lesson.NewBook([]*lesson.Lesson{w.lesson})
@@ -238,7 +238,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		checkPage(t, name, page, c.wantText...)
 	}
 	tried := func(b backtest.Result) string {
-		return onPage(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
+		return mainText(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
 	}
 	checkPage(t, "backtest with matches", tried(backtest.Result{
 		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
@@ -249,7 +249,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
 	checkPage(t, "backtest with too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
-	checkPage(t, "backtest with unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
+	checkPage(t, "backtest with unreadable sessions", mainText(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
@@ -277,7 +277,7 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	at := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
 	queue := func(target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {
-		return onPage(t, target, func(f *wordSource, o *admin.Options) {
+		return mainText(t, target, func(f *wordSource, o *admin.Options) {
 			f.findings = nil
 			l := &lesson.Lesson{Slug: "late", Title: "Late", State: lesson.Candidate, CreatedAt: at(2)}
 			f.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: at(1)}, {Slug: "on", State: lesson.Active, Body: "a\nb"}})

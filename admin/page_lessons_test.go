@@ -39,7 +39,7 @@ func sampleReportWith(n int) report.Report {
 
 var slugLink = regexp.MustCompile(`href="/lessons/([^"?]+)`)
 
-func slugsOf(page string) (out []string) {
+func listedSlugs(page string) (out []string) {
 	for _, m := range slugLink.FindAllStringSubmatch(page, -1) {
 		out = append(out, m[1])
 	}
@@ -60,7 +60,7 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 		return html.UnescapeString(body(t, res))
 	}
 	first := get("")
-	if got := slugsOf(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2,002") {
+	if got := listedSlugs(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2,002") {
 		t.Errorf("first page: got %d rows, want %d and the text \"1 to 100 of 2,002\"", len(got), rowsPerPage)
 	}
 	if !f.reports.asked.Bands {
@@ -84,7 +84,7 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 		"?sort=name&verdict=open&q=length-000&x": "a-lesson-with-a-name-of-some-length-0001",
 	} {
 		page := get(strings.ReplaceAll(query, "<b>", "%3Cb%3E"))
-		if got := slugsOf(page); len(got) == 0 || got[0] != want {
+		if got := listedSlugs(page); len(got) == 0 || got[0] != want {
 			t.Errorf("%s: got first lessons %q, want %s first", query, got[:min(3, len(got))], want)
 		}
 	}
@@ -171,7 +171,7 @@ func TestLessonFiltersUseTheNamesOfTheRows(t *testing.T) {
 	} {
 		slugs, text, _ := strings.Cut(want, " >")
 		page := get("?sort=name&" + query)
-		if got := strings.Join(slugsOf(page), " "); got != slugs {
+		if got := strings.Join(listedSlugs(page), " "); got != slugs {
 			t.Errorf("%s selects %q, want %q", query, got, slugs)
 		}
 		if !strings.Contains(page, "selected>"+text) {

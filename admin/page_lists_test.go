@@ -50,7 +50,7 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 		}},
 		"no matching sample on this page": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
 	} {
-		page := onPage(t, c.target, func(f *wordSource, _ *admin.Options) {
+		page := mainText(t, c.target, func(f *wordSource, _ *admin.Options) {
 			f.samples = store.SampleList{Read: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
 				ID: "x", Family: sample.ErrorCorrection, Input: map[string]any{"text": "what\n\twas  asked", "no": "a"},
 			}}}}
@@ -93,7 +93,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		}, []string{`>Lessons</h2>`, `<td>12,345</td>`, `<td class="text bad">one is bad</td>`}},
 		"rejected configuration": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"was rejected; the previous configuration stays in effect: line 3"}},
 	} {
-		page := onPage(t, "/health", func(_ *wordSource, o *admin.Options) {
+		page := mainText(t, "/health", func(_ *wordSource, o *admin.Options) {
 			o.Program.Health = func(context.Context) admin.Health {
 				h := admin.Health{Version: "v1", Go: "go1", PID: 7, Started: time.Unix(1e9, 0)}
 				h.Account.Admitted, h.Account.Balanced, h.Account.Dropped = 12345, true, map[string]int64{"opted_out": 4}

@@ -36,7 +36,7 @@ func rulesFixture(t *testing.T) *fixture {
 		Slug: voice.Slug(), Arm: string(voice.Arm()), State: "finished", Effect: new(.01), Lo: new(-.02), Hi: new(.03), NInjected: 51, NWithheld: 49, Verdict: report.NoEffect,
 		InputWith: new(4000.0), InputWithout: new(3000.0), CachedWith: new(.5), CachedChange: new(.25), Models: report.Models{Effects: []report.ModelEffect{{Model: "m", Picks: 100}}},
 	}}
-	o := optionsOf(reports, time.Now)
+	o := newOptions(reports, time.Now)
 	o.Access.Viewers = []string{"viewer-token-of-the-rules-test"}
 	o.Program.Prices = func() Prices { return Prices{Models: price.Flat(3, 1), Currency: "USD"} }
 	o.Read.Rules = &fakeRules{[]rules.Registered{voice, gone}}

@@ -15,7 +15,7 @@ import (
 // sessionWith returns the page of a session with one turn, after change has altered the session.
 func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
-	return onPage(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
+	return mainText(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
 		f.transcript = store.Transcript{
 			SessionItem: store.SessionItem{ID: "s-1", Agent: "coder", Model: "gpt", Closed: true, Turns: 1},
 			Exchanges:   1, Next: 1,
@@ -168,7 +168,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 // Each row of the session list describes its session.
 func TestSessionListRowsDescribeSessions(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
-		return onPage(t, target, func(f *wordSource, _ *admin.Options) {
+		return mainText(t, target, func(f *wordSource, _ *admin.Options) {
 			f.list = store.SessionList{Read: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
 				ID: "s-1", Agent: strings.Repeat("a", 49), Turns: 2, Verdict: "unrated",
 			}}}
@@ -234,12 +234,12 @@ func TestOnlyPagesWithNewestDataRefresh(t *testing.T) {
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,
 		"/samples": true, "/samples?after=x": false, "/health": true, "/lessons": false, "/queue": false, "/help": false,
 	} {
-		f := wordSourceOf("word")
+		f := newWordSource("word")
 		h, err := admin.New(f.options())
 		if err != nil {
 			t.Fatal(err)
 		}
-		page := textOf(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
+		page := readBody(serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0]))
 		if got := strings.Contains(page, `id="refresh"`) && strings.Contains(page, `id="stale"`); got != live {
 			t.Errorf("%s: got automatic refresh %v, want %v", target, got, live)
 		}

@@ -98,19 +98,19 @@ func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 	lines := 0
 	for i := range 100_000 {
 		now = now.Add(100 * time.Microsecond)
-		f := th.countWrong(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+		f := th.countFailure(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 		if f.shouldLog {
 			lines++
 		}
-		if i >= failuresOfAll && f.retryAfter <= 0 {
-			t.Fatalf("wrong token %d: got no retryAfter, want one", i)
+		if i >= maxTotalFailures && f.retryAfter <= 0 {
+			t.Fatalf("wrong token %d: retryAfter = %v, want more than 0", i, f.retryAfter)
 		}
 	}
-	if len(th.byIP) > throttledIPs {
-		t.Errorf("got %d stored addresses, want at most %d", len(th.byIP), throttledIPs)
+	if len(th.byIP) > maxThrottledIPs {
+		t.Errorf("len(byIP) = %d, want at most %d", len(th.byIP), maxThrottledIPs)
 	}
 	if lines > 2 {
-		t.Errorf("got %d log lines in ten seconds, want at most 2", lines)
+		t.Errorf("failures with shouldLog in ten seconds: got %d, want at most 2", lines)
 	}
 }
 
@@ -120,9 +120,9 @@ func TestThrottleRetryAfterIsAtMostTheWindow(t *testing.T) {
 		th := newThrottle(func() time.Time { return now })
 		for range rapid.IntRange(1, 300).Draw(t, "n") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
-			f := th.countWrong(netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(0, 3).Draw(t, "ip"))}))
+			f := th.countFailure(netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(0, 3).Draw(t, "ip"))}))
 			if f.retryAfter < 0 || f.retryAfter > throttleWindow {
-				t.Fatalf("retryAfter is %v, want 0 to %v", f.retryAfter, throttleWindow)
+				t.Fatalf("retryAfter = %v, want 0 to %v", f.retryAfter, throttleWindow)
 			}
 		}
 	})
@@ -148,9 +148,9 @@ func TestSessionsAreBounded(t *testing.T) {
 	if _, ok := s.get(first); ok {
 		t.Error("the oldest session is still stored, want it replaced by a newer one")
 	}
-	now = now.Add(sessionAge)
+	now = now.Add(maxSessionAge)
 	if _, err := s.create([32]byte{}); err != nil || len(s.byID) > 2 {
-		t.Errorf("after the maximum age of the older sessions: got %d sessions, error %v; want at most 2 sessions and no error", len(s.byID), err)
+		t.Errorf("after the older sessions have expired: got %d sessions, error %v; want at most 2 sessions and no error", len(s.byID), err)
 	}
 }
 

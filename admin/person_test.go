@@ -16,8 +16,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// form returns a function that turns a request into a form post of a browser, with the given values.
-func form(cookie *http.Cookie, values url.Values) func(*http.Request) {
+// postForm returns a function that turns a request into a form post of a browser, with the given values.
+func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {
 			r.AddCookie(cookie)
@@ -39,9 +39,9 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 		status             int
 		wantText           string
 	}{
-		{"login form with a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
-		{"login link with a wrong token", "GET", "/login?token=wrong", form(nil, nil), 401, "The token is wrong."},
-		{"action without a login", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
+		{"login form with a wrong token", "POST", "/login", postForm(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
+		{"login link with a wrong token", "GET", "/login?token=wrong", postForm(nil, nil), 401, "The token is wrong."},
+		{"action without a login", "POST", "/lessons/helpful/pause", postForm(nil, nil), 401, "nothing was done"},
 		{"unknown page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
 		{"invalid query parameter", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
 	} {
@@ -65,7 +65,7 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 // A login redirects to the requested page of the dashboard and to no other site.
 func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	f := newFixture(t, nil)
-	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", form(nil, nil))))
+	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", postForm(nil, nil))))
 	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
 		t.Errorf("login page: got %q, want `name=\"next\" value=\"/lessons/helpful?window=7d\"` and no \"refresh\"", page)
 	}
@@ -73,14 +73,14 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
 		"//evil.example/": "/", `/\evil.example`: "/", "https://evil.example/": "/", "javascript:alert(1)": "/", "queue": "/", "/\nx": "/",
 	} {
-		res := f.do(t, "POST", "/login", form(nil, url.Values{"token": {token}, "next": {next}}))
+		res := f.do(t, "POST", "/login", postForm(nil, url.Values{"token": {token}, "next": {next}}))
 		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
 			t.Errorf("login with next=%q: got status %d and Location %q, want 303 and %q", next, res.StatusCode, got, want)
 		}
 	}
 	for from, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
 		page := body(t, f.do(t, "POST", "/lessons/helpful/pause", func(r *http.Request) {
-			form(nil, nil)(r)
+			postForm(nil, nil)(r)
 			r.Host = "127.0.0.1:8081"
 			r.Header.Set("Referer", from)
 		}))
@@ -89,7 +89,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 		}
 	}
 	// A browser omits the SameSite=Strict cookie after a link on another site. The login page reloads the address.
-	crossSite := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
+	crossSite := func(r *http.Request) { postForm(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
 		t.Error("the login page after a link on another site does not reload the address")
 	}
@@ -100,7 +100,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	f := newFixture(t, nil)
 	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
 		res := f.do(t, "POST", "/login", func(r *http.Request) {
-			form(nil, url.Values{"token": {token}})(r)
+			postForm(nil, url.Values{"token": {token}})(r)
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
@@ -118,12 +118,12 @@ func TestActionNamesTheShownVersion(t *testing.T) {
 		t.Fatal("the library has no lesson helpful")
 	}
 	for _, at := range []string{"/lessons/helpful", "/queue"} {
-		page := body(t, f.do(t, "GET", at, form(cookie, nil)))
+		page := body(t, f.do(t, "GET", at, postForm(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
 			t.Errorf("%s: the forms lack the hash or the state of the lesson", at)
 		}
 	}
-	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
+	f.do(t, "POST", "/lessons/helpful/pause", postForm(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
 	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
 		t.Errorf("the lesson service got seen version %+v, want %+v", keeper.seen, want)
 	}

@@ -21,8 +21,8 @@ const (
 )
 
 const (
-	sessionAge  = 12 * time.Hour
-	maxSessions = 1000 // maximum number of logins
+	maxSessionAge = 12 * time.Hour
+	maxSessions   = 1000 // maximum number of logins
 )
 
 // session identifies the logged-in browser that sent a request. All fields are derived from the cookie and the login.
@@ -48,7 +48,7 @@ const (
 // isValid reports whether a login is valid at the time now. A login from the future is invalid: the clock was set back
 // since the login, so the age of the login is unknown.
 func (x *login) isValid(now time.Time) bool {
-	return !now.After(x.expiresAt) && !x.usedAt.After(now.Add(clockSlack)) && !x.expiresAt.After(now.Add(sessionAge+clockSlack))
+	return !now.After(x.expiresAt) && !x.usedAt.After(now.Add(clockSlack)) && !x.expiresAt.After(now.Add(maxSessionAge+clockSlack))
 }
 
 // proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof
@@ -96,7 +96,7 @@ func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	defer s.mu.Unlock()
 	s.makeRoom()
 	now := s.now()
-	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), usedAt: now, expiresAt: now.Add(sessionAge)}
+	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), usedAt: now, expiresAt: now.Add(maxSessionAge)}
 	return id, nil
 }
 

@@ -49,8 +49,8 @@ func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 	}
 }
 
-// noon returns the time at which the tests log in.
-func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
+// loginTime returns the time at which the tests log in.
+func loginTime() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
 // A browser stays logged in after a restart, with its CSRF token and its role. The logins file has mode 0600, and does
 // not contain the cookie, the CSRF token, the admin token or its digest. After a logout, the login is invalid at once
@@ -58,7 +58,7 @@ func noon() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	viewers := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
-	f := startedIn(t, dir, noon(), viewers)
+	f := startedIn(t, dir, loginTime(), viewers)
 	cookie, csrf := f.browser(t)
 	other, _ := f.browser(t)
 	reader := f.do(t, "GET", "/login?token=only-looks-at-the-figures", nil).Cookies()[0]
@@ -75,7 +75,7 @@ func TestLoginSurvivesRestart(t *testing.T) {
 		}
 	}
 
-	f = startedIn(t, dir, noon().Add(time.Hour), viewers)
+	f = startedIn(t, dir, loginTime().Add(time.Hour), viewers)
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }))
 	if !strings.Contains(page, `name="csrf_token" value="`+csrf+`"`) {
 		t.Error("the page after a restart lacks the CSRF token from before the restart")
@@ -85,14 +85,14 @@ func TestLoginSurvivesRestart(t *testing.T) {
 	}
 	f.logOut(t, cookie, csrf)
 
-	f = startedIn(t, dir, noon().Add(2*time.Hour), viewers)
+	f = startedIn(t, dir, loginTime().Add(2*time.Hour), viewers)
 	if got := f.statusWith(t, cookie); got != 401 {
 		t.Errorf("overview after a logout and a restart: got status %d, want 401", got)
 	}
 	if got := f.statusWith(t, other); got != 200 {
 		t.Errorf("overview for the other browser after a restart: got status %d, want 200", got)
 	}
-	if f.now = noon().Add(sessionAge + time.Second); f.statusWith(t, other) != 401 {
+	if f.now = loginTime().Add(maxSessionAge + time.Second); f.statusWith(t, other) != 401 {
 		t.Error("a login is valid after its maximum age, want the age counted from the login, not from the restart")
 	}
 }
@@ -100,8 +100,8 @@ func TestLoginSurvivesRestart(t *testing.T) {
 // After a change of the admin token, no stored login is valid.
 func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	dir := t.TempDir()
-	cookie, _ := startedIn(t, dir, noon(), nil).browser(t)
-	f := startedIn(t, dir, noon(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
+	cookie, _ := startedIn(t, dir, loginTime(), nil).browser(t)
+	f := startedIn(t, dir, loginTime(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
 	if got := f.statusWith(t, cookie); got != 401 {
 		t.Errorf("overview with another admin token: got status %d, want 401", got)
 	}
@@ -118,7 +118,7 @@ func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 		"removable":     {"", "the stored logins were deleted"},
 	} {
 		dir := t.TempDir()
-		f := startedIn(t, dir, noon(), nil)
+		f := startedIn(t, dir, loginTime(), nil)
 		if err := os.MkdirAll(filepath.Join(dir, sessionsFile, c.content), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -151,13 +151,13 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f := startedIn(t, dir, noon(), nil)
+		f := startedIn(t, dir, loginTime(), nil)
 		kept, err := os.ReadFile(file + asideSuffix)
 		if err != nil || string(kept) != text || strings.Count(f.log.String(), "level=WARN") != 1 || !strings.Contains(f.log.String(), "the stored logins are damaged") {
 			t.Errorf("%s: got a renamed file of %d bytes, error %v and log\n%s\nwant the damaged file renamed and one warning", name, len(kept), err, f.log)
 		}
 		cookie, _ := f.browser(t)
-		if got := startedIn(t, dir, noon(), nil).statusWith(t, cookie); got != 200 {
+		if got := startedIn(t, dir, loginTime(), nil).statusWith(t, cookie); got != 200 {
 			t.Errorf("%s: login after the next start: got status %d, want 200", name, got)
 		}
 	}
@@ -167,8 +167,8 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	for back, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
 		dir := t.TempDir()
-		cookie, _ := startedIn(t, dir, noon(), nil).browser(t)
-		f := startedIn(t, dir, noon().Add(-back), nil)
+		cookie, _ := startedIn(t, dir, loginTime(), nil).browser(t)
+		f := startedIn(t, dir, loginTime().Add(-back), nil)
 		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "from the future") != (want == 401) {
 			t.Errorf("%v before the login: got status %d and log %q, want %d, and a log line only for status 401", back, got, f.log, want)
 		}
@@ -177,7 +177,7 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 
 // A login is valid until its end, unless its last use or its end is too far in the future.
 func TestLoginIsValidUntilItsEnd(t *testing.T) {
-	now := noon()
+	now := loginTime()
 	for name, c := range map[string]struct {
 		used, until time.Duration // from now
 		want        bool
@@ -185,8 +185,8 @@ func TestLoginIsValidUntilItsEnd(t *testing.T) {
 		"in use":             {-time.Hour, time.Hour, true},
 		"expired":            {-time.Hour, -time.Second, false},
 		"used in the future": {time.Hour, 2 * time.Hour, false},
-		"ends too late":      {0, sessionAge + time.Hour, false},
-		"within the slack":   {clockSlack, sessionAge + clockSlack, true},
+		"ends too late":      {0, maxSessionAge + time.Hour, false},
+		"within the slack":   {clockSlack, maxSessionAge + clockSlack, true},
 	} {
 		if x := (&login{usedAt: now.Add(c.used), expiresAt: now.Add(c.until)}); x.isValid(now) != c.want {
 			t.Errorf("%s: got alive = %v, want %v", name, !c.want, c.want)
@@ -197,13 +197,13 @@ func TestLoginIsValidUntilItsEnd(t *testing.T) {
 // The time of the last use is stored at most once in ten minutes.
 func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	dir := t.TempDir()
-	f := startedIn(t, dir, noon(), nil)
+	f := startedIn(t, dir, loginTime(), nil)
 	cookie, _ := f.browser(t)
 	for _, c := range []struct {
 		after time.Duration
 		used  string
 	}{{9 * time.Minute, "12:00:00Z"}, {11 * time.Minute, "12:11:00Z"}, {12 * time.Minute, "12:11:00Z"}} {
-		f.now = noon().Add(c.after)
+		f.now = loginTime().Add(c.after)
 		f.statusWith(t, cookie)
 		text, err := os.ReadFile(filepath.Join(dir, sessionsFile))
 		if err != nil || !strings.Contains(string(text), `"used":"2026-05-01T`+c.used) {
@@ -215,7 +215,7 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 // After concurrent logins and logouts and a restart, the logins without a logout are valid, and the others are not.
 func TestConcurrentLoginsAreStored(t *testing.T) {
 	dir := t.TempDir()
-	f := startedIn(t, dir, noon(), nil)
+	f := startedIn(t, dir, loginTime(), nil)
 	var all sync.WaitGroup
 	cookies := make([]*http.Cookie, 8)
 	for i := range cookies {
@@ -227,7 +227,7 @@ func TestConcurrentLoginsAreStored(t *testing.T) {
 		})
 	}
 	all.Wait()
-	f = startedIn(t, dir, noon(), nil)
+	f = startedIn(t, dir, loginTime(), nil)
 	for i, cookie := range cookies {
 		if got, want := f.statusWith(t, cookie), []int{200, 401}[i%2]; got != want {
 			t.Error(fmt.Sprintf("browser %d after the restart:", i), "got status", got, "want", want)

@@ -9,10 +9,10 @@ import (
 	"precept/admin"
 )
 
-// onPage returns the main part of a page for an operator, unescaped and with plain spaces; change alters the data.
-func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
+// mainText returns the main part of a page for an operator, unescaped and with plain spaces; change alters the data.
+func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
-	f := wordSourceOf("word")
+	f := newWordSource("word")
 	o := f.options()
 	if change != nil {
 		change(f, &o)
@@ -22,7 +22,7 @@ func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options
 		t.Fatal(err)
 	}
 	res := serve(h, target, serve(h, "/login?token=key", nil).Cookies()[0])
-	_, main, _ := strings.Cut(textOf(res), "<main")
+	_, main, _ := strings.Cut(readBody(res), "<main")
 	main, _, _ = strings.Cut(main, "</main>")
 	if res.StatusCode != http.StatusOK || main == "" {
 		t.Fatalf("%s: got status %d and a main part of %d bytes, want status 200 and a non-empty main part", target, res.StatusCode, len(main))

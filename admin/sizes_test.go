@@ -91,7 +91,7 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 		"session": {"/sessions/s-1", fillTranscript, "and 4,902 more"}, "sessions": {"/sessions", fillLists, "and 400 more"},
 		"samples": {"/samples", fillLists, "further bytes</pre>"}, "health": {"/health", fillHealth, "further bytes</code>"},
 	} {
-		page := onPage(t, c.target, c.change)
+		page := mainText(t, c.target, c.change)
 		if len(page) > maxPageSize {
 			t.Errorf("%s: the page has %d KiB, want at most %d KiB", name, len(page)>>10, maxPageSize>>10)
 		}

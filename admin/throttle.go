@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	throttleWindow = time.Minute      // period in which wrong tokens are counted
-	failuresPerIP  = 10               // wrong tokens of one address in a period that are answered without status 429
-	failuresOfAll  = 100              // wrong tokens of all addresses in a period that are answered without status 429
-	throttledIPs   = 1024             // maximum number of addresses that are counted in a period
-	logEvery       = 10 * time.Second // minimum time between two log lines about wrong tokens
+	throttleWindow   = time.Minute      // period in which wrong tokens are counted
+	maxFailuresPerIP = 10               // wrong tokens of one address in a period that are answered without status 429
+	maxTotalFailures = 100              // wrong tokens of all addresses in a period that are answered without status 429
+	maxThrottledIPs  = 1024             // maximum number of addresses that are counted in a period
+	logEvery         = 10 * time.Second // minimum time between two log lines about wrong tokens
 )
 
 // throttle counts wrong tokens, and limits the log lines about wrong tokens. After many wrong tokens, each further
@@ -39,8 +39,8 @@ type throttleResult struct {
 	count      int // wrong tokens since the last log line
 }
 
-// countWrong counts a wrong token from an address.
-func (t *throttle) countWrong(ip netip.Addr) throttleResult {
+// countFailure counts a wrong token from an address.
+func (t *throttle) countFailure(ip netip.Addr) throttleResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -49,12 +49,12 @@ func (t *throttle) countWrong(ip netip.Addr) throttleResult {
 		clear(t.byIP)
 	}
 	t.all++
-	if _, known := t.byIP[ip]; known || len(t.byIP) < throttledIPs {
+	if _, known := t.byIP[ip]; known || len(t.byIP) < maxThrottledIPs {
 		t.byIP[ip]++
 	}
 	t.unlogged++
 	var f throttleResult
-	if t.all > failuresOfAll || t.byIP[ip] > failuresPerIP {
+	if t.all > maxTotalFailures || t.byIP[ip] > maxFailuresPerIP {
 		f.retryAfter = throttleWindow - now.Sub(t.began)
 	}
 	if now.Sub(t.logged) >= logEvery {

@@ -42,8 +42,8 @@ func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[sessionp
 	return nil
 }
 
-// browserOf returns functions that load a page and post a form as a logged-in user.
-func browserOf(t *testing.T, f *fixture) (get func(path string) string, post func(path string, form url.Values) *http.Response) {
+// newBrowserClient returns functions that load a page and post a form as a logged-in user.
+func newBrowserClient(t *testing.T, f *fixture) (get func(path string) string, post func(path string, form url.Values) *http.Response) {
 	t.Helper()
 	cookie, csrf := f.browser(t)
 	get = func(path string) string {
@@ -63,7 +63,7 @@ func browserOf(t *testing.T, f *fixture) (get func(path string) string, post fun
 // The view can be updated, renamed and deleted.
 func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	f := newFixture(t, nil)
-	get, post := browserOf(t, f)
+	get, post := newBrowserClient(t, f)
 	if page := get("/sessions?verdict=poor"); !strings.Contains(page, "Save this filter") || !strings.Contains(page, `<input type="hidden" name="verdict" value="poor">`) {
 		t.Fatal("the list with a filter has no form that saves the filter")
 	}
@@ -104,7 +104,7 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 // An invalid view and a view beyond the limit of the tenant are refused, and the next page states the reason.
 func TestInvalidAndExcessViewsAreRefused(t *testing.T) {
 	f := newFixture(t, nil)
-	get, post := browserOf(t, f)
+	get, post := newBrowserClient(t, f)
 	for i := range maxViews - 1 {
 		post("/views", url.Values{"name": {fmt.Sprint("view ", i)}, "agent": {"a"}})
 	}
@@ -133,7 +133,7 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Access.Viewers, o.Write.Notes = []string{"a viewer's token"}, notes
 	})
-	_, post := browserOf(t, f)
+	_, post := newBrowserClient(t, f)
 	post("/views", url.Values{"name": {"by agent"}, "agent": {"a"}})
 	post("/views", url.Values{"name": {"by words"}, "words": {"secret plan"}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") || strings.Contains(text, "by words") {
@@ -163,7 +163,7 @@ func fill(r *http.Request, form url.Values) {
 // filters. A form with the current version changes the view.
 func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 	f := newFixture(t, nil)
-	get, post := browserOf(t, f)
+	get, post := newBrowserClient(t, f)
 	at := post("/views", url.Values{"name": {"bad"}, "verdict": {"poor"}}).Header.Get("Location")
 	id := at[strings.LastIndex(at, "=")+1:]
 	shown := func() string {
