@@ -16,7 +16,7 @@ type outcomeRule struct {
 // errorBy returns the outcome Error with a rule.
 func errorBy(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 
-// okBy returns the outcome OK with a rule.
+// okBy returns the outcome OK with a rule. The rule "" means that no rule found an outcome.
 func okBy(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
 // checkOutcomes fails the test unless each key of results, as the result of the same call, has the outcome and the rule
@@ -166,9 +166,9 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	})
 }
 
-// A file may contain a JSON object with an error field. In read content, and in the output of a command that only
-// reads, such an object is a failure only if all its keys are typical of results.
-func TestErrorFieldInReadContentIsAFailureOnlyWithResultKeys(t *testing.T) {
+// A file may contain a JSON object with an error field. In the content of a file that was read, and in the output of a
+// command that only reads, such an object is a failure only if it has no keys other than those that tool results use.
+func TestErrorFieldInFileContent(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
 		`{"error":"x"}`:                       errorBy("json:error"),
 		`{"error":"x","price":3}`:             okBy(""),
@@ -188,7 +188,7 @@ func TestErrorFieldInReadContentIsAFailureOnlyWithResultKeys(t *testing.T) {
 	})
 }
 
-// Messages of editing tools report a success, a failure or no outcome.
+// Messages of editing tools are classified as success, failure or neither.
 func TestEditorMessagesAreClassified(t *testing.T) {
 	checkOutcomes(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]outcomeRule{
 		"The file /a has been updated.":             okBy("edited"),
@@ -213,7 +213,7 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 	})
 }
 
-// Read content may contain any text, but a result that consists only of an error message is a failure.
+// The content of a file may be any text, but a result that consists only of an error message is a failure.
 func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a"}`, map[string]outcomeRule{
 		"Error: a is a folder":                                    errorBy("text:error-first"),
