@@ -108,8 +108,8 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	}
 }
 
-// exchangesOf stops the fixture, and returns the stored exchanges of a named session of the default tenant.
-func exchangesOf(t *testing.T, f *fixture, name string) []sample.Exchange {
+// defaultTenantExchanges stops the fixture, and returns the stored exchanges of a named session of the default tenant.
+func defaultTenantExchanges(t *testing.T, f *fixture, name string) []sample.Exchange {
 	t.Helper()
 	return storedExchanges(t, f, name)["default"]
 }
@@ -130,7 +130,7 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 		}
 		calls = append(calls, call)
 	}
-	got := exchangesOf(t, f, "streams")
+	got := defaultTenantExchanges(t, f, "streams")
 	if len(got) != 3 {
 		t.Fatalf("got %d stored exchanges, want 3", len(got))
 	}

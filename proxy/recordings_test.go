@@ -154,7 +154,7 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 						}
 						unjudged[i].Verdicts = nil
 					}
-					got, want := samplesOf(stored), samplesOf(unjudged)
+					got, want := buildSamples(stored), buildSamples(unjudged)
 					if !reflect.DeepEqual(got, want) {
 						t.Errorf("samples from stored verdicts:\n%v\nwant, as reclassified:\n%v", got, want)
 					}
@@ -193,8 +193,8 @@ func (p *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	return all
 }
 
-// samplesOf builds the samples of a session. Results without a stored verdict are classified.
-func samplesOf(list []sample.Exchange) []sample.Sample {
+// buildSamples builds the samples of a session. Results without a stored verdict are classified.
+func buildSamples(list []sample.Exchange) []sample.Sample {
 	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 	}})

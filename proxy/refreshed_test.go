@@ -20,8 +20,8 @@ func jwt(issuer, subject string, issued int) string {
 		part(fmt.Sprint("signature ", issued))
 }
 
-// messagesOf returns the messages of a request body.
-func messagesOf(t *testing.T, body []byte) []json.RawMessage {
+// parseMessages returns the messages of a request body.
+func parseMessages(t *testing.T, body []byte) []json.RawMessage {
 	t.Helper()
 	var v struct{ Messages []json.RawMessage }
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -77,7 +77,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 						if got := res.Header.Get("Precept-Session"); got != sessions[i] {
 							t.Fatalf("conversation %d, turn %d: session = %s, want %s", i, turn+1, got, sessions[i])
 						}
-						earlier, current := messagesOf(t, before), messagesOf(t, sent[i])
+						earlier, current := parseMessages(t, before), parseMessages(t, sent[i])
 						for n := range earlier {
 							if !bytes.Equal(earlier[n], current[n]) {
 								t.Fatalf("turn %d: message %d = %s, want %s as in the previous turn", turn+1, n, current[n], earlier[n])

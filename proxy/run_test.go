@@ -297,7 +297,7 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		var request struct{ Messages []obj }
 		_ = json.Unmarshal(b, &request)
-		_, _ = io.WriteString(w, chatReply(fmt.Sprintf("chatcmpl-%x", hashOf(b)), fmt.Sprintf("This is the answer to %d messages of %v.", len(request.Messages), request.Messages[0]["content"])))
+		_, _ = io.WriteString(w, chatReply(fmt.Sprintf("chatcmpl-%x", sumFNV(b)), fmt.Sprintf("This is the answer to %d messages of %v.", len(request.Messages), request.Messages[0]["content"])))
 	})
 	lessons := make([]string, 12)
 	for i := range lessons {
@@ -351,7 +351,7 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	}
 }
 
-func hashOf(b []byte) uint64 {
+func sumFNV(b []byte) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(b)
 	return h.Sum64()

@@ -205,7 +205,7 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 		}
 	}
 	loops, complete := 0, 0
-	for i, x := range exchangesOf(t, f, session) {
+	for i, x := range defaultTenantExchanges(t, f, session) {
 		loops += x.Loops
 		if x.Outcome == sample.Complete {
 			complete++

@@ -63,19 +63,19 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	// all has the pull request, the commit and the branch in one group of references. steps has each in its own group.
-	const all = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
-	const steps = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
-	for name, k := range map[string]struct {
+	// oneGroup has the pull request, the commit and the branch in one group of references, separateGroups each in its own.
+	const oneGroup = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
+	const separateGroups = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
+	for name, tc := range map[string]struct {
 		service     hooks.Service
 		event, body string
 		want        string // result of describe, or "ignored"
 	}{
-		"closed without a merge":  {hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`), "closed 0" + all},
-		"opened":                  {hooks.GitHub, "pull_request", replace(merged, `"closed","number"`, `"opened","number"`), "ignored"},
-		"from the default branch": {hooks.GitHub, "pull_request", replace(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
-		"from a deleted fork":     {hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
-		"fork closed": {
+		"closed without a merge":               {hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`), "closed 0" + oneGroup},
+		"pull request opened":                  {hooks.GitHub, "pull_request", replace(merged, `"closed","number"`, `"opened","number"`), "ignored"},
+		"pull request from the default branch": {hooks.GitHub, "pull_request", replace(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
+		"pull request from a deleted fork":     {hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
+		"pull request from a fork closed": {
 			hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
@@ -89,27 +89,27 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 		},
 		"revert": {
 			hooks.GitHub, "pull_request", replace(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
-			"merged 1" + all + "\nreverted 0; pull_request 7@acme/shop",
+			"merged 1" + oneGroup + "\nreverted 0; pull_request 7@acme/shop",
 		},
-		"check passed":    {hooks.GitHub, "check_run", check, "check_passed 0.7" + steps},
-		"check failed":    {hooks.GitHub, "check_run", replace(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + steps},
+		"check passed":    {hooks.GitHub, "check_run", check, "check_passed 0.7" + separateGroups},
+		"check failed":    {hooks.GitHub, "check_run", replace(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + separateGroups},
 		"check cancelled": {hooks.GitHub, "check_run", replace(check, `"conclusion":"success"`, `"conclusion":"cancelled"`), "ignored"},
 		"check created":   {hooks.GitHub, "check_run", replace(check, `"action":"completed"`, `"action":"created"`), "ignored"},
-		"check suite":     {hooks.GitHub, "check_suite", `{"action":"completed","check_suite":{"head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"success","updated_at":"2026-11-20T11:00:00Z","app":{"slug":"ci"},"pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7" + steps},
-		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + steps},
+		"check suite":     {hooks.GitHub, "check_suite", `{"action":"completed","check_suite":{"head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"success","updated_at":"2026-11-20T11:00:00Z","app":{"slug":"ci"},"pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7" + separateGroups},
+		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + separateGroups},
 		"status":          {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + commitHash + "@acme/shop; branch fix/x@acme/shop"},
 		"pending status":  {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"pending","context":"ci/x","repository":{"full_name":"acme/shop"}}`, "ignored"},
 		"reverting push": {
 			hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"Revert \"Fix the door (#12)\"\n\nThis reverts commit ` + commitHash + `.","timestamp":"2026-11-20T11:00:00Z"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
 			"reverted 0; commit " + commitHash + "@acme/shop pull_request 12@acme/shop",
 		},
-		"push to a branch": {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
-		"push":             {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
-		"ping":             {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
-		"GitLab merged":    {hooks.GitLab, "", request, "merged 1" + all},
-		"GitLab closed":    {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`), "closed 0" + all},
-		"GitLab updated":   {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"update"`), "ignored"},
-		"GitLab revert":    {hooks.GitLab, "", replace(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
+		"push to a branch":             {hooks.GitHub, "push", `{"ref":"refs/heads/x","commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `."}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
+		"push":                         {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
+		"ping":                         {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
+		"GitLab merge request merged":  {hooks.GitLab, "", request, "merged 1" + oneGroup},
+		"GitLab merge request closed":  {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`), "closed 0" + oneGroup},
+		"GitLab merge request updated": {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"update"`), "ignored"},
+		"GitLab revert":                {hooks.GitLab, "", replace(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + oneGroup + "\nreverted 0; pull_request 7@acme/shop"},
 		"GitLab fork merged": {
 			hooks.GitLab, "", replace(request, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@eve/shop",
@@ -126,39 +126,39 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `{"name":"Shop","path_with_namespace":"acme/shop","default_branch":"main"}`, "null"),
 			"closed 0; pull_request 12@acme/shop",
 		},
-		"GitLab failed":   {hooks.GitLab, "", pipeline, "check_failed 0.2" + steps},
-		"GitLab passed":   {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + steps},
-		"GitLab running":  {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
-		"GitLab push":     {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
-		"GitLab note":     {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
-		"no pull request": {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
-		"hostile numbers": {hooks.GitHub, "pull_request", `{"action":"closed","pull_request":{"number":-1,"merged":true,"title":"Revert \"#99999999999999999999\""}}`, "merged 1"},
-		"form-encoded":    {hooks.GitHub, "pull_request form", "payload=" + url.QueryEscape(merged), "merged 1" + all},
+		"GitLab pipeline failed":       {hooks.GitLab, "", pipeline, "check_failed 0.2" + separateGroups},
+		"GitLab pipeline passed":       {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + separateGroups},
+		"GitLab pipeline running":      {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
+		"GitLab push":                  {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
+		"GitLab note":                  {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
+		"no pull request":              {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
+		"invalid pull request numbers": {hooks.GitHub, "pull_request", `{"action":"closed","pull_request":{"number":-1,"merged":true,"title":"Revert \"#99999999999999999999\""}}`, "merged 1"},
 	} {
 		h := http.Header{}
-		event, form, _ := strings.Cut(k.event, " ")
-		h.Set("X-GitHub-Event", event)
-		if form != "" {
-			h.Set("Content-Type", "application/x-www-form-urlencoded")
-		}
-		events, reason, err := hooks.Parse(k.service, h, []byte(k.body))
+		h.Set("X-GitHub-Event", tc.event)
+		events, reason, err := hooks.Parse(tc.service, h, []byte(tc.body))
 		got := describe(events)
 		if reason != "" {
 			got = "ignored"
 		}
-		if err != nil || got != k.want {
-			t.Errorf("%s: Parse = %s, reason %q, err = %v, want %s", name, got, reason, err, k.want)
+		if err != nil || got != tc.want {
+			t.Errorf("%s: Parse = %s, reason %q, err = %v, want %s", name, got, reason, err, tc.want)
 		}
+	}
+	form := http.Header{"X-Github-Event": {"pull_request"}, "Content-Type": {"application/x-www-form-urlencoded"}}
+	events, reason, err := hooks.Parse(hooks.GitHub, form, []byte("payload="+url.QueryEscape(merged)))
+	if got, want := describe(events), "merged 1"+oneGroup; err != nil || got != want {
+		t.Errorf("form-encoded payload: Parse = %s, reason %q, err = %v, want %s", got, reason, err, want)
 	}
 	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
 		if _, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, []byte(body)); err == nil {
-			t.Errorf("Parse of GitHub body %q returned no error", body)
+			t.Errorf("Parse of GitHub body %q: err = nil, want an error", body)
 		}
 	}
 }
 
-// pushOfCommits returns the push event of GitHub with these messages of commits, the oldest first.
-func pushOfCommits(messages ...string) []byte {
+// pushEvent returns a GitHub push event with these commit messages, oldest first.
+func pushEvent(messages ...string) []byte {
 	var commits []map[string]string
 	for _, message := range messages {
 		commits = append(commits, map[string]string{"message": message, "timestamp": "2026-11-20T11:00:00Z"})
@@ -186,7 +186,7 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 		"3f2a9c":                                                                              "",
 		"":                                                                                    "",
 	} {
-		push := pushOfCommits("Revert \"Merge branch 'door'\"\n\nThis reverts commit " + text)
+		push := pushEvent("Revert \"Merge branch 'door'\"\n\nThis reverts commit " + text)
 		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, push)
 		if got := describe(events); err != nil || got != want {
 			t.Errorf("%q: Parse = %q, err = %v, want %q", text, got, err, want)
@@ -195,11 +195,11 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 }
 
 // A push has at most 20 reverts, but any number of other commits before a revert.
-func TestParseBoundsRevertsOfPushAndNotItsCommits(t *testing.T) {
+func TestParseLimitsRevertsOfPush(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
 	for _, c := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
 		messages := append(slices.Repeat([]string{"Paint the door"}, c.others), slices.Repeat([]string{revert}, c.reverts)...)
-		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, pushOfCommits(messages...))
+		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, pushEvent(messages...))
 		if err != nil || len(events) != c.want {
 			t.Errorf("%d other commits and %d reverts: %d events, err = %v, want %d", c.others, c.reverts, len(events), err, c.want)
 		}
@@ -232,7 +232,7 @@ func TestSignedVerifiesSignatureOrToken(t *testing.T) {
 	}
 	token := func(text string) http.Header { h := http.Header{}; h.Set("X-Gitlab-Token", text); return h }
 	valid := "sha256=" + hex.EncodeToString(hmacSum(secret, body))
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		service hooks.Service
 		header  http.Header
 		body    string
@@ -255,8 +255,8 @@ func TestSignedVerifiesSignatureOrToken(t *testing.T) {
 		"GitLab, old signature":        {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
 		"GitLab, wrong secret":         {hooks.GitLab, gitlab("other", now), body, secret, false},
 	} {
-		if got := hooks.Signed(k.service, k.header, []byte(k.body), k.secret, now); got != k.want {
-			t.Errorf("%s: Signed = %v, want %v", name, got, k.want)
+		if got := hooks.Signed(tc.service, tc.header, []byte(tc.body), tc.secret, now); got != tc.want {
+			t.Errorf("%s: Signed = %v, want %v", name, got, tc.want)
 		}
 	}
 }
