@@ -247,7 +247,7 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "6 = 4 + 0 + 1 + 1 bad")
 	checkList(t, "stored turns of the session first", f.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
 	checkList(t, "stored turns of the session second", f.storedTurns("second"), []string{"1 complete"})
-	checkEqual(t, "sessions with the key 77", len(f.sessionsOf(77)), 1)
+	checkEqual(t, "sessions with the key 77", len(f.sessionsByKey(77)), 1)
 	checkEqual(t, "reward of the session first", f.reward(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
 	checkEqual(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)

@@ -59,7 +59,7 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 		next.deliver()
 		after := readAccount(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
-			t.Errorf("crash %d: account after the delivery: got %+v, want %+v with the spooled exchanges counted as stored", i, after, before)
+			t.Errorf("crash %d: account after the delivery: got %+v, want %+v with all spooled exchanges counted as stored, and Spooled = 0", i, after, before)
 		}
 		complete, incomplete := next.outcomes("s", "open", "abandoned")
 		if complete != after.Stored || incomplete != after.Incomplete {
@@ -103,25 +103,25 @@ func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 type turnState string
 
 const (
-	begun    turnState = "begun"    // in progress
-	ended    turnState = "ended"    // offered; a crash may lose the exchange
-	written  turnState = "written"  // offered, and in the outbox
-	dropped  turnState = "dropped"  // abandoned or opted out
-	maybe    turnState = "maybe"    // offered before a crash, and perhaps not in the outbox: complete, a stub, or absent
-	stubbed  turnState = "stubbed"  // in progress at a crash, with a stub in the outbox
-	unproven turnState = "unproven" // in progress or just abandoned at a crash, and perhaps not in the outbox: a stub or absent
+	begun              turnState = "begun"    // in progress
+	ended              turnState = "ended"    // offered; a crash may lose the exchange
+	written            turnState = "written"  // offered, and in the outbox
+	dropped            turnState = "dropped"  // abandoned or opted out
+	offeredBeforeCrash turnState = "maybe"    // offered before a crash, and perhaps not in the outbox: complete, a stub, or absent
+	stubbed            turnState = "stubbed"  // in progress at a crash, with a stub in the outbox
+	startedBeforeCrash turnState = "unproven" // in progress or just abandoned at a crash, and perhaps not in the outbox: a stub or absent
 )
 
 // modelTurn is a turn in the model of TestAccountMatchesTheStore.
 type modelTurn struct {
-	exchange  *sample.Exchange
-	start     *store.TurnStart
-	state     turnState
-	delivered bool // a delivery happened since the turn began or ended
+	exchange       *sample.Exchange
+	start          *store.TurnStart
+	state          turnState
+	deliveredSince bool // whether a delivery has happened since the last change of state
 }
 
-// After events in any order, the account balances and matches the backend: each written turn is stored once and
-// complete, each turn with a stub at a crash is stored once as a stub, and no opted-out turn is stored.
+// After events in any order, the counts of the account add up and match the backend: each written turn is stored once
+// and complete, each turn with a stub at a crash is stored once as a stub, and no opted-out turn is stored.
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -131,11 +131,11 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			for _, m := range turns {
 				switch {
 				case m.state == ended:
-					m.state = maybe
-				case m.state == begun && m.delivered:
+					m.state = offeredBeforeCrash
+				case m.state == begun && m.deliveredSince:
 					m.state = stubbed
-				case m.state == begun, m.state == dropped && !m.delivered:
-					m.state = unproven
+				case m.state == begun, m.state == dropped && !m.deliveredSince:
+					m.state = startedBeforeCrash
 				}
 			}
 		}
@@ -144,7 +144,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				if m.state == ended {
 					m.state = written
 				}
-				m.delivered = true
+				m.deliveredSince = true
 			}
 		}
 		openTurn := func(label string) *modelTurn {
@@ -168,26 +168,26 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			"begin": func() { m := addTurn(begun); m.start = f.store.Begin(m.exchange) },
 			"offer": func() { m := addTurn(ended); f.store.Offer(store.Turn{Exchange: m.exchange, Size: 100}) },
 			"end": func() {
-				if m := openTurn("ends"); m != nil {
+				if m := openTurn("turn to end"); m != nil {
 					f.endTurn(m.exchange, m.start)
-					m.state, m.delivered = ended, false
+					m.state, m.deliveredSince = ended, false
 				}
 			},
 			"opt out": func() {
-				if m := openTurn("opts out"); m != nil {
+				if m := openTurn("turn to opt out"); m != nil {
 					readEnvFile(m.exchange)
 					f.endTurn(m.exchange, m.start)
-					m.state, m.delivered = dropped, false
+					m.state, m.deliveredSince = dropped, false
 				}
 			},
 			"abandon": func() {
-				if m := openTurn("is abandoned"); m != nil {
+				if m := openTurn("turn to abandon"); m != nil {
 					f.store.Abandon(m.start)
-					m.state, m.delivered = dropped, false
+					m.state, m.deliveredSince = dropped, false
 				}
 			},
 			"begin session": func() { f.beginSession(tenantA, "s0", newAssignment(true)) },
-			"fail a call": func() {
+			"fail backend calls": func() {
 				f.backend.failNext(rapid.SampledFrom([]string{"write", "sync"}).Draw(rt, "operation"), rapid.IntRange(1, 3).Draw(rt, "times"), errDown)
 			},
 			"deliver": func() {
@@ -197,7 +197,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			},
 			"crash": func() { noteCrash(); f = f.restart(optOutEnvFiles(t)) },
 		}
-		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "begin session", "fail a call", "deliver", "deliver", "deliver", "crash"}
+		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "begin session", "fail backend calls", "deliver", "deliver", "deliver", "crash"}
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			actions[rapid.SampledFrom(names).Draw(rt, "action")]()
 		}
@@ -230,7 +230,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		for i, m := range turns {
 			allowed := map[turnState][]string{
 				written: {sample.Complete}, stubbed: {sample.Incomplete}, dropped: {""},
-				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
+				offeredBeforeCrash: {sample.Complete, sample.Incomplete, ""}, startedBeforeCrash: {sample.Incomplete, ""},
 			}[m.state]
 			if !slices.Contains(allowed, stored[m.exchange.ID]) {
 				rt.Fatalf("turn %d in state %s: stored outcome %q, want one of %q", i+1, m.state, stored[m.exchange.ID], allowed)
@@ -243,7 +243,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 }
 
 // After up to three changed bytes in an outbox file, and perhaps a truncation, the store opens and stores each offered
-// exchange at most once. The account balances, and new turns are stored.
+// exchange at most once. The counts of the account add up, and new turns are stored.
 func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12

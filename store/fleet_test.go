@@ -100,7 +100,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 			t.Fatalf("Acquire on the other replica = %+v, late %v, want a session with one pick, late false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
-		checkList(t, "sessions of the reply on the other replica", b.sessionsOf(replyKey), []session.ID{id})
+		checkList(t, "sessions of the reply on the other replica", b.sessionsByKey(replyKey), []session.ID{id})
 		checkEqual(t, "Shared of both replicas", a.store.Shared() && b.store.Shared(), true)
 	})
 }

@@ -201,7 +201,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	checkList(t, "turns of the other session", f.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"forgotten": 0, "kept": 1} {
 		key := session.EchoKeyOf(tenantA, name)
-		checkEqual(t, "number of sessions with the key of session "+name, len(f.sessionsOf(key)), want)
+		checkEqual(t, "number of sessions with the key of session "+name, len(f.sessionsByKey(key)), want)
 		entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID(name))
 		if err != nil || len(entries) != want {
 			t.Errorf("Feedback(%s) = %+v, %v, want %d entries", name, entries, err, want)

@@ -388,8 +388,8 @@ func copyDir(t testing.TB, dir string) string {
 // so that a test can list the files of the outbox.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
-// sessionsOf returns the sessions with an echo key, which is the hash of an id or a text that identifies a session.
-func (f *fixture) sessionsOf(key session.EchoKey) []session.ID {
+// sessionsByKey returns the sessions with an echo key, which is the hash of an id or a text that identifies a session.
+func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 	f.t.Helper()
 	found, late := f.store.Echoes(f.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
@@ -529,7 +529,7 @@ func (f *fixture) settleRow(row *session.Row) error {
 	}
 	if len(ex) > 0 && f.options.Content.Keep {
 		var b session.Batch
-		for _, m := range samplesOf(row.Tenant, row.ID, ex, entries) {
+		for _, m := range buildSamples(row.Tenant, row.ID, ex, entries) {
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: row.Tenant, Agent: ex[0].Agent, ID: row.ID, Sample: m})
 		}
 		if err := f.backend.Write(ctx, b); err != nil {
@@ -549,8 +549,8 @@ func (f *fixture) settleRow(row *session.Row) error {
 	return err
 }
 
-// samplesOf builds the samples of a session from its exchanges and its feedback.
-func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
+// buildSamples builds the samples of a session from its exchanges and its feedback.
+func buildSamples(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
 	input := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex,
 		IsFailure: func(string, string, string, int8) bool { return false },

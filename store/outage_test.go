@@ -85,7 +85,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 					t.Errorf("session %s has no row after the outage", name)
 				}
 				key := session.EchoKey(1000 + i)
-				checkList(t, "sessions of the key", f.sessionsOf(key), []session.ID{sessionID(name)})
+				checkList(t, "sessions of the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
 			}
 			f.checkMemoryIsFree()
 		})

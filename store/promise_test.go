@@ -40,7 +40,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		time.Sleep(durableAfter)
 		f.checkStored("s", "1 complete")
 		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
-		checkList(t, "sessions of the reply", f.sessionsOf(replyKey), []session.ID{sessionID("s")})
+		checkList(t, "sessions of the reply", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
 		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Tally.Exchanges.Load() != 1 || f.store.Tally.Pending.Load() != 0 {
 			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Tally.Exchanges.Load(), f.store.Tally.Pending.Load())
 		}

@@ -102,7 +102,7 @@ func (f *fixture) readBack(id session.ID) []byte {
 	fb, err := f.backend.Feedback(f.t.Context(), tenantA, id)
 	all = append(all, fb, err)
 	if len(ex) > 0 {
-		for _, s := range samplesOf(tenantA, id, ex, fb) {
+		for _, s := range buildSamples(tenantA, id, ex, fb) {
 			all = append(all, s)
 		}
 	}

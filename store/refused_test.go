@@ -45,7 +45,7 @@ func TestFailedWriteIsRetried(t *testing.T) {
 				checkEqual(t, "stored exchanges of a session", f.exchanges(sessionID(name)), 2)
 				_, ok := f.row(sessionID(name))
 				checkEqual(t, "the backend has a row of the session", ok, true)
-				checkList(t, "sessions of the key", f.sessionsOf(key), []session.ID{sessionID(name)})
+				checkList(t, "sessions of the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
 			}
 			f.checkMemoryIsFree()
 		})
@@ -74,7 +74,7 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	checkEqual(t, "Tally.DroppedBad", f.store.Tally.DroppedBad.Load(), 1)
 	_, ok := f.row(id)
 	checkEqual(t, "the backend has a row of the session", ok, true)
-	checkEqual(t, "number of sessions of the key", len(f.sessionsOf(replyKey)), 1)
+	checkEqual(t, "number of sessions of the key", len(f.sessionsByKey(replyKey)), 1)
 	checkList(t, "failed steps", f.takeFailures(), []string{"write"})
 	f.checkMemoryIsFree()
 }

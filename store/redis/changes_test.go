@@ -12,23 +12,23 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica that reads the counters of a tenant once, and then adds its own settlements and the changes by other
-// replicas, has the counters of the store, for any order of settlements and calls of Moved. If few settlements were
-// made since the last call, Changes is complete, and the replica does not read the counters again.
+// A replica reads the counters of a tenant once, and then adds its own settlements and the changes by other replicas.
+// Its sums equal the counters of the store, for any order of settlements and calls of Moved. If there were few
+// settlements since the last call, Changes returns every change, and the replica does not read the counters again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
-	follower, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
+	replica, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
 	tenants := []string{testTenant, "other"}
-	have := map[string]map[trial.Key]int64{}
+	counters := map[string]map[trial.Key]int64{}
 	add := func(tenant string, deltas []trial.Delta) {
 		for _, d := range deltas {
-			if have[tenant][d.Key] += d.Value; have[tenant][d.Key] == 0 {
-				delete(have[tenant], d.Key)
+			if counters[tenant][d.Key] += d.Value; counters[tenant][d.Key] == 0 {
+				delete(counters[tenant], d.Key)
 			}
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	sessions, complete, changed := 0, 0, 0
+	sessions, fullReads, incrementalReads := 0, 0, 0
 	settleSessions := func(s *redis.Store, count int) {
 		for range count {
 			sessions++
@@ -40,7 +40,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			if err != nil || !accepted[0] {
 				t.Fatalf("Settle = %v, %v, want [true], nil", accepted, err)
 			}
-			if s == follower && have[tenant] != nil {
+			if s == replica && counters[tenant] != nil {
 				add(tenant, deltas)
 			}
 		}
@@ -48,13 +48,13 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 	for range 120 {
 		switch random.IntN(4) {
 		case 0:
-			settleSessions(follower, 1+random.IntN(3))
+			settleSessions(replica, 1+random.IntN(3))
 		case 1, 2:
 			settleSessions(others[random.IntN(2)], 1+random.IntN(8))
 		default:
-			settleSessions(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // 200 are more than the logs hold
+			settleSessions(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // 200 settlements overflow the change log
 		}
-		if _, err := follower.Moved(t.Context(), tenants); err != nil {
+		if _, err := replica.Moved(t.Context(), tenants); err != nil {
 			t.Fatal(err)
 		}
 		for _, tenant := range tenants {
@@ -62,20 +62,20 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if deltas, ok := follower.Changes(tenant); ok {
-				changed++
+			if deltas, ok := replica.Changes(tenant); ok {
+				incrementalReads++
 				add(tenant, deltas)
 			} else {
-				complete++
-				list, err := follower.Counters(t.Context(), tenant)
+				fullReads++
+				list, err := replica.Counters(t.Context(), tenant)
 				if err != nil {
 					t.Fatal(err)
 				}
-				have[tenant] = map[trial.Key]int64{}
+				counters[tenant] = map[trial.Key]int64{}
 				add(tenant, list)
 			}
 			var got []trial.Delta
-			for k, v := range have[tenant] {
+			for k, v := range counters[tenant] {
 				got = append(got, trial.Delta{Key: k, Value: v})
 			}
 			slices.SortFunc(got, trial.Compare)
@@ -84,12 +84,12 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 		}
 	}
-	if complete < 4 || changed < 4*complete {
-		t.Errorf("complete reads of counters: %d, reads of changes: %d, want at least 4, and at least 4 times as many reads of changes", complete, changed)
+	if fullReads < 4 || incrementalReads < 4*fullReads {
+		t.Errorf("got %d calls of Counters and %d of Changes, want at least 4, and at least 4 times as many of Changes", fullReads, incrementalReads)
 	}
 }
 
-// Changes is incomplete after a loss of data and after an error inside the script, so that the caller reads the
+// Changes returns false after a loss of data and after an error inside the script, so that the caller reads the
 // counters again.
 func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
 	server := storetest.StartRedis(t)

@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// slotOf returns the slot of session 1, the node of the slot, another node, and the keys in the slot.
-func slotOf(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetest.Redis, keys []string) {
+// findSlot returns the slot of session 1, the node of the slot, another node, and the keys in the slot.
+func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetest.Redis, keys []string) {
 	t.Helper()
 	for i, n := range c.Nodes {
 		for _, key := range listKeys(t, n, "*:s:"+sessionID(1).String()) {
@@ -36,7 +36,7 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := open(t, cluster.URL())
 	fillStore(t, s)
-	slot, home, _, keys := slotOf(t, cluster)
+	slot, home, _, keys := findSlot(t, cluster)
 	sessionKeyKinds := map[string]bool{}
 	for _, key := range keys {
 		if got := fmt.Sprint(home.Must(t, "CLUSTER", "KEYSLOT", key)); got != slot {
@@ -60,7 +60,7 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	settle := []session.Settlement{{Tenant: testTenant, ID: sessionID(1), Deltas: []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: 1}}}}
-	slot, from, to, keys := slotOf(t, cluster)
+	slot, from, to, keys := findSlot(t, cluster)
 	to.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, from))
 	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, to))
 	host, port, _ := net.SplitHostPort(to.Addr)

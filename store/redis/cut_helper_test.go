@@ -78,8 +78,8 @@ func (p *faultProxy) commands() (n int, happened bool) {
 	return p.seen, p.done
 }
 
-// faultOf counts a command, and returns its fault, or "" if it has none.
-func (p *faultProxy) faultOf(name string) fault {
+// nextFault counts a command, and returns its fault, or "" if it has none.
+func (p *faultProxy) nextFault(name string) fault {
 	switch name {
 	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects
 		return ""
@@ -127,7 +127,7 @@ func (p *faultProxy) serve(client net.Conn) {
 			_, _ = io.WriteString(client, "-ERR unknown command 'HELLO'\r\n")
 			continue
 		}
-		switch kind := p.faultOf(name); kind {
+		switch kind := p.nextFault(name); kind {
 		case cutBefore:
 			return
 		case late:

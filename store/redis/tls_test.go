@@ -84,7 +84,7 @@ func TestClusterWithClientCertificates(t *testing.T) {
 	url := strings.Replace(cluster.URL("tls=true", "ca_file="+secrets.CA), "redis://", "redis://precept:secret@", 1)
 	s := withClientCertificates(t, secrets, url)
 
-	slot, from, to, _ := slotOf(t, cluster)
+	slot, from, to, _ := findSlot(t, cluster)
 	if err := cluster.Move(slot, from, to); err != nil {
 		t.Fatal(err)
 	}
