@@ -330,7 +330,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	}
 	result := demoResult{Sessions: d.flags.sessions, PicksToPrevents: d.proofs.picksToPrevents, PicksToHelps: d.proofs.picksToHelps}
 	score := d.model.Score()
-	result.Success.With, result.Success.None, result.Success.Best = score.With, score.None, score.Best
+	result.Success.With, result.Success.None, result.Success.Best = score.WithLessons, score.None, score.Best
 	for _, l := range d.world.Truths {
 		var row *report.Row
 		if i := slices.IndexFunc(r.Lessons, func(r report.Row) bool { return r.Slug == l.Slug }); i >= 0 {

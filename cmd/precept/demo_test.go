@@ -9,8 +9,8 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// someRows returns report rows of four lessons of the demo and one other lesson.
-func someRows() []report.Row {
+// newDemoRows returns report rows of four lessons of the demo and one other lesson.
+func newDemoRows() []report.Row {
 	return []report.Row{
 		{Slug: "reproduce-before-fixing", Effect: new(.2049), Lo: new(.11), Hi: new(.2951), NInjected: 1234, NWithheld: 310, Verdict: report.ProvenHelps},
 		{Slug: "read-the-failing-assertion", NInjected: 12, Verdict: report.Unproven},
@@ -48,11 +48,11 @@ ask-for-a-screenshot         +0.0      -  -                not matched yet
 // table has a note about verdicts.
 func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
-		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {
+		if got := demoTable(demo.NewWorld(1).Truths, newDemoRows(), columns); got != want {
 			t.Errorf("table for %d columns: got\n%s\nwant\n%s", columns, got, want)
 		}
 	}
-	rows := someRows()
+	rows := newDemoRows()
 	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
 	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA verdict is final.") {
 		t.Errorf("interval contains 0: got table\n%s\nwant the note about verdicts", text)

@@ -73,7 +73,7 @@ func (f *Fleet) work(ctx context.Context, n int) error {
 	var m message
 	for turn := range t.turns {
 		if turn == t.turns-1 {
-			list = append(list, userMessage(finalMark))
+			list = append(list, userMessage(lastTurnPhrase))
 		}
 		var err error
 		if id, m, err = f.chat(ctx, t.agent, t.model, list, "bash"); err != nil {

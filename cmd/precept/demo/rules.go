@@ -83,7 +83,7 @@ func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if json.Unmarshal(body, &asked) != nil || len(asked.Messages) < 2 {
 			return message{Role: "assistant", Content: "What shall I do?"}
 		}
-		if last := asked.Messages[len(asked.Messages)-1]; last.Content != finalMark {
+		if last := asked.Messages[len(asked.Messages)-1]; last.Content != lastTurnPhrase {
 			return message{Role: "assistant", Content: "Step done."}
 		}
 		if r.draw(asked.Messages[1].Content) < r.chance(asked.Messages[0].Content) {
@@ -130,7 +130,7 @@ func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
 		}
 		list = append(list, m)
 	}
-	id, m, err := f.chat(ctx, "", "rules", append(list, userMessage(finalMark)), "bash")
+	id, m, err := f.chat(ctx, "", "rules", append(list, userMessage(lastTurnPhrase)), "bash")
 	if err != nil {
 		return err
 	}

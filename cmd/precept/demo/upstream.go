@@ -13,8 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// finalMark is the message with which an agent asks for the result of the ticket.
-const finalMark = "That was the last step. Report the result."
+// lastTurnPhrase is the message with which an agent asks for the result of the ticket.
+const lastTurnPhrase = "That was the last step. Report the result."
 
 // promptTokens is the number of tokens that the usage adds to each request. The tokens represent the system prompt and
 // the tools of a typical coding agent, which the short requests of the demo do not contain. Without these tokens, a
@@ -79,7 +79,7 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns the model's reply to a request about a ticket. If the request contains finalMark, the reply is the
+// answer returns the model's reply to a request about a ticket. If the request contains lastTurnPhrase, the reply is the
 // result of the ticket. Otherwise the reply is a call that installs a dependency, or a note about the step.
 func (u *Upstream) answer(body string, n uint64) message {
 	reply := func(text string) message { return message{Role: "assistant", Content: text} }
@@ -98,7 +98,7 @@ func (u *Upstream) answer(body string, n uint64) message {
 			lessons = append(lessons, i)
 		}
 	}
-	if !strings.Contains(body, finalMark) {
+	if !strings.Contains(body, lastTurnPhrase) {
 		if arguments, ok := u.world.installCommand(t, lessons); ok && strings.Contains(body, `"tools":`) {
 			return toolCall("bash", arguments, n)
 		}
@@ -129,19 +129,19 @@ func (u *Upstream) addScore(t ticket, lessons []int) {
 
 // Score holds means of the true chances of success of the sessions: with the injected lessons, without lessons, and
 // with every matching lesson that helps.
-type Score struct{ With, None, Best float64 }
+type Score struct{ WithLessons, None, Best float64 }
 
 // Score returns the score of the sessions so far.
 func (u *Upstream) Score() Score {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n := max(float64(u.sessions), 1)
-	return Score{With: u.sumWith / n, None: u.sumWithout / n, Best: u.sumBest / n}
+	return Score{WithLessons: u.sumWith / n, None: u.sumWithout / n, Best: u.sumBest / n}
 }
 
 // Summary returns the score as sentences.
 func (s Score) Summary() string {
-	gain, room := s.With-s.None, s.Best-s.None
+	gain, room := s.WithLessons-s.None, s.Best-s.None
 	share := 0.0
 	if room > 0 {
 		share = 100 * gain / room
@@ -149,5 +149,5 @@ func (s Score) Summary() string {
 	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions. With precept\n"+
 		"it was %.1f%% over the whole run, learning included; with only the lessons that\n"+
 		"help, all the time, it would be %.1f%%. That is %.0f%% of the attainable gain.",
-		100*s.None, 100*s.With, 100*s.Best, share)
+		100*s.None, 100*s.WithLessons, 100*s.Best, share)
 }

@@ -28,31 +28,31 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 	return rec.Code, res.ID, text
 }
 
-// lastTurn returns the request body of a ticket's last turn, with the lessons in the system prompt.
-func lastTurn(n int, slugs ...string) string {
+// lastTurnBody returns the request body of the last turn on ticket n, with the lessons in the system prompt.
+func lastTurnBody(n int, slugs ...string) string {
 	system := "You are a careful engineer."
 	for _, s := range slugs {
 		system += "\n- [" + s + "] Do as it says."
 	}
-	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{Role: "system", Content: system}, userMessage("Please work on " + name(n) + "."), userMessage(finalMark)}})
+	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{Role: "system", Content: system}, userMessage("Please work on " + name(n) + "."), userMessage(lastTurnPhrase)}})
 	return string(b)
 }
 
 func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	const path = "/v1/chat/completions"
-	for name, c := range map[string]struct {
+	for label, c := range map[string]struct {
 		path, body string
 		status     int
 		text       string
 	}{
-		"another endpoint":             {"/v1/models", "", 404, ""},
-		"no ticket":                    {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
-		"last turn without a ticket":   {path, `{"messages":[{"role":"user","content":"` + finalMark + `"}]}`, 200, "Which ticket?"},
-		"a step":                       {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
-		"a ticket number of one digit": {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
-		"body that is not JSON":        {path, "\x00\xff", 200, "Which ticket?"},
+		"unsupported endpoint":       {"/v1/models", "", 404, ""},
+		"no ticket":                  {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
+		"last turn without a ticket": {path, `{"messages":[{"role":"user","content":"` + lastTurnPhrase + `"}]}`, 200, "Which ticket?"},
+		"a step":                     {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
+		"one-digit ticket number":    {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
+		"body that is not JSON":      {path, "\x00\xff", 200, "Which ticket?"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
 			status, id, text := sendRequest(t, u, c.path, c.body)
 			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
@@ -62,19 +62,19 @@ func TestUpstreamRepliesToEachRequest(t *testing.T) {
 				t.Errorf("got text %q, want %q", text, c.text)
 			}
 			if s := u.Score(); s != (Score{}) {
-				t.Errorf("got Score = %+v, want no sessions counted", s)
+				t.Errorf("Score() = %+v, want no sessions counted", s)
 			}
 		})
 	}
 }
 
-// The model reads only the beginning of a long body: it does not find the mark of the last turn after 3 MiB.
+// The model reads only the beginning of a long body: it does not find lastTurnPhrase after 3 MiB.
 func TestUpstreamReadsLimitedPartOfBody(t *testing.T) {
 	rec := httptest.NewRecorder()
-	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(finalMark))
+	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(lastTurnPhrase))
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
 	if strings.Contains(rec.Body.String(), "RESULT") {
-		t.Errorf("mark after 3 MiB: got reply %s, want no RESULT", rec.Body)
+		t.Errorf("lastTurnPhrase after 3 MiB: got reply %s, want no RESULT", rec.Body)
 	}
 }
 
@@ -94,13 +94,14 @@ func TestUpstreamReplyIDsAreUnique(t *testing.T) {
 	}
 }
 
-// The simulated model finds the lessons in a request, and succeeds with the chance of the ticket with these lessons.
+// The simulated model finds the lessons in a request, and succeeds with the probability that these lessons
+// give the ticket.
 func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
-	for name, slugs := range map[string][]string{
+	for label, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
 		"two lessons and an unknown lesson": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			w := NewWorld(11)
 			u := NewUpstream(w)
 			var lessons []int
@@ -114,7 +115,7 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 			for i := 1; i <= n; i++ {
 				p := w.chance(w.ticket(i), lessons)
 				expected, variance = expected+p, variance+p*(1-p)
-				_, _, text := sendRequest(t, u, "/v1/chat/completions", lastTurn(i, slugs...))
+				_, _, text := sendRequest(t, u, "/v1/chat/completions", lastTurnBody(i, slugs...))
 				switch text {
 				case "RESULT: success":
 					success++
@@ -127,8 +128,8 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 				t.Errorf("got %v successes in %d tickets, want %.0f within 4 standard deviations (%.1f)", success, n, expected, 4*math.Sqrt(variance))
 			}
 			s := u.Score()
-			if math.Abs(s.With-expected/n) > 1e-9 || s.Best < s.None {
-				t.Errorf("got Score = %+v, want With = %v, Best >= None", s, expected/n)
+			if math.Abs(s.WithLessons-expected/n) > 1e-9 || s.Best < s.None {
+				t.Errorf("Score() = %+v, want WithLessons = %v, Best >= None", s, expected/n)
 			}
 		})
 	}
@@ -139,12 +140,12 @@ func TestScoreSummary(t *testing.T) {
 		s    Score
 		want string
 	}{
-		{Score{None: .5, With: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
-		{Score{None: .5, With: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
+		{Score{None: .5, WithLessons: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
+		{Score{None: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
 		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
 		if got := c.s.Summary(); got != c.want {
-			t.Errorf("Summary of %+v = %q\nwant %q", c.s, got, c.want)
+			t.Errorf("%+v.Summary() = %q\nwant %q", c.s, got, c.want)
 		}
 	}
 }
@@ -153,7 +154,7 @@ func TestScoreSummary(t *testing.T) {
 // of the cost.
 func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
-	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurn(1))))
+	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurnBody(1))))
 	var res struct {
 		Usage struct {
 			Prompt int `json:"prompt_tokens"`

@@ -108,41 +108,41 @@ func (f memoryStorage) CompareAndSwap(_ context.Context, name, version string, d
 	return string(data), nil
 }
 
-// killedStorage is the storage of a process that is killed: all writes after the first writesLeft writes fail.
-type killedStorage struct {
+// interruptedStorage fails all writes after the first writesLeft, as for a process that is killed.
+type interruptedStorage struct {
 	lake.Storage
 	writesLeft int
-	afterWrite bool // the process is killed after the write: the first failed write takes effect
+	afterWrite bool // whether the first failed write takes effect, as if the process was killed after the write
 }
 
 var errKilled = errors.New("killed")
 
-func (f *killedStorage) Put(ctx context.Context, name string, data []byte) error {
-	_, err := f.write(func() (string, error) { return "", f.Storage.Put(ctx, name, data) })
+func (s *interruptedStorage) Put(ctx context.Context, name string, data []byte) error {
+	_, err := s.write(func() (string, error) { return "", s.Storage.Put(ctx, name, data) })
 	return err
 }
 
-func (f *killedStorage) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
-	return f.write(func() (string, error) { return f.Storage.CompareAndSwap(ctx, name, version, data) })
+func (s *interruptedStorage) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
+	return s.write(func() (string, error) { return s.Storage.CompareAndSwap(ctx, name, version, data) })
 }
 
-func (f *killedStorage) write(call func() (string, error)) (string, error) {
-	if f.writesLeft--; f.writesLeft >= 0 {
+func (s *interruptedStorage) write(call func() (string, error)) (string, error) {
+	if s.writesLeft--; s.writesLeft >= 0 {
 		return call()
 	}
-	if f.writesLeft == -1 && f.afterWrite {
+	if s.writesLeft == -1 && s.afterWrite {
 		_, err := call()
 		return "", errors.Join(err, errKilled)
 	}
 	return "", errKilled
 }
 
-// drain exports all waiting samples of a store into a lake, in files of about this many bytes.
-func drain(t *testing.T, m *memoryStore, storage lake.Storage, bytes int) error {
+// drain exports all samples of a store that are not yet exported, in files of about batchBytes bytes.
+func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
 	return lake.Run(t.Context(), lake.Options{
-		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: storage, BatchBytes: bytes, BatchAge: time.Hour, Once: true,
+		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: storage, BatchBytes: batchBytes, BatchAge: time.Hour, Once: true,
 		Store: "one", Writer: lake.Process{ID: rand.Text()},
 		Now:    func() time.Time { return now },
 		Pause:  func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil },
@@ -150,13 +150,13 @@ func drain(t *testing.T, m *memoryStore, storage lake.Storage, bytes int) error 
 	})
 }
 
-// row is a row of a Parquet file with only the column sample_id.
+// row has the only column of a Parquet file that the tests read.
 type row struct {
 	SampleID string `parquet:"sample_id"`
 }
 
-// stored returns the sorted sample ids in a lake, and the folder of each id.
-func (f memoryStorage) stored(t *testing.T) (ids []string, folders map[string]string) {
+// readSamples returns the sorted sample ids in a lake, and the folder of each id.
+func (f memoryStorage) readSamples(t *testing.T) (ids []string, folders map[string]string) {
 	t.Helper()
 	folders = map[string]string{}
 	for name, data := range f {
@@ -176,14 +176,14 @@ func (f memoryStorage) stored(t *testing.T) (ids []string, folders map[string]st
 	return ids, folders
 }
 
-func (f memoryStorage) ids(t *testing.T) []string {
+func (f memoryStorage) sampleIDs(t *testing.T) []string {
 	t.Helper()
-	ids, _ := f.stored(t)
+	ids, _ := f.readSamples(t)
 	return ids
 }
 
-// storeOf24Samples returns a store with 24 samples of three tenants and two days in two streams.
-func storeOf24Samples() *memoryStore {
+// newStoreWithSamples returns a store with 24 samples from three tenants and two days, in two streams.
+func newStoreWithSamples() *memoryStore {
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	for i := range 24 {
 		at := time.Date(2031, 5, 1+i%2, 23, 59, 59, 0, time.UTC)
@@ -208,11 +208,11 @@ func storedIDs(m *memoryStore) (ids []string) {
 // Each sample is in the folder of its day and its tenant.
 func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	t.Parallel()
-	m, out := storeOf24Samples(), memoryStorage{}
+	m, out := newStoreWithSamples(), memoryStorage{}
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	ids, folders := out.stored(t)
+	ids, folders := out.readSamples(t)
 	if want := storedIDs(m); !slices.Equal(ids, want) {
 		t.Errorf("got samples %v in the lake, want %v", ids, want)
 	}
@@ -234,15 +234,15 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for writes := 0; ; writes++ {
-			m, out := storeOf24Samples(), memoryStorage{}
-			err := drain(t, m, &killedStorage{Storage: out, writesLeft: writes, afterWrite: after}, 5000)
+			m, out := newStoreWithSamples(), memoryStorage{}
+			err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: writes, afterWrite: after}, 5000)
 			if err == nil {
 				break
 			}
 			if !errors.Is(err, errKilled) {
 				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, after, err, errKilled)
 			}
-			before := out.ids(t)
+			before := out.sampleIDs(t)
 			for _, list := range m.streams { // delete one sample of each stream, unless a file already has it
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
@@ -252,7 +252,7 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 			if err := drain(t, m, out, 5000); err != nil {
 				t.Fatalf("killed at write %d (after the write: %v): next process: %v", writes, after, err)
 			}
-			if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
+			if got, want := out.sampleIDs(t), storedIDs(m); !slices.Equal(got, want) {
 				t.Fatalf("killed at write %d (after the write: %v): got samples %v in the lake, want %v", writes, after, got, want)
 			}
 		}
@@ -267,17 +267,17 @@ func TestDeletedSampleIsRemovedFromFilesOfUnfinishedBatch(t *testing.T) {
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
-	if err := drain(t, m, &killedStorage{Storage: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
-	if got := out.ids(t); len(got) != 2 {
+	if got := out.sampleIDs(t); len(got) != 2 {
 		t.Fatalf("after the kill: got samples %v in the lake, want both samples", got)
 	}
 	m.streams["s"][0].Sample.ID = ""
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
+	if got := out.sampleIDs(t); !slices.Equal(got, []string{"id-2"}) {
 		t.Errorf("after the restart: got samples %v in the lake, want only id-2", got)
 	}
 }
@@ -303,7 +303,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
+	if got := out.sampleIDs(t); !slices.Equal(got, []string{"id-2"}) {
 		t.Errorf("got samples %v in the lake, want only id-2", got)
 	}
 }
@@ -312,7 +312,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 // after a restart of the export.
 func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 	t.Parallel()
-	m, out := storeOf24Samples(), memoryStorage{}
+	m, out := newStoreWithSamples(), memoryStorage{}
 	for range 2 {
 		if err := drain(t, m, out, 1<<20); err != nil {
 			t.Fatal(err)
@@ -321,7 +321,7 @@ func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 		m.add("s9", "default", "id-04", time.Unix(0, 0))
 	}
 	want := slices.Compact(storedIDs(m))
-	if got := out.ids(t); !slices.Equal(got, want) {
+	if got := out.sampleIDs(t); !slices.Equal(got, want) {
 		t.Errorf("got samples %v in the lake, want %v", got, want)
 	}
 }
@@ -329,7 +329,7 @@ func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 // Run refuses an output or a group that does not belong to the export, with a remedy in the error.
 func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 	t.Parallel()
-	m, out := storeOf24Samples(), memoryStorage{}
+	m, out := newStoreWithSamples(), memoryStorage{}
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
-	if err := drain(t, m, &killedStorage{Storage: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
@@ -466,7 +466,7 @@ func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	_, folders := out.stored(t)
+	_, folders := out.readSamples(t)
 	distinct := map[string]bool{}
 	for _, at := range folders {
 		distinct[strings.ToLower(at)] = true // as on a case-insensitive disk
@@ -507,11 +507,11 @@ func (h *pausedStorage) wait() {
 func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
-		m, out := storeOf24Samples(), memoryStorage{}
+		m, out := newStoreWithSamples(), memoryStorage{}
 		wasPaused := false
 		err := drain(t, m, &pausedStorage{Storage: out, writesLeft: writes, meanwhile: func() {
 			wasPaused = true
-			before := out.ids(t)
+			before := out.sampleIDs(t)
 			for _, list := range m.streams {
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
@@ -529,7 +529,7 @@ func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 		if !wasPaused {
 			break
 		}
-		if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
+		if got, want := out.sampleIDs(t), storedIDs(m); !slices.Equal(got, want) {
 			t.Fatalf("paused at write %d: got samples %v in the lake, want %v", writes, got, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "another process") {

@@ -56,7 +56,7 @@ func TestOpenPlaceReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 
 // OpenBank applies the given limits to the bank. SecretKinds finds only secrets, and PrivateKinds also personal data.
 func TestWriterLimitsAndKindsOfSecrets(t *testing.T) {
-	cfg := configOf(t, flagSource(t, nil))
+	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
 	b, closeBank, err := tools.OpenBank(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
@@ -114,7 +114,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				t.Fatal(err)
 			}
 			tools := testTools()
-			e, err := tools.OpenFiltered(t.Context(), configOf(t, source))
+			e, err := tools.OpenFiltered(t.Context(), loadConfig(t, source))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +150,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 // OpenFiltered opens the configured store read-only, and fails if the store does not exist. OpenStore creates the store
 // if it does not exist.
 func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
-	cfg := configOf(t, flagSource(t, nil))
+	cfg := loadConfig(t, flagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenFiltered(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
 		t.Errorf("OpenStored before the store exists: err = %v, want %v", err, sqlite.ErrMissing)

@@ -20,10 +20,10 @@ type fleetKeys struct {
 	Secret      string `json:"tenant_secret"`
 }
 
-// keysOf returns the copy of the fleet keys in the data directory of a server.
-func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
+// readFleetKeys returns the copy of the fleet keys in the data directory of a server.
+func readFleetKeys(t *testing.T, source *server.Source) (keys fleetKeys) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(configOf(t, source).DataDir, "fleet.json"))
+	b, err := os.ReadFile(filepath.Join(loadConfig(t, source).DataDir, "fleet.json"))
 	if err == nil {
 		err = json.Unmarshal(b, &keys)
 	}
@@ -45,14 +45,14 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
 	first, second := startServer(t, one), startServer(t, other)
-	if a, b := keysOf(t, one), keysOf(t, other); a != b {
+	if a, b := readFleetKeys(t, one), readFleetKeys(t, other); a != b {
 		t.Errorf("got keys %+v and %+v of the replicas, want the same", a, b)
 	}
 	if m.newSessionSees(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
-	place, err := tools.OpenRedisBank(configOf(t, one))
+	place, err := tools.OpenRedisBank(loadConfig(t, one))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	db, err := tools.OpenFiltered(t.Context(), configOf(t, other))
+	db, err := tools.OpenFiltered(t.Context(), loadConfig(t, other))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 		t.Error("unknown salt: a session got a lesson, want none")
 	}
 	tools := testTools()
-	if db, err := tools.OpenFiltered(t.Context(), configOf(t, source)); err == nil {
+	if db, err := tools.OpenFiltered(t.Context(), loadConfig(t, source)); err == nil {
 		t.Errorf("OpenStored with an unavailable Redis: err = nil, want an error (Close: %v)", db.Close())
 	}
 	if err := redis.Start(); err != nil {
@@ -130,14 +130,14 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
-	known := keysOf(t, source)
+	known := readFleetKeys(t, source)
 	redis.Kill()
 	restarted := startServer(t, source)
 	if unknown, injected := restarted.console.contains("the salt of the fleet is unknown"), lessonInjected(restarted); unknown || !injected {
 		t.Errorf("restart without Redis: got salt reported as unknown = %v, lesson injected = %v, want false, true", unknown, injected)
 	}
-	if keysOf(t, source) != known {
-		t.Errorf("restart without Redis: got copy of the keys %+v, want %+v", keysOf(t, source), known)
+	if readFleetKeys(t, source) != known {
+		t.Errorf("restart without Redis: got copy of the keys %+v, want %+v", readFleetKeys(t, source), known)
 	}
 	if err := redis.Start(); err != nil { // the stop writes the exchanges of the outbox to Redis
 		t.Fatal(err)
@@ -154,13 +154,13 @@ func TestFleetKeysOfAnotherStoreAreNotUsed(t *testing.T) {
 	if err := startServer(t, source).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
-	before := keysOf(t, source)
+	before := readFleetKeys(t, source)
 	more["store.url"] = other.URL()
 	moved := flagSource(t, more)
 	if err := startServer(t, moved).stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
-	if after := keysOf(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
+	if after := readFleetKeys(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
 		t.Errorf("second store: got keys %+v, want them to differ from %+v of the first store", after, before)
 	}
 }
@@ -184,7 +184,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := testTools()
-	place, err := tools.OpenRedisBank(configOf(t, source))
+	place, err := tools.OpenRedisBank(loadConfig(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 // A corrupt database file is renamed unchanged, and replaced by a new database.
 func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
-	path := configOf(t, source).StoreURL()
+	path := loadConfig(t, source).StoreURL()
 	garbage := strings.Repeat("this is not a database ", 500)
 	if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 		t.Errorf("renamed file: got %d bytes, error %v, want the %d bytes of the corrupt database", len(b), err, len(garbage))
 	}
 	tools := testTools()
-	db, err := tools.OpenFiltered(t.Context(), configOf(t, source))
+	db, err := tools.OpenFiltered(t.Context(), loadConfig(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 func TestWriterChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	cfg := configOf(t, flagSource(t, map[string]string{"lessons": lessons}))
+	cfg := loadConfig(t, flagSource(t, map[string]string{"lessons": lessons}))
 	tools := testTools()
 	change := func(slug string, a lesson.Action) (bank.Result, error) {
 		b, closeBank, err := tools.OpenBank(cfg)

@@ -115,7 +115,7 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	if err := l.stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
-	cfg := configOf(t, source)
+	cfg := loadConfig(t, source)
 	for format, want := range map[string]int{"mplp": 5, "openai": 5, "experiment": 8} { // each of the 4 matching sessions has two assignments: control and the lesson
 		if lines := exportLines(t, cfg, format, nil); len(lines) != want {
 			t.Errorf("export as %s: got %d lines, want %d", format, len(lines), want)
@@ -149,8 +149,8 @@ func addFile(t *testing.T, source *server.Source) (write func(text string)) {
 	}
 }
 
-// configOf returns the configuration of a source.
-func configOf(t *testing.T, source *server.Source) *configs.Config {
+// loadConfig returns the configuration of a source.
+func loadConfig(t *testing.T, source *server.Source) *configs.Config {
 	t.Helper()
 	cfg, err := source.Load()
 	if err != nil {
@@ -228,7 +228,7 @@ func TestPortInUseIsReportedWithKey(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	for _, key := range []string{"listen", "admin.listen"} {
 		data := filepath.Join(t.TempDir(), "data")
-		cfg := configOf(t, flagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
+		cfg := loadConfig(t, flagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
 			t.Errorf(`%s: err = %v, want prefix %q and "choose another"`, key, err, key+": ")
@@ -245,7 +245,7 @@ func TestServerReportsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("service manager fails: ", fails), func(t *testing.T) {
 			source := flagSource(t, map[string]string{"log.format": "json", "log.level": "error"})
-			cfg := configOf(t, source)
+			cfg := loadConfig(t, source)
 			var output console
 			states := make(chan string, 10)
 			s := server.New(server.Options{

@@ -91,7 +91,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := testTools()
-	e, err := tools.OpenFiltered(t.Context(), configOf(t, source))
+	e, err := tools.OpenFiltered(t.Context(), loadConfig(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
-	data := configOf(t, source).DataDir
+	data := loadConfig(t, source).DataDir
 	if err := server.WriteRunFile(data, server.RunFile{PID: 1, Data: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}); err != nil {
 		t.Fatal(err)
 	}

@@ -54,8 +54,8 @@ func advance(d time.Duration) {
 	synctest.Wait()
 }
 
-// nameOf returns the name of a function as in a stack trace.
-func nameOf(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
+// funcName returns the name of a function as in a stack trace.
+func funcName(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
 // All workers of a server start, and end with the server, which goleak checks.
 func TestWorkersStartAndStop(t *testing.T) {
@@ -67,18 +67,18 @@ func TestWorkersStartAndStop(t *testing.T) {
 	}))
 	addFile(t, source)("{}\n")
 	always := map[string]int{
-		nameOf((*store.Store).Run): 1, nameOf((*learn.Learner).Run): 1,
-		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*sharedCache[...]).run": 2,
+		funcName((*store.Store).Run): 1, funcName((*learn.Learner).Run): 1,
+		funcName((*proxy.Consulted).Run): 1, funcName((*proxy.Proxy).ExecuteCommands): 1, "admin.(*sharedCache[...]).run": 2,
 	}
 	checkGoroutines(t, source, always)
 	checkGoroutines(t, source, map[string]int{
-		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".ledgerWorker.": 1, ".distillerWorker.": 1,
+		funcName((*lesson.Watcher).Run): 1, funcName((*trace.Tracer).Run): 1, ".ledgerWorker.": 1, ".distillerWorker.": 1,
 		"(*Source).watch.": 1,
 	})
 	t.Run("with Redis", func(t *testing.T) {
 		url := storetest.StartRedis(t).URL()
 		checkGoroutines(t, flagSource(t, map[string]string{"store.url": url, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
-			nameOf((*redis.Watcher).Run): 1, nameOf((*learn.Learner).Follow): 1, "(*keys).follow.": 1,
+			funcName((*redis.Watcher).Run): 1, funcName((*learn.Learner).Follow): 1, "(*keys).follow.": 1,
 		})
 	})
 }
@@ -174,7 +174,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 // succeeds.
 func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
-	cfg := configOf(t, source)
+	cfg := loadConfig(t, source)
 	tools := testTools()
 	tools.Random = panicking{}
 	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
