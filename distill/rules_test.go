@@ -262,14 +262,14 @@ func (c rule) check(t *testing.T) {
 	}
 	active := l.Clone()
 	active.State = lesson.Active
-	q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: toolOf(c.events), Text: c.matches}}, Tenant: "default", Now: f.now}
+	q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: firstTool(c.events), Text: c.matches}}, Tenant: "default", Now: f.now}
 	if hits := lesson.NewBook([]*lesson.Lesson{active}).Match(q); len(hits) != 1 {
 		t.Errorf("error patterns %v do not match %q", l.Trigger.ErrorPatterns, c.matches)
 	}
 }
 
-// toolOf returns the tool of the first call.
-func toolOf(events []event) string {
+// firstTool returns the tool of the first call.
+func firstTool(events []event) string {
 	for _, e := range events {
 		if e.tool != "" {
 			return e.tool
