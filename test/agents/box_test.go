@@ -37,7 +37,7 @@ func newSandbox(t *testing.T, base string) *sandbox {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	b := &sandbox{
-		t: t, home: filepath.Join(dir, "home"), work: workDir(t), base: base,
+		t: t, home: filepath.Join(dir, "home"), work: newProject(t), base: base,
 		programs: agentsHome(t), limit: 90 * time.Second,
 	}
 	if d, err := time.ParseDuration(os.Getenv("AGENTS_LIMIT")); err == nil {

@@ -14,8 +14,8 @@ import (
 	"precept/test/harness"
 )
 
-// workDir returns the directory of a project with a script that fails, build.sh, and one that works, other.sh.
-func workDir(t *testing.T) string {
+// newProject creates a project directory with two scripts: build.sh fails, other.sh succeeds.
+func newProject(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -43,8 +43,8 @@ func loopScript() []harness.Step {
 }
 
 // installedProgram returns the absolute path of a program. If the program is missing, the test fails in CI, and is
-// skipped elsewhere. how explains the installation.
-func installedProgram(t *testing.T, path, how string) string {
+// skipped elsewhere. hint says how to install the program.
+func installedProgram(t *testing.T, path, hint string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -55,28 +55,28 @@ func installedProgram(t *testing.T, path, how string) string {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is not installed, but CI needs it: %v; %s", path, err, how)
+			t.Fatalf("%s is not installed, but CI needs it: %v; %s", path, err, hint)
 		}
-		t.Skipf("%s is not installed; %s", path, how)
+		t.Skipf("%s is not installed; %s", path, hint)
 	}
 	return path
 }
 
-// clientRun is the result of a client: its exit code and output, and the requests that reached the model.
+// clientRun is the outcome of one run of a client.
 type clientRun struct {
-	code  int
-	out   string
-	mains []harness.ModelRequest
-	all   []harness.ModelRequest
+	code         int
+	out          string
+	mainRequests []harness.ModelRequest
+	all          []harness.ModelRequest
 }
 
-// runClient runs a client against base (without /v1) and returns the result.
-func runClient(t *testing.T, m *harness.Model, base string, argv []string, env ...string) clientRun {
+// runClient runs a client against baseURL, which has no /v1.
+func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, env ...string) clientRun {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the test's own clients
-	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + base + "/v1", "OPENAI_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + base, "ANTHROPIC_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + workDir(t)}, env...)...)
+	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + baseURL + "/v1", "OPENAI_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + baseURL, "ANTHROPIC_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + newProject(t)}, env...)...)
 	before := len(m.All())
 	out, err := c.CombinedOutput()
 	res := clientRun{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
@@ -85,7 +85,7 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	}
 	for _, a := range res.all {
 		if a.Main {
-			res.mains = append(res.mains, a)
+			res.mainRequests = append(res.mainRequests, a)
 		}
 	}
 	return res
@@ -99,15 +99,15 @@ func compareRuns(t *testing.T, direct, through clientRun) {
 	if through.code != direct.code || direct.code != 0 {
 		t.Fatalf("exit code: got %d directly and %d through precept, want 0\n%s\n%s", direct.code, through.code, direct.out, through.out)
 	}
-	if len(direct.mains) == 0 || len(through.mains) != len(direct.mains) {
-		t.Fatalf("main requests: got %d directly and %d through precept, want equal numbers above 0", len(direct.mains), len(through.mains))
+	if len(direct.mainRequests) == 0 || len(through.mainRequests) != len(direct.mainRequests) {
+		t.Fatalf("main requests: got %d directly and %d through precept, want equal numbers above 0", len(direct.mainRequests), len(through.mainRequests))
 	}
-	for i := 1; i < len(through.mains); i++ {
-		if !extends(through.mains[i-1].Items(), through.mains[i].Items()) {
-			t.Errorf("request %d does not begin with the list of request %d:\n%[4]s\n%[3]s", i, i-1, through.mains[i-1].Raw, through.mains[i].Raw)
+	for i := 1; i < len(through.mainRequests); i++ {
+		if !extends(through.mainRequests[i-1].Items(), through.mainRequests[i].Items()) {
+			t.Errorf("request %d does not begin with the list of request %d:\n%[4]s\n%[3]s", i, i-1, through.mainRequests[i-1].Raw, through.mainRequests[i].Raw)
 		}
 	}
-	last := through.mains[len(through.mains)-1].Raw
+	last := through.mainRequests[len(through.mainRequests)-1].Raw
 	for _, want := range []string{"[check-the-target]", "Lessons from past experience:", "[LOOP DETECTED]"} {
 		if n := strings.Count(last, want); n != 1 {
 			t.Errorf("last request: got %q %d times, want once:\n%s", want, n, last)
@@ -225,15 +225,15 @@ func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 				p := harness.Start(t, t.TempDir(), harness.AlwaysInject(m, harness.LessonDir(t))...)
 				res := runClient(t, m, p.Data, argv, env)
 				if f.Cut {
-					if res.code != 1 || len(res.mains) != 2 {
-						t.Fatalf("client with a truncated stream: got exit code %d after %d requests, want 1 after 2\n%s", res.code, len(res.mains), res.out)
+					if res.code != 1 || len(res.mainRequests) != 2 {
+						t.Fatalf("client with a truncated stream: got exit code %d after %d requests, want 1 after 2\n%s", res.code, len(res.mainRequests), res.out)
 					}
 					return
 				}
-				if res.code != 0 || len(res.mains) != 6 {
-					t.Fatalf("client with one retry: got exit code %d after %d requests, want 0 after 6\n%s", res.code, len(res.mains), res.out)
+				if res.code != 0 || len(res.mainRequests) != 6 {
+					t.Fatalf("client with one retry: got exit code %d after %d requests, want 0 after 6\n%s", res.code, len(res.mainRequests), res.out)
 				}
-				if first, again := res.mains[f.At-1].Raw, res.mains[f.At].Raw; first != again || strings.Count(first, taskSlug) != 1 {
+				if first, again := res.mainRequests[f.At-1].Raw, res.mainRequests[f.At].Raw; first != again || strings.Count(first, taskSlug) != 1 {
 					t.Errorf("request with %d lessons, want 1:\n%s\nretry, want the same request:\n%s", strings.Count(first, taskSlug), first, again)
 				}
 			})

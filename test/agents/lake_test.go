@@ -64,7 +64,7 @@ func importConversations(t *testing.T, store []string, tenant string, n int) {
 	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	harness.MustVerb(t, append([]string{"import", path, "--tenant", tenant}, store...)...)
+	harness.MustRun(t, append([]string{"import", path, "--tenant", tenant}, store...)...)
 }
 
 // count is a Python program that prints counts of the lake in the directory lake, as read by DuckDB and by pandas.
@@ -86,8 +86,8 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 			export := append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", filepath.Join(dir, "lake")}, store...)
 			for _, tenant := range []string{"default", "a/b ü"} {
 				importConversations(t, store, tenant, 4)
-				harness.MustVerb(t, export...)
-				harness.MustVerb(t, export...)
+				harness.MustRun(t, export...)
+				harness.MustRun(t, export...)
 			}
 			if got, want := python(t, dir, count), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
 				t.Errorf("rows, samples, tenants and dates in DuckDB, rows and tenants in pandas: got %s, want %s", got, want)
@@ -171,13 +171,13 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	}
 	checkRefused := func(want string, args []string) {
 		t.Helper()
-		if _, stderr, code := harness.Verb(t, "", args...); code != 1 || !strings.Contains(stderr, want) {
+		if _, stderr, code := harness.RunCommand(t, "", args...); code != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("export: got exit code %d, standard error %q, want 1 and %q", code, stderr, want)
 		}
 	}
 	checkRefused("create the bucket, or correct --output", export("s3://none/lake", store...))
 	for range 2 {
-		harness.MustVerb(t, export("s3://bucket/lake", store...)...)
+		harness.MustRun(t, export("s3://bucket/lake", store...)...)
 	}
 	other := []string{"--data-dir", filepath.Join(dir, "other")}
 	importConversations(t, other, "default", 3)
@@ -203,7 +203,7 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	for writes := int64(1); ; writes++ {
 		prefix := fmt.Sprint("delayed-", writes)
 		export := func(endpoint, data string) (string, int) {
-			_, stderr, code := harness.Verb(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, data), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
+			_, stderr, code := harness.RunCommand(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, data), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
 			return stderr, code
 		}
 		var writesLeft atomic.Int64

@@ -36,7 +36,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	lessons, data := t.TempDir(), t.TempDir()
 	// A share must be above 0 and below 1: in one of 100,000 sessions the coin falls the other way.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
-		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
+		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
 	p := harness.Start(t, data, harness.AlwaysInject(through.model, lessons)...)
 	through.tap.redirect(t, p.Data)
@@ -122,7 +122,7 @@ func (r *row) checkScan(t *testing.T, p *harness.Process, name string) {
 	var got struct{ Files []seenFile }
 	var out string
 	p.Eventually("the captured session", func() bool {
-		out = harness.MustVerb(t, "rules", "scan", "--json", "--data-dir", p.Dir)
+		out = harness.MustRun(t, "rules", "scan", "--json", "--data-dir", p.Dir)
 		return json.Unmarshal([]byte(out), &got) == nil && strings.Contains(out, `"sessions": 1`)
 	})
 	i := slices.IndexFunc(got.Files, func(f seenFile) bool { return filepath.Base(f.File) == name })

@@ -56,7 +56,7 @@ func TestPictures(t *testing.T) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(link), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 		t.Fatal(err)
 	}
-	pages := pagesOf(t, ctx)
+	pages := pageAddresses(t, ctx)
 	for _, width := range widths(t) {
 		for _, theme := range []string{"light", "dark"} {
 			media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}}
@@ -198,9 +198,9 @@ func openOverview(t *testing.T, link string) {
 	})
 }
 
-// pagesOf returns the addresses of the pages in the navigation, of the first lesson, and of the first session with an
-// injected and a withheld lesson.
-func pagesOf(t *testing.T, ctx context.Context) map[string]string {
+// pageAddresses returns the addresses of the pages in the navigation, of the first lesson, and of the first session with
+// an injected and a withheld lesson.
+func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	links := func(expression string) []string {
 		text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`[...document.querySelectorAll('`+expression+`')].map(a => a.getAttribute("href")).join(" ")`))

@@ -96,7 +96,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	if len(got) != streams {
 		t.Errorf("stubs in the store: got %d, want %d", len(got), streams)
 	}
-	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
+	out, _, code := harness.RunCommand(t, "", "export", "--format", "openai", "--data-dir", dir)
 	for line := range strings.Lines(out) {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("exported line %q: want JSON", line)

@@ -16,7 +16,7 @@ import (
 // exportedSamples returns the ids of the exchanges in each exported sample, by the id of the sample.
 func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
-	out, stderr, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
+	out, stderr, code := harness.RunCommand(t, "", append([]string{"export"}, flags...)...)
 	if code != harness.ExitOK {
 		t.Fatalf("export: got exit code %d, want 0\n%s", code, stderr)
 	}

@@ -31,12 +31,12 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		}
 	}
 	p.Eventually("3 exported samples", func() bool {
-		out, err := harness.RunVerb(t, "export", "--store-url", server.URL(), "--data-dir", t.TempDir())
+		out, err := harness.CommandOutput(t, "export", "--store-url", server.URL(), "--data-dir", t.TempDir())
 		return err == nil && strings.Count(out, "\n") == 3
 	})
 	forgetSession := func(args ...string) string {
 		t.Helper()
-		out, stderr, code := harness.Verb(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
+		out, stderr, code := harness.RunCommand(t, "", append([]string{"forget", "--yes", "--store-url", server.URL()}, args...)...)
 		if code != 0 {
 			t.Fatalf("forget %v: got exit code %d, output %s, standard error %s, want 0", args, code, out, stderr)
 		}
@@ -85,7 +85,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	checkRemoved(third)
 
 	server.Kill()
-	if _, stderr, code := harness.Verb(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(stderr, "cannot be reached") {
+	if _, stderr, code := harness.RunCommand(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(stderr, "cannot be reached") {
 		t.Errorf("forget without Redis: got exit code %d, want 1 and the reason; standard error %s", code, stderr)
 	}
 }
@@ -106,7 +106,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	}
 	importTranscripts := func(t *testing.T, dir, url string, more ...string) (sum importCounts) {
 		t.Helper()
-		out := harness.MustVerb(t, append([]string{"import", file, "--json", "--data-dir", dir, "--store-url", url}, more...)...)
+		out := harness.MustRun(t, append([]string{"import", file, "--json", "--data-dir", dir, "--store-url", url}, more...)...)
 		if err := json.Unmarshal([]byte(out), &sum); err != nil {
 			t.Fatalf("precept import --json: decode output %[2]s: %[1]v", err, out)
 		}
@@ -128,11 +128,11 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 			if got := importTranscripts(t, dir, url); got != firstCounts {
 				t.Errorf("first import = %+v, want %+v", got, firstCounts)
 			}
-			before := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url)
+			before := harness.MustRun(t, "export", "--data-dir", dir, "--store-url", url)
 			if got := importTranscripts(t, dir, url); got != repeatedCounts {
 				t.Errorf("second import = %+v, want %+v", got, repeatedCounts)
 			}
-			if after := harness.MustVerb(t, "export", "--data-dir", dir, "--store-url", url); after != before || strings.Count(after, "\n") != 2 {
+			if after := harness.MustRun(t, "export", "--data-dir", dir, "--store-url", url); after != before || strings.Count(after, "\n") != 2 {
 				t.Errorf("export after the second import:\n%s\nwant the 2 lines from before:\n%s", after, before)
 			}
 			if strings.Contains(before, "amy@example.com") || !strings.Contains(before, "[REDACTED:email:1]") {

@@ -28,7 +28,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 		}
 	}
 	lines := func(format string) int {
-		out, err := harness.RunVerb(t, append([]string{"export", "--format", format}, store...)...)
+		out, err := harness.CommandOutput(t, append([]string{"export", "--format", format}, store...)...)
 		if err != nil {
 			return -1
 		}
@@ -36,7 +36,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	}
 	drain := func() {
 		t.Helper()
-		harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
+		harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	}
 	history := `{"role":"user","content":"Tell me of ` + first + `"}`
 	turn(history)
@@ -57,7 +57,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	if code, text := harness.Get(t, p.Admin+"/api/sessions/s", strings.TrimSpace(string(token))); code != http.StatusOK || !strings.Contains(text, `"exchanges":0`) {
 		t.Errorf("/api/sessions/s: got status %d, body %s, want 200 and a session without exchanges", code, text)
 	}
-	harness.MustVerb(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)
+	harness.MustRun(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)
 
 	turn(history + `,{"role":"assistant","content":"It is ` + first + `."},{"role":"user","content":"And of ` + second + `?"}`)
 	p.Eventually("the sample of the later turn", func() bool { return lines("mplp") == 2 })
@@ -66,7 +66,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {
 		t.Errorf("lake files: got %v, want 2", files)
 	}
-	if out := harness.MustVerb(t, append([]string{"forget", "--yes", "--session", "s"}, store...)...); !strings.Contains(out, "(1 session)") {
+	if out := harness.MustRun(t, append([]string{"forget", "--yes", "--session", "s"}, store...)...); !strings.Contains(out, "(1 session)") {
 		t.Errorf("precept forget = %q, want (1 session)", out)
 	}
 	for _, word := range []string{first, second} {

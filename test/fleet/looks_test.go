@@ -19,7 +19,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	url := "redis://" + storetest.StartRedis(t).Addr + "/0"
-	harness.MustVerb(t, "lessons", "trial", "look-first", "--picks", "80", "--yes", "--lessons", lessons, "--data-dir", t.TempDir())
+	harness.MustRun(t, "lessons", "trial", "look-first", "--picks", "80", "--yes", "--lessons", lessons, "--data-dir", t.TempDir())
 	args := []string{"--reward-close-after", "3s", "--limits-lookup-timeout", "10s", "--bandit-control", "0", "--bandit-epsilon", "0.2"}
 	fleet := startReplicas(t, 2, url, model, lessons, args...)
 	const sessions = 140

@@ -26,24 +26,24 @@ import (
 
 var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants of TestMigrateManyTenants") //nolint:gochecknoglobals // a flag of the tests
 
-// A store in the old layout has many idle tenants and 100 tenants that send requests. During precept migrate, Redis
-// processes at most 500 commands per tenant on average, and no session and no exchange is lost. The test logs the
-// duration.
+// The test migrates a store in the old layout, with many idle tenants and 100 tenants that send requests. During
+// precept migrate, Redis processes at most 500 commands per tenant on average, and no session and no exchange is lost.
+// The test logs the duration.
 func TestMigrateManyTenants(t *testing.T) {
-	const busy = 100
+	const busyTenants = 100
 	server := storetest.StartRedis(t)
-	server.Must(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
+	server.Must(t, "SET", "precept:{precept}:shards", "1") // as releases without shards wrote it
 	fillOldLayout(t, server.URL(), *migrateTenants)
 	up := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--tenancy", "by-credential", "--reward-close-after", "2s", "--store-url", server.URL()).WaitUntilReady(dir)
-	var sent, slowest atomic.Int64 // slowest: duration of the slowest request in nanoseconds; one goroutine writes
+	var sent, slowest atomic.Int64 // slowest: duration of the slowest request in nanoseconds, written by one goroutine only
 	send := func() {
 		n := sent.Add(1)
-		header := http.Header{"Precept-Session": {fmt.Sprint("s", n)}, "Authorization": {fmt.Sprint("Bearer token-", n%busy)}}
+		header := http.Header{"Precept-Session": {fmt.Sprint("s", n)}, "Authorization": {fmt.Sprint("Bearer token-", n%busyTenants)}}
 		started := time.Now()
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"One?"}]}`); code != http.StatusOK {
-			t.Errorf("chat request: got status %d, answer %s, want 200", code, answer)
+		if code, response := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"One?"}]}`); code != http.StatusOK {
+			t.Errorf("chat request: got status %d, body %s, want 200", code, response)
 		}
 		slowest.Store(max(slowest.Load(), int64(time.Since(started))))
 	}
@@ -58,7 +58,7 @@ func TestMigrateManyTenants(t *testing.T) {
 			}
 		}
 	})
-	p.Eventually("requests of all busy tenants", func() bool { return sent.Load() > 2*busy })
+	p.Eventually("requests of all busy tenants", func() bool { return sent.Load() > 2*busyTenants })
 	infoNumber := func(section, name string) int64 {
 		_, text, _ := strings.Cut(fmt.Sprint(server.Must(t, "INFO", section)), name+":")
 		text, _, _ = strings.Cut(text, "\r")
@@ -78,15 +78,15 @@ func TestMigrateManyTenants(t *testing.T) {
 	}
 	elapsed := time.Since(started)
 	commands = infoNumber("stats", "total_commands_processed") - commands
-	var done struct{ Tenants int }
-	if err := json.Unmarshal(out, &done); err != nil || done.Tenants != *migrateTenants+busy {
-		t.Errorf("precept migrate = %s, error %v, want %d tenants", out, err, *migrateTenants+busy)
+	var result struct{ Tenants int }
+	if err := json.Unmarshal(out, &result); err != nil || result.Tenants != *migrateTenants+busyTenants {
+		t.Errorf("precept migrate = %s, error %v, want %d tenants", out, err, *migrateTenants+busyTenants)
 	}
 	usage, _ := c.ProcessState.SysUsage().(*syscall.Rusage)
-	t.Logf("%s in %v (%v CPU, %d MB), slowest request %v, %d commands, keys %v to %v, memory of Redis %d to %d MB, peak %d MB",
+	t.Logf("migrate: %s, duration %v, CPU time %v, memory %d MB; slowest request %v; Redis: %d commands, keys before %v, after %v, memory before %d MB, after %d MB, peak %d MB",
 		out, elapsed.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
 		keys, server.Must(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
-	if maxCommands := int64(500 * (*migrateTenants + busy)); commands > maxCommands { // includes the commands of the requests and in scripts
+	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // includes commands of the chat requests and of scripts
 		t.Errorf("Redis commands during the migration: got %d, want at most %d", commands, maxCommands)
 	}
 	close(stop)
@@ -94,7 +94,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	want := sent.Load() + int64(*migrateTenants)
 	p.Eventually("all sessions and exchanges in Redis", func() bool {
 		var d struct{ Store map[string]int64 }
-		out := harness.MustVerb(t, "doctor", "--json", "--store-url", server.URL(), "--data-dir", t.TempDir())
+		out := harness.MustRun(t, "doctor", "--json", "--store-url", server.URL(), "--data-dir", t.TempDir())
 		if err := json.Unmarshal([]byte(out), &d); err != nil {
 			t.Fatal(err)
 		}
@@ -110,12 +110,12 @@ func fillOldLayout(t *testing.T, url string, tenants int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // a test
+	defer s.Close() //nolint:errcheck // the test has written all it needs
 	at := time.Now().Add(-time.Hour)
 	text := []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + strings.Repeat("Which command builds the project? ", 30) + `"}`)}
 	for i := 0; i < tenants; {
 		var b session.Batch
-		var steps []session.Settlement
+		var settlements []session.Settlement
 		for range min(200, tenants-i) {
 			tenant := fmt.Sprintf("idle-%05d", i)
 			id := session.IDOf(tenant, session.NamespaceSession, "s")
@@ -123,7 +123,7 @@ func fillOldLayout(t *testing.T, url string, tenants int) {
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: tenant, ID: id, Key: session.EchoKey(i), At: at})
 			b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", i), Tenant: tenant, Session: id.String(), At: at, Outcome: sample.Complete, New: text})
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: id, Agent: "coder", Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: at}})
-			steps = append(steps, session.Settlement{Tenant: tenant, ID: id, To: session.Applied{Version: 1}, Deltas: []trial.Delta{
+			settlements = append(settlements, session.Settlement{Tenant: tenant, ID: id, To: session.Applied{Version: 1}, Deltas: []trial.Delta{
 				{Key: trial.Key{Scope: "arm/build-script", Field: "n", Day: 7}, Value: trial.One}, {Key: trial.Key{Scope: "all", Field: "n", Day: 7}, Value: trial.One},
 			}})
 			i++
@@ -131,7 +131,7 @@ func fillOldLayout(t *testing.T, url string, tenants int) {
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Settle(t.Context(), steps); err != nil {
+		if _, err := s.Settle(t.Context(), settlements); err != nil {
 			t.Fatal(err)
 		}
 	}

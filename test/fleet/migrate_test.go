@@ -34,7 +34,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	}
 	stored := func() (n map[string]int64) {
 		var d struct{ Store map[string]int64 }
-		out, err := harness.RunVerb(t, "doctor", "--json", "--store-url", server.URL(), "--data-dir", t.TempDir())
+		out, err := harness.CommandOutput(t, "doctor", "--json", "--store-url", server.URL(), "--data-dir", t.TempDir())
 		if err != nil || json.Unmarshal([]byte(out), &d) != nil {
 			return nil
 		}
@@ -50,7 +50,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		}
 	}
 	var done struct{ Tenants, Sessions int }
-	out := harness.MustVerb(t, "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
+	out := harness.MustRun(t, "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
 	if err := json.Unmarshal([]byte(out), &done); err != nil || done.Tenants != 1 || done.Sessions < 2 {
 		t.Errorf("precept migrate = %s, error %v, want 1 tenant and at least 2 sessions", out, err)
 	}
@@ -61,18 +61,18 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		n := stored()
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
 	})
-	if out := harness.MustVerb(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
+	if out := harness.MustRun(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
 		t.Errorf("second precept migrate = %s, want \"has shards already\"", out)
 	}
 	server.Must(t, "SADD", "precept:{precept}:tenants", "foreign")
-	server.Must(t, "ZADD", "precept:{"+tagOf("foreign")+"}:seen", "1", "session")
+	server.Must(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
 	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
 		t.Errorf("the log lacks a warning about keys outside of the shards that names the tenant foreign:\n%s", text)
 	}
 }
 
-// tagOf returns the hash tag of a tenant in the keys of a release without shards.
-func tagOf(tenant string) string {
+// hashTag returns the hash tag of a tenant in the keys of a release without shards.
+func hashTag(tenant string) string {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
 	return hex.EncodeToString(sum[:8])
 }

@@ -96,7 +96,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 	forget := func(word string) {
 		t.Helper()
-		out, stderr, code := harness.Verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
+		out, stderr, code := harness.RunCommand(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
 		if code != 0 {
 			t.Fatalf("precept forget: got exit code %d, output %s, standard error %s, want 0", code, out, stderr)
 		}

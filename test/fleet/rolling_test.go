@@ -151,7 +151,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	n := l.Answered()
 	samples := 0
 	harness.Eventually(t, "a sample of each answered request", func() bool {
-		out, _, _ := harness.Verb(t, "", "export", "--store-url", redis.URL(), "--data-dir", dirs[0])
+		out, _, _ := harness.RunCommand(t, "", "export", "--store-url", redis.URL(), "--data-dir", dirs[0])
 		samples = strings.Count(out, "\n")
 		return samples >= n
 	})

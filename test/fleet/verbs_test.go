@@ -23,7 +23,7 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	fleet := startReplicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
 	newConversation("one", true).turn(t, fleet[0])
 	lines := func(format string) []string {
-		out, err := harness.RunVerb(t, "export", "--store-url", url, "--data-dir", t.TempDir(), "--format", format)
+		out, err := harness.CommandOutput(t, "export", "--store-url", url, "--data-dir", t.TempDir(), "--format", format)
 		if err != nil {
 			return nil
 		}
@@ -36,17 +36,17 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	var r struct {
 		Lessons []struct{ Slug string }
 	}
-	out := harness.MustVerb(t, "report", "--json", "--store-url", url, "--data-dir", t.TempDir(), "--lessons", harness.LessonDir(t))
+	out := harness.MustRun(t, "report", "--json", "--store-url", url, "--data-dir", t.TempDir(), "--lessons", harness.LessonDir(t))
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Lessons) != 1 || r.Lessons[0].Slug != "check-the-target" {
 		t.Errorf("report: got error %v, output %s, want the lesson check-the-target", err, out)
 	}
 	var d struct{ Store map[string]int64 }
-	out = harness.MustVerb(t, "doctor", "--json", "--store-url", url, "--data-dir", t.TempDir())
+	out = harness.MustRun(t, "doctor", "--json", "--store-url", url, "--data-dir", t.TempDir())
 	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Store["exchanges"] != 1 || d.Store["sessions"] != 1 {
 		t.Errorf("doctor: got error %v, output %s, want 1 exchange and 1 session", err, out)
 	}
 
-	_, err := harness.RunVerb(t, "export", "--store-url", strings.Replace(url, "canary", "wrong-canary", 1), "--data-dir", t.TempDir())
+	_, err := harness.CommandOutput(t, "export", "--store-url", strings.Replace(url, "canary", "wrong-canary", 1), "--data-dir", t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
 		t.Errorf("export with a wrong password: err = %v, want \"refuses the user or the password\"", err)
 	}
@@ -61,16 +61,16 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := harness.LessonDir(t)
-	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lesson pushed: 1 new") {
+	if out := harness.MustRun(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lesson pushed: 1 new") {
 		t.Errorf(`lessons push = %q, want "1 lesson pushed: 1 new"`, out)
 	}
-	if out := harness.MustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
+	if out := harness.MustRun(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
 		t.Errorf("second lessons push = %s, want 1 lesson without changes", out)
 	}
-	if out := harness.MustVerb(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "no changes") {
+	if out := harness.MustRun(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "no changes") {
 		t.Errorf(`lessons push --store-url = %q, want "no changes"`, out)
 	}
-	if out := harness.MustVerb(t, "lessons", "list", "--lessons", server.URL()); !strings.Contains(out, "check-the-target") {
+	if out := harness.MustRun(t, "lessons", "list", "--lessons", server.URL()); !strings.Contains(out, "check-the-target") {
 		t.Errorf(`lessons list = %q, want "check-the-target"`, out)
 	}
 
@@ -85,13 +85,13 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := harness.RunVerb(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "changed nothing") {
+	if _, err := harness.CommandOutput(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "changed nothing") {
 		t.Errorf("push of an invalid lesson: err = %v, want \"changed nothing\"", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "bad.md")); err != nil {
 		t.Fatal(err)
 	}
-	harness.MustVerb(t, "lessons", "push", dir, server.URL())
+	harness.MustRun(t, "lessons", "push", dir, server.URL())
 	for i, p := range fleet {
 		n := 0
 		p.Eventually("the second lesson", func() bool {
@@ -103,7 +103,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	}
 
 	pullDir := t.TempDir()
-	harness.MustVerb(t, "lessons", "pull", pullDir, server.URL())
+	harness.MustRun(t, "lessons", "pull", pullDir, server.URL())
 	for _, name := range []string{"check-the-target.md", "second-lesson.md"} {
 		pushed, pushErr := os.ReadFile(filepath.Join(dir, name))
 		pulled, pullErr := os.ReadFile(filepath.Join(pullDir, name))
@@ -111,13 +111,13 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 			t.Errorf("%s: got pulled text %q (error %v), want %q (error %v)", name, pulled, pullErr, pushed, pushErr)
 		}
 	}
-	if _, err := harness.RunVerb(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "contains no lessons") {
+	if _, err := harness.CommandOutput(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "contains no lessons") {
 		t.Errorf("push of an empty directory: err = %v, want \"contains no lessons\"", err)
 	}
-	if out := harness.MustVerb(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
+	if out := harness.MustRun(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
 		t.Errorf("pull after the push of an empty directory = %s, want the lessons from before", out)
 	}
-	if _, err := harness.RunVerb(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
+	if _, err := harness.CommandOutput(t, "lessons", "push", dir); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
 		t.Errorf("push without an address: err = %v, want an example of an address", err)
 	}
 }
@@ -128,15 +128,15 @@ func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-53")
 	url := "redis://:canary-53@" + server.Addr + "/3"
-	harness.MustVerb(t, "lessons", "push", harness.LessonDir(t), url)
+	harness.MustRun(t, "lessons", "push", harness.LessonDir(t), url)
 	args := []string{"--store-url", url, "--lessons", "redis://", "--data-dir", t.TempDir()}
 	address := "redis://" + server.Addr + "/3"
-	if out := harness.MustVerb(t, append([]string{"check"}, args...)...); !strings.Contains(out, "lessons in "+address+": 1 can be read, 0 cannot\n") {
+	if out := harness.MustRun(t, append([]string{"check"}, args...)...); !strings.Contains(out, "lessons in "+address+": 1 can be read, 0 cannot\n") {
 		t.Errorf("check = %s, want 1 lesson in %s", out, address)
 	}
 	server.Kill()
 	for _, verb := range [][]string{{"check"}, {"check", "--json"}, {"lessons", "list"}} {
-		out, stderr, code := harness.Verb(t, "", append(verb, args...)...)
+		out, stderr, code := harness.RunCommand(t, "", append(verb, args...)...)
 		if all := out + stderr; code != harness.ExitFailed || strings.Contains(all, "canary") || strings.Contains(all, "can be read,") ||
 			!strings.Contains(all, "the lessons in "+address+" cannot be read: ") || !strings.Contains(all, "start Redis, or correct store.url") {
 			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the address and the remedy", verb, code, out, stderr, harness.ExitFailed)

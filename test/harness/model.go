@@ -187,7 +187,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	defer m.Mu.Unlock()
 	rec := ModelRequest{Kind: a.kind, Header: r.Header.Clone(), Body: a.body, Raw: raw, Step: -1}
 	defer func() { m.Requests = append(m.Requests, rec) }()
-	tools := toolsOf(a.body)
+	tools := requestTools(a.body)
 	if a.asksForCompaction() {
 		a.text, a.encryptedSummary = "", Random(40)
 		return nil
@@ -215,7 +215,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	}
 	if m.FormatCommand != nil {
 		a.text = m.FormatCommand(s.Command, s.Text+" ("+mark+")")
-	} else if tool, ok := shellOf(tools); ok && s.Command != "" {
+	} else if tool, ok := findShellTool(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
 		a.args = tool.arguments(s.Command)
 		if tool.code {
@@ -289,8 +289,8 @@ type tool struct {
 	code            bool // takes a program that calls other tools, such as Codex's exec
 }
 
-// toolsOf returns the tools of the request and of its items of the type additional_tools.
-func toolsOf(body map[string]any) []tool {
+// requestTools returns the tools of the request and of its items of the type additional_tools.
+func requestTools(body map[string]any) []tool {
 	var out []tool
 	list, _ := body["tools"].([]any)
 	input, _ := body["input"].([]any)
@@ -327,8 +327,8 @@ func toolsOf(body map[string]any) []tool {
 	return out
 }
 
-// shellOf returns the tool that runs commands, by the names that agents use.
-func shellOf(tools []tool) (tool, bool) {
+// findShellTool returns the tool that runs commands, by the names that agents use.
+func findShellTool(tools []tool) (tool, bool) {
 	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command", "terminal"} {
 		for _, t := range tools {
 			if t.code || (t.name == name || strings.HasSuffix(t.name, "-"+name)) && t.schema != nil {

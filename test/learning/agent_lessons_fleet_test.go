@@ -113,7 +113,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			if err := os.WriteFile(importFile, []byte(transcripts(sessions)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			harness.MustVerb(t, append([]string{"import", importFile}, storeFlags...)...)
+			harness.MustRun(t, append([]string{"import", importFile}, storeFlags...)...)
 			distillArgs := append([]string{"distill", "--json", "--judge", judge.URL + "/v1", "--model", "m", "--lessons", t.TempDir()}, storeFlags...)
 
 			first := exec.Command("precept", distillArgs...) //nolint:noctx // it is killed below
@@ -121,7 +121,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 				t.Fatal(err)
 			}
 			harness.Eventually(t, "questions about more than half of the sessions", func() bool { return asked.Load() > sessions/2 })
-			if _, stderr, code := harness.Verb(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions of default") {
+			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller reads the new sessions of default") {
 				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, stderr)
 			}
 			if err := first.Process.Kill(); err != nil {
@@ -134,7 +134,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 				expireKey(t, rds, "claim:distill:")
 			}
 			var sum struct{ Read, Unchanged, Judged int }
-			out, stderr, code := harness.Verb(t, "", distillArgs...)
+			out, stderr, code := harness.RunCommand(t, "", distillArgs...)
 			if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
 				t.Fatalf("precept distill after the kill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, stderr)
 			}

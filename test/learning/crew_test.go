@@ -146,7 +146,7 @@ type crewTrial struct {
 // crewTrials returns the lines of the exported experiment.
 func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
 	t.Helper()
-	for line := range strings.Lines(harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
+	for line := range strings.Lines(harness.MustRun(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
 		var c crewTrial
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func rateCrews(t *testing.T, dataURL func(i int) string, agents [][2]*crewAgent)
 		if i%2 == 1 { // one rater rates each agent
 			bodies = nil
 			for k, score := range []string{"1", "0"} {
-				name := sessionOf(t, dataURL(i+k), agents[i][k])
+				name := sendAndReadSession(t, dataURL(i+k), agents[i][k])
 				bodies = append(bodies, fmt.Sprintf(`{"id":"f","session_id":%q,"source":"user","type":"score","score":%s,"rater":"ann"}`, name, score))
 			}
 		}
@@ -284,8 +284,8 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
 	})
 	checkCrews(t, m, agents, crewTrials(t, flags...), &r)
-	checkRecomputedReport(t, harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, flags...)...), &r)
-	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, flags...)...), len(agents))
+	checkRecomputedReport(t, harness.MustRun(t, append([]string{"export", "--format", "experiment"}, flags...)...), &r)
+	checkCrewSamples(t, harness.MustRun(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
 // The two agents of a run use two replicas, alternately or at the same time. The agents share their coins, and the run
@@ -330,8 +330,8 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	checkClosedCrews(t, p, m, agents, "--store-url", server.URL())
 }
 
-// sessionOf sends another turn of the agent and returns the session name in the response.
-func sessionOf(t *testing.T, base string, a *crewAgent) string {
+// sendAndReadSession sends another turn of the agent and returns the session name in the response.
+func sendAndReadSession(t *testing.T, base string, a *crewAgent) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(string(body)))
@@ -518,7 +518,7 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 	}()
 	p.Eventually(fmt.Sprintf("samples with the score %v of %d sessions of the run %s", score, sessions, run), func() bool {
 		rated := map[string]bool{}
-		exported = harness.MustVerb(t, "export", "--data-dir", dir)
+		exported = harness.MustRun(t, "export", "--data-dir", dir)
 		for line := range strings.Lines(exported) {
 			var s struct {
 				Feedback struct{ Details struct{ Score *float64 } }
@@ -603,7 +603,7 @@ func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	}
 	checkRemaining := func(runs ...string) {
 		t.Helper()
-		for _, text := range []string{harness.MustVerb(t, "export", "--data-dir", dir), harness.MustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
+		for _, text := range []string{harness.MustRun(t, "export", "--data-dir", dir), harness.MustRun(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
 					t.Errorf("export contains run %s: %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
@@ -619,7 +619,7 @@ func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	checkRemaining("gone-second", "stays")
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.Exited
-	harness.MustVerb(t, "forget", "--session", "gone-second", "--yes", "--data-dir", dir)
+	harness.MustRun(t, "forget", "--session", "gone-second", "--yes", "--data-dir", dir)
 	checkRemaining("stays")
 	for name, text := range harness.Files(t, dir) {
 		if strings.Contains(text, "words on gone") {

@@ -25,7 +25,7 @@ func TestDemoPrintsJSON(t *testing.T) {
 			Best float64 `json:"best_possible"`
 		}
 	}
-	out := harness.MustVerb(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
+	out := harness.MustRun(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
 		t.Fatalf("decode the output %s of demo --json: %v", out, err)
 	}

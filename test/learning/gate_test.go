@@ -57,7 +57,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 				}
 			}
 			p.Stop()
-			out := harness.MustVerb(t, "distill", "--json", "--judge", judge.URL+"/v1", "--model", "m", "--distill-gate", "auto", "--data-dir", dir, "--lessons", lessons)
+			out := harness.MustRun(t, "distill", "--json", "--judge", judge.URL+"/v1", "--model", "m", "--distill-gate", "auto", "--data-dir", dir, "--lessons", lessons)
 			var sum struct {
 				Judged  int
 				Waiting []struct{ Slug, Reason string }
@@ -65,7 +65,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &sum); err != nil || sum.Judged != len(c.callers) {
 				t.Fatalf("precept distill: got error %v, output %s, want Judged = %d", err, out, len(c.callers))
 			}
-			listed := harness.MustVerb(t, "lessons", "list", "--json", "--lessons", lessons)
+			listed := harness.MustRun(t, "lessons", "list", "--json", "--lessons", lessons)
 			switch {
 			case c.waitReason == "":
 				if len(sum.Waiting) > 0 || !strings.Contains(listed, `"trial"`) {

@@ -72,7 +72,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 			if err := os.WriteFile(importFile, []byte(lines.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			harness.MustVerb(t, "import", importFile, "--data-dir", dir)
+			harness.MustRun(t, "import", importFile, "--data-dir", dir)
 			p := harness.Start(t, dir, append([]string{
 				"--upstream", model.URL + "/v1", "--lessons", lessons, "--debug-headers", "--reward-close-after", "1s",
 				"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
@@ -142,14 +142,14 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	harness.MustVerb(t, "import", importFile, "--data-dir", dir)
+	harness.MustRun(t, "import", importFile, "--data-dir", dir)
 	var answer struct {
 		Proposals []backtest.PhraseProposal `json:"proposals"`
 		Accepted  []string                  `json:"accepted"`
 		Refused   int                       `json:"refused"`
 	}
 	storeFlags := []string{"--json", "--data-dir", dir, "--lessons", lessons}
-	out := harness.MustVerb(t, append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "rename that endpoint"}, storeFlags...)...)
+	out := harness.MustRun(t, append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "rename that endpoint"}, storeFlags...)...)
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
@@ -170,21 +170,21 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}))
 	defer judge.Close()
 	asked := append([]string{"lessons", "phrases", "keep-old-endpoints", "--judge"}, storeFlags...)
-	out = harness.MustVerb(t, append(asked, "--distill-judge", judge.URL, "--distill-model", "m")...)
+	out = harness.MustRun(t, append(asked, "--distill-judge", judge.URL, "--distill-model", "m")...)
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
 		t.Errorf("proposals with a judge = %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
 	}
-	if _, stderr, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(stderr, "distill.judge") {
+	if _, stderr, code := harness.RunCommand(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(stderr, "distill.judge") {
 		t.Errorf("lessons phrases --judge without a configured judge: got exit code %d, standard error %q, want %d and the key distill.judge", code, stderr, harness.ExitMisuse)
 	}
-	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, storeFlags...)...)
+	tried := harness.MustRun(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, storeFlags...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {
 		t.Errorf("lessons try = %s, want suggestions and an injected lesson", tried)
 	}
-	_, stderr, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, storeFlags...)...)
+	_, stderr, code := harness.RunCommand(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, storeFlags...)...)
 	if code != harness.ExitMisuse || !strings.Contains(stderr, "does not exist") {
 		t.Errorf("lessons phrases --accept 99: got exit code %d, standard error %q, want %d and \"does not exist\"", code, stderr, harness.ExitMisuse)
 	}
@@ -232,7 +232,7 @@ func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	harness.MustVerb(t, "import", importFile, "--data-dir", dir)
+	harness.MustRun(t, "import", importFile, "--data-dir", dir)
 	p := harness.Start(t, dir,
 		"--upstream", upstream.URL+"/v1", "--lessons", lessons, "--debug-headers", "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
 		"--match-embeddings-upstream", "default", "--match-embeddings-model", "small", "--match-embeddings-api-key", "sk-own",

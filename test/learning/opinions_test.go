@@ -63,7 +63,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			judged := 0
 			distil := func() {
 				t.Helper()
-				out, stderr, code := harness.Verb(t, "", distillArgs...)
+				out, stderr, code := harness.RunCommand(t, "", distillArgs...)
 				var sum struct{ Judged int }
 				if code != 0 || json.Unmarshal([]byte(out), &sum) != nil {
 					t.Fatalf("precept distill: got exit code %d, output %s, standard error %s, want 0 and JSON", code, out, stderr)
@@ -78,7 +78,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the continued session to be judged again", func() bool { distil(); return judged == 3 })
 			p.Stop()
-			out, stderr, code := harness.Verb(t, "", append([]string{"report", "--json"}, storeFlags...)...)
+			out, stderr, code := harness.RunCommand(t, "", append([]string{"report", "--json"}, storeFlags...)...)
 			var r report.Report
 			if code != 0 || json.Unmarshal([]byte(out), &r) != nil || len(r.Lessons) != 1 {
 				t.Fatalf("precept report: got exit code %d, output %s, standard error %s, want 0 and JSON with one lesson", code, out, stderr)
@@ -86,12 +86,12 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			if o := r.Lessons[0].Opinions; o == nil || *o != (report.Opinions{Ignored: 2}) { // a session that was judged twice counts once
 				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
-			_, shown, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...)
+			_, shown, code := harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...)
 			if want := "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(shown, want) {
 				t.Errorf("lessons show: got exit code %d, standard error %q, want 0 and a text with %q", code, shown, want)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, on which the judge has no opinion
-			if _, shown, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...); strings.Contains(shown, "opinion") {
+			if _, shown, _ = harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...); strings.Contains(shown, "opinion") {
 				t.Errorf(`lessons show after an edit of the lesson = %q, want no "opinion"`, shown)
 			}
 		})

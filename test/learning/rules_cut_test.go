@@ -51,10 +51,10 @@ func newRulesModel(t *testing.T) *rulesModel {
 			harness.ReplyJSON(w, code, map[string]any{"error": map[string]any{"message": "no"}})
 			return
 		}
-		reply := replyOf(r.URL.Path, n)
+		reply := newReply(r.URL.Path, n)
 		if strings.Contains(body, `"stream":true`) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			_, _ = io.WriteString(w, streamOf(r.URL.Path, n))
+			_, _ = io.WriteString(w, newStream(r.URL.Path, n))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -64,8 +64,8 @@ func newRulesModel(t *testing.T) *rulesModel {
 	return m
 }
 
-// replyOf returns the nth reply, in the dialect of the path.
-func replyOf(path string, n int) string {
+// newReply returns the nth reply, in the dialect of the path.
+func newReply(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return fmt.Sprintf(`{"id":"msg_%d","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Fine %d."}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":1}}`, n, n)
@@ -75,8 +75,8 @@ func replyOf(path string, n int) string {
 	return harness.ChatReply(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
 }
 
-// streamOf returns the nth reply as a stream, in the dialect of the path.
-func streamOf(path string, n int) string {
+// newStream returns the nth reply as a stream, in the dialect of the path.
+func newStream(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
 		return fmt.Sprintf("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_%d\",\"role\":\"assistant\",\"content\":[],\"usage\":{\"input_tokens\":3}}}\n\n", n) +
@@ -85,7 +85,7 @@ func streamOf(path string, n int) string {
 			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 	case strings.HasSuffix(path, "/responses"):
 		return "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Fine.\"}\n\n" +
-			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + replyOf(path, n) + "}\n\n"
+			"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + newReply(path, n) + "}\n\n"
 	}
 	return fmt.Sprintf("data: {\"id\":\"c%d\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", n)
 }
@@ -146,7 +146,7 @@ func newRulesServer(t *testing.T) *rulesServer {
 	}
 	// A share must be above 0 and below 1: in one of 100,000 sessions the coin falls the other way.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
-		harness.MustVerb(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
+		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
 	s := &rulesServer{t: t, model: newRulesModel(t)}
 	s.args = []string{"--upstream", s.model.URL + "/v1", "--lessons", lessons, "--bandit-control", "0", "--reward-close-after", "2s", "--learning-opt-out-agents", "private"}
@@ -274,11 +274,11 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared := []string{"--store-url", url, "--lessons", "redis://", "--data-dir", t.TempDir()}
-	harness.MustVerb(t, append([]string{"rules", "measure", file, "--section", "Half"}, shared...)...)
-	if list := harness.MustVerb(t, append([]string{"rules", "list"}, shared...)...); !strings.Contains(list, "Half") {
+	harness.MustRun(t, append([]string{"rules", "measure", file, "--section", "Half"}, shared...)...)
+	if list := harness.MustRun(t, append([]string{"rules", "list"}, shared...)...); !strings.Contains(list, "Half") {
 		t.Errorf("rules list = %q, want section Half", list)
 	}
-	if list := harness.MustVerb(t, append([]string{"rules", "list", "--tenant", "other"}, shared...)...); !strings.Contains(list, "Half") || !strings.Contains(list, "0/0") {
+	if list := harness.MustRun(t, append([]string{"rules", "list", "--tenant", "other"}, shared...)...); !strings.Contains(list, "Half") || !strings.Contains(list, "0/0") {
 		t.Errorf("rules list of another tenant = %q, want section Half with 0/0 sessions", list)
 	}
 
@@ -302,7 +302,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		return len(seenAt) == 4
 	})
 
-	harness.MustVerb(t, append([]string{"rules", "stop", file}, shared...)...)
+	harness.MustRun(t, append([]string{"rules", "stop", file}, shared...)...)
 	harness.Eventually(t, "new sessions with the section at both replicas", func() bool {
 		n++
 		return !isCut(servers[0], fmt.Sprint("s", n, "a"), body) && !isCut(servers[1], fmt.Sprint("s", n, "b"), body) && !isCut(servers[0], fmt.Sprint("s", n, "c"), body) && !isCut(servers[1], fmt.Sprint("s", n, "d"), body)

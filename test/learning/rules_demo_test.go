@@ -15,7 +15,7 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 		t.Skip("it plays 400 sessions in four rounds")
 	}
 	t.Parallel()
-	out := harness.MustVerb(t, "demo", "--rules", "--exit", "--sessions", "400", "--agents", "4")
+	out := harness.MustRun(t, "demo", "--rules", "--exit", "--sessions", "400", "--agents", "4")
 	rows := regexp.MustCompile(`(?m)^(\S.*?) +([+-]\d+\.\d) +[+-]\d+\.\d +[+-]\d+\.\d to [+-]\d+\.\d +(\d+)/(\d+)  \S`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 12 {
 		t.Fatalf("sections with an effect: got %d, want 12:\n%s", len(rows), out)

@@ -12,13 +12,13 @@ import (
 // A new lesson has the sections of AIP-11, whether a user or an agent writes it.
 func TestNewLessonHasAIP11Sections(t *testing.T) {
 	dir := t.TempDir()
-	harness.MustVerb(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",
+	harness.MustRun(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",
 		"--advice", "Read the page id again.", "--counter-example", "A page without ids.")
 	const want = "\n# Pin the page before clicking.\n\n## When this applies\n\nA page jumps.\n\n## What to do (or avoid)\n\nRead the page id again.\n\n## Counter-example\n\nA page without ids.\n"
 	if text, err := os.ReadFile(filepath.Join(dir, "pin-the-page.md")); err != nil || !strings.HasSuffix(string(text), "---\n"+want) {
 		t.Errorf("new lesson: got error %v, text %s, want suffix %q", err, text, "---\n"+want)
 	}
-	harness.MustVerb(t, "lessons", "new", "see-the-log", "--lessons", dir, "--keyword", "build fails", "--advice", "Read the log.")
+	harness.MustRun(t, "lessons", "new", "see-the-log", "--lessons", dir, "--keyword", "build fails", "--advice", "Read the log.")
 	if text, err := os.ReadFile(filepath.Join(dir, "see-the-log.md")); err != nil || strings.Contains(string(text), "Counter-example") {
 		t.Errorf(`lesson without a counter-example: got error %v, text %s, want no "Counter-example"`, err, text)
 	}

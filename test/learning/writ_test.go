@@ -50,7 +50,7 @@ func (u *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"chat":      fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%s}}]}`, n, quote(text)),
 			"responses": fmt.Sprintf(`{"id":"resp_%d","status":"completed","output":[{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":%s}]}]}`, n, n, quote(text)),
 			"messages":  fmt.Sprintf(`{"id":"msg_%d","type":"message","role":"assistant","content":[{"type":"text","text":%s}],"stop_reason":"end_turn"}`, n, quote(text)),
-		}[dialectOf(r.URL.Path)])
+		}[pathDialect(r.URL.Path)])
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -59,7 +59,7 @@ func (u *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 	}
 	pieces := strings.SplitAfter(text, "e")
-	switch dialectOf(r.URL.Path) {
+	switch pathDialect(r.URL.Path) {
 	case "chat":
 		for _, p := range pieces {
 			_, _ = fmt.Fprintf(w, "data: {\"id\":\"chatcmpl-%d\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%s}}]}\n\n", n, quote(p))
@@ -83,7 +83,7 @@ func (u *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func dialectOf(path string) string {
+func pathDialect(path string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
 		return "responses"
@@ -332,7 +332,7 @@ func TestCommandsAboveTheHourlyLimitAreRefused(t *testing.T) {
 			flags := []string{"--upstream", up.URL + "/v1", "--bandit-control", "0", "--writ-enabled", "--limits-lookup-timeout", "10s"}
 			if kind == "redis" {
 				url := storetest.StartRedis(t).URL()
-				harness.MustVerb(t, "lessons", "push", lessons, url)
+				harness.MustRun(t, "lessons", "push", lessons, url)
 				flags = append(flags, "--store-url", url, "--lessons", "redis://")
 			} else {
 				flags = append(flags, "--lessons", lessons)

@@ -176,16 +176,16 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	for file, content := range harness.Files(t, dir) {
 		all["after the stop: "+file] = content
 	}
-	all["the store's documents"] = documentsOf(t, dir) // compressed in the file
+	all["the store's documents"] = storedDocuments(t, dir) // compressed in the file
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
-		out, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", format)
+		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
 			t.Errorf("export --format %s: got exit code %d, output %q, standard error %s, want 0, and records unless the format is experiment", format, code, out, stderr)
 		}
 		all["export "+format] = out
 	}
 	path := filepath.Join(t.TempDir(), "x.parquet")
-	if _, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
+	if _, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
 		t.Errorf("export --format parquet: got exit code %d, standard error %s, want 0", code, stderr)
 	}
 	for file, content := range harness.Files(t, filepath.Dir(path)) {
@@ -201,8 +201,8 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	}
 }
 
-// documentsOf returns the exchanges, samples, sessions and feedback of the SQLite store in dir as JSON.
-func documentsOf(t *testing.T, dir string) string {
+// storedDocuments returns the exchanges, samples, sessions and feedback of the SQLite store in dir as JSON.
+func storedDocuments(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})
 	if err != nil {

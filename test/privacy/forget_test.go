@@ -43,7 +43,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 		}
 	}
 
-	out, stderr, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
+	out, stderr, code := harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, "(1 session)") {
 		t.Fatalf("forget next to a running server: got exit code %d, output %s, standard error %s, want 0 and (1 session)", code, out, stderr)
 	}
@@ -53,7 +53,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
 		t.Errorf("no file contains %q of the other session", second)
 	}
-	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
+	out, _, code = harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
 		t.Errorf("second forget: got exit code %d, output %s, want 0 and 0 forgotten sessions", code, out)
 	}
@@ -65,10 +65,10 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	if out, stderr, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(stderr, "nothing was deleted") {
+	if out, stderr, code = harness.RunCommand(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(stderr, "nothing was deleted") {
 		t.Errorf("forget with the answer no: got exit code %d, output %s, standard error %s, want an error and \"nothing was deleted\"", code, out, stderr)
 	}
-	if out, stderr, code = harness.Verb(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
+	if out, stderr, code = harness.RunCommand(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
 		t.Errorf("forget without a server: got exit code %d, output %s, standard error %s, want 0 and (2 sessions)", code, out, stderr)
 	}
 	for _, word := range []string{first, second} {
@@ -76,7 +76,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 			t.Errorf("files with %q of a forgotten session: got %v, want none", word, found)
 		}
 	}
-	if out, _, code = harness.Verb(t, "", "export", "--data-dir", dir); code != 0 || out != "" {
+	if out, _, code = harness.RunCommand(t, "", "export", "--data-dir", dir); code != 0 || out != "" {
 		t.Errorf("export after forget: got exit code %d, output %s, want 0 and no output", code, out)
 	}
 }

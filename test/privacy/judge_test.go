@@ -66,13 +66,13 @@ func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 			if err := os.WriteFile(importFile, []byte(lines.String()), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			harness.MustVerb(t, "import", importFile, "--data-dir", dir)
+			harness.MustRun(t, "import", importFile, "--data-dir", dir)
 			distill := []string{"distill", "--model", "m", "--data-dir", dir, "--lessons", lessons, "--judge"}
 			answering, refusing := startJudge(t, canary, http.StatusOK), startJudge(t, canary, http.StatusForbidden)
 			all := map[string]string{}
 			drafts := false
 			for i, args := range [][]string{{refusing}, {answering, "--dry-run"}, {answering, "--dry-run", "--json"}, {answering}, {answering, "--json"}} {
-				out, stderr, _ := harness.Verb(t, "", slices.Concat(distill, args)...)
+				out, stderr, _ := harness.RunCommand(t, "", slices.Concat(distill, args)...)
 				all[fmt.Sprint("output of run ", i, args)], all[fmt.Sprint("errors of run ", i, args)] = out, stderr
 				drafts = drafts || strings.Contains(out, "for the build")
 			}

@@ -51,16 +51,16 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			sendTurn(t, p, "s", "Deploy "+pathCanary)
 			export := func(format string) string {
 				t.Helper()
-				return harness.MustVerb(t, append([]string{"export", "--format", format}, store...)...)
+				return harness.MustRun(t, append([]string{"export", "--format", format}, store...)...)
 			}
 			p.Eventually("the sample", func() bool { return strings.Contains(export("mplp"), pathCanary) })
-			harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
+			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 			p.Eventually("the exchanges to be deleted from Redis", func() bool { return export("openai") == "" })
 			p.Stop()
 			writePatterns(c.after)
 			all := map[string]string{"export mplp": export("mplp"), "lake": ""}
 			other := t.TempDir()
-			harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", other, "--group", "other"}, store...)...)
+			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", other, "--group", "other"}, store...)...)
 			for name, text := range harness.Files(t, other) {
 				if strings.HasSuffix(name, ".parquet") {
 					all["lake"] += parquetText(t, text)
@@ -95,17 +95,17 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
 	sendTurn(t, p, "damaged", "Mend "+damagedText)
 	p.Eventually("the sample", func() bool {
-		return strings.Contains(harness.MustVerb(t, append([]string{"export"}, store...)...), damagedText)
+		return strings.Contains(harness.MustRun(t, append([]string{"export"}, store...)...), damagedText)
 	})
 	damageExchanges(t, server)
 	sendTurn(t, p, "intact", "Mend "+intactText)
 	p.Eventually("the other sample", func() bool {
-		out, _, _ := harness.Verb(t, "", append([]string{"export"}, store...)...)
+		out, _, _ := harness.RunCommand(t, "", append([]string{"export"}, store...)...)
 		_, page := harness.Get(t, p.Admin+"/api/samples", "t")
 		return strings.Contains(out, intactText) && strings.Contains(page, intactText)
 	})
 	for _, format := range []string{"mplp", "openai"} {
-		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--format", format}, store...)...)
+		out, stderr, code := harness.RunCommand(t, "", append([]string{"export", "--format", format}, store...)...)
 		if code != harness.ExitOK || !strings.Contains(out, intactText) || strings.Contains(out, damagedText) {
 			t.Errorf("export --format %s: got exit code %d, output %s, want 0, and an output with %q but not %q", format, code, out, intactText, damagedText)
 		}
@@ -120,7 +120,7 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 		}
 	}
 	lake := t.TempDir()
-	harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
+	harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	if n := strings.Count(p.Log.String(), "has a damaged exchange"); n != 1 {
 		t.Errorf("lines about the damage in the server log: got %d, want 1; log %s", n, p.Log.String())
 	}

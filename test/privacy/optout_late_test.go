@@ -30,7 +30,7 @@ const (
 func importSessions(t *testing.T, store []string) {
 	t.Helper()
 	transcriptJSON := func(id, canary string) string {
-		return fmt.Sprintf(`{"id":%q,"reward":0,"messages":[{"role":"user","content":"Mend the build of %s"},{"role":"assistant","content":"Done with %[2]s."},{"role":"user","content":"No, that is wrong, use %[2]s"},{"role":"assistant","content":"Used %[2]s."}]}`, id, canary)
+		return fmt.Sprintf(`{"id":%q,"reward":0,"messages":[{"role":"user","content":"Fix the build of %s"},{"role":"assistant","content":"Done with %[2]s."},{"role":"user","content":"No, that is wrong, use %[2]s"},{"role":"assistant","content":"Used %[2]s."}]}`, id, canary)
 	}
 	vaultTranscript := `{"id":"p","reward":0,"messages":[{"role":"user","content":"Deploy the server"},` +
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"path\":\"deploy/prod.vault\"}"}}]},` +
@@ -45,12 +45,12 @@ func importSessions(t *testing.T, store []string) {
 		if err := os.WriteFile(path, []byte(c.text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		harness.MustVerb(t, slices.Concat([]string{"import", path, "--tenant", c.tenant, "--agent", c.agent}, store)...)
+		harness.MustRun(t, slices.Concat([]string{"import", path, "--tenant", c.tenant, "--agent", c.agent}, store)...)
 	}
 }
 
-// lateOptOut is the configuration that opts out the tenant, the agent and the path of the canaries.
-const lateOptOut = "learning: {opt_out_tenants: [acme], opt_out_agents: ['nightly-*'], opt_out_patterns: ['*.vault']}\n"
+// optOutConfig is the configuration that excludes the tenant, the agent and the path of the canaries from learning.
+const optOutConfig = "learning: {opt_out_tenants: [acme], opt_out_agents: ['nightly-*'], opt_out_patterns: ['*.vault']}\n"
 
 // parquetText returns the agents, inputs, outputs and sessions of the rows of a Parquet file.
 func parquetText(t *testing.T, data string) string {
@@ -71,9 +71,9 @@ func parquetText(t *testing.T, data string) string {
 // distill includes the requests to its judge.
 func commandOutputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
-	verb := func(args ...string) string {
+	run := func(args ...string) string {
 		t.Helper()
-		out, stderr, code := harness.Verb(t, "", append(args, store...)...)
+		out, stderr, code := harness.RunCommand(t, "", append(args, store...)...)
 		if code != harness.ExitOK {
 			t.Fatalf("%v: got exit code %d, standard error %s, want 0", args, code, stderr)
 		}
@@ -81,28 +81,28 @@ func commandOutputs(t *testing.T, store []string) map[string]string {
 	}
 	all := map[string]string{}
 	for _, format := range []string{"mplp", "openai", "preference", "experiment", "parquet"} {
-		all["export "+format] = verb("export", "--format", format)
+		all["export "+format] = run("export", "--format", format)
 	}
 	lake := t.TempDir()
-	verb("export", "--follow", "--once", "--format", "parquet", "--output", lake, "--group", "g"+harness.Random(6))
+	run("export", "--follow", "--once", "--format", "parquet", "--output", lake, "--group", "g"+harness.Random(6))
 	for name, text := range harness.Files(t, lake) {
 		if strings.HasSuffix(name, ".parquet") {
 			all["lake"] += name + parquetText(t, text)
 		}
 	}
 	all["export parquet"] = parquetText(t, all["export parquet"])
-	var asked harness.LockedBuffer
+	var judgeRequests harness.LockedBuffer
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		_, _ = asked.Write(body)
+		_, _ = judgeRequests.Write(body)
 		harness.ReplyJSON(w, http.StatusOK, map[string]any{"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]string{"content": `{"outcome":"failure","reason":"x","lessons":[]}`}}}})
 	}))
 	defer judge.Close()
-	bank := t.TempDir()
-	all["distill"] = verb("distill", "--judge", judge.URL+"/v1", "--model", "m", "--lessons", bank, "--dry-run") + asked.String()
-	all["distill by rules"] = verb("distill", "--judge", "rules", "--lessons", bank, "--dry-run")
-	all["backtest"] = verb("lessons", "backtest", filepath.Join(harness.LessonDir(t), "check-the-target.md"), "--json")
-	all["rules"] = verb("rules", "scan", "--json") + verb("rules", "scan", "--tenant", "acme", "--json")
+	lessonsDir := t.TempDir()
+	all["distill"] = run("distill", "--judge", judge.URL+"/v1", "--model", "m", "--lessons", lessonsDir, "--dry-run") + judgeRequests.String()
+	all["distill by rules"] = run("distill", "--judge", "rules", "--lessons", lessonsDir, "--dry-run")
+	all["backtest"] = run("lessons", "backtest", filepath.Join(harness.LessonDir(t), "check-the-target.md"), "--json")
+	all["rules"] = run("rules", "scan", "--json") + run("rules", "scan", "--tenant", "acme", "--json")
 	return all
 }
 
@@ -157,7 +157,7 @@ func TestLaterOptOutHidesStoredContent(t *testing.T) {
 			store = append(store, "--config", config)
 			before := commandOutputs(t, store)
 			maps.Copy(before, serverOutputs(t, store))
-			writeConfig(lateOptOut)
+			writeConfig(optOutConfig)
 			after := commandOutputs(t, store)
 			maps.Copy(after, serverOutputs(t, store))
 			for _, canary := range []string{tenantCanary, agentCanary, pathCanary} {
@@ -173,7 +173,7 @@ func TestLaterOptOutHidesStoredContent(t *testing.T) {
 			}
 			for _, output := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
 				if !strings.Contains(after[output], keptCanary) {
-					t.Errorf("%s lacks %q, which did not opt out", output, keptCanary)
+					t.Errorf("%s lacks %q, which belongs to no opted-out tenant, agent or path", output, keptCanary)
 				}
 			}
 			if !strings.Contains(after["export openai"], "Thanks, now say goodbye") {
@@ -184,15 +184,15 @@ func TestLaterOptOutHidesStoredContent(t *testing.T) {
 				t.Fatal(err)
 			}
 			importDir := t.TempDir()
-			harness.Verb(t, "", "import", exported, "--agent", "nightly-7", "--data-dir", importDir, "--config", config)
-			harness.Verb(t, "", "import", exported, "--tenant", "acme", "--data-dir", importDir, "--config", config)
+			harness.RunCommand(t, "", "import", exported, "--agent", "nightly-7", "--data-dir", importDir, "--config", config)
+			harness.RunCommand(t, "", "import", exported, "--tenant", "acme", "--data-dir", importDir, "--config", config)
 			for _, canary := range []string{tenantCanary, agentCanary, pathCanary, keptCanary} {
 				if found := harness.FilesWith(harness.Files(t, importDir), canary); len(found) > 0 {
 					t.Errorf("files with %q after an import for an opted-out agent or tenant: got %v, want none", canary, found)
 				}
 			}
-			harness.Verb(t, "", "import", exported, "--data-dir", importDir, "--config", config)
-			if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", importDir); strings.Contains(out, pathCanary) || !strings.Contains(out, keptCanary) {
+			harness.RunCommand(t, "", "import", exported, "--data-dir", importDir, "--config", config)
+			if out := harness.MustRun(t, "export", "--format", "openai", "--data-dir", importDir); strings.Contains(out, pathCanary) || !strings.Contains(out, keptCanary) {
 				t.Errorf("export after the import = %s, want it to contain %s but not %s", out, keptCanary, pathCanary)
 			}
 		})

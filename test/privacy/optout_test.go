@@ -139,7 +139,7 @@ reward: {close_after: 300ms}
 // doctor --json.
 func doctorCounts(t *testing.T, dir string) string {
 	t.Helper()
-	out, stderr, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
+	out, stderr, code := harness.RunCommand(t, "", "doctor", "--json", "--data-dir", dir)
 	var d harness.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
 		t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want 0 and JSON", code, out, err, stderr)

@@ -126,7 +126,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				_, text := harness.Get(t, p.Admin+path, "t")
 				all[path] = text
 			}
-			all["watch"] = harness.MustVerb(t, append([]string{"watch", "s", "--once"}, store...)...)
+			all["watch"] = harness.MustRun(t, append([]string{"watch", "s", "--once"}, store...)...)
 			p.Stop()
 			if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
 				for _, output := range found {

@@ -78,7 +78,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		sendBothTurns(t, p, dialect, promptText, nil)
 	}
 	p.Eventually("two stored exchanges of each dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
-	lines := strings.Split(strings.TrimSpace(harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
+	lines := strings.Split(strings.TrimSpace(harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
 	if len(lines) != len(prompts) {
 		t.Fatalf("exported conversations: got %d, want %d", len(lines), len(prompts))
 	}
@@ -105,8 +105,8 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		}
 	}
 	p.Stop()
-	harness.MustVerb(t, "forget", "--session", "s-messages", "--yes", "--data-dir", dir)
-	if out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(prompts)-1 {
+	harness.MustRun(t, "forget", "--session", "s-messages", "--yes", "--data-dir", dir)
+	if out := harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir); strings.Count(out, "about marigolds") != len(prompts)-1 {
 		t.Errorf("export after forget = %s, want %d prompts", out, len(prompts)-1)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
@@ -140,7 +140,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 			}
 			p.Eventually(fmt.Sprint(c.stored, " stored exchanges"), func() bool { return harness.Doctor(t, dir).Stored == c.stored })
 			p.Stop()
-			out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)
+			out := harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir)
 			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
 				t.Errorf("export = %s, want no prompt and %d sessions", out, int(c.stored/2))
 			}

@@ -305,7 +305,7 @@ type command struct {
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {
-		out := harness.MustVerb(t, append([]string{"__complete"}, words...)...)
+		out := harness.MustRun(t, append([]string{"__complete"}, words...)...)
 		for line := range strings.Lines(out) {
 			name, _, described := strings.Cut(strings.TrimRight(line, "\n"), "\t")
 			if described || strings.HasPrefix(name, "--") {

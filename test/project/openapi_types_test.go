@@ -24,8 +24,8 @@ type schemas struct {
 	comments map[string]map[string]string // comments of fields, by package path and "Type.Field"
 }
 
-// schemasOf returns the schemas of the types and of all types that they contain.
-func schemasOf(t *testing.T, all ...reflect.Type) string {
+// newSchemas returns the schemas of the types and of all types that they contain.
+func newSchemas(t *testing.T, all ...reflect.Type) string {
 	t.Helper()
 	s := &schemas{t: t, done: map[string]string{}, comments: map[string]map[string]string{}}
 	for _, typ := range all {

@@ -44,7 +44,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	runVerb := func(args ...string) string {
 		t.Helper()
-		out, stderr, code := harness.Verb(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
+		out, stderr, code := harness.RunCommand(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
 		if code != harness.ExitOK {
 			t.Fatalf("precept %v: got exit code %d, standard error %s, want 0", args, code, stderr)
 		}

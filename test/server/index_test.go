@@ -44,12 +44,12 @@ func TestImportNextToARunningServer(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, stderr, code := harness.Verb(t, "", "import", "--data-dir", p.Dir, "--json", file)
+	out, stderr, code := harness.RunCommand(t, "", "import", "--data-dir", p.Dir, "--json", file)
 	if !strings.Contains(out, `"samples": 1`) || !strings.Contains(out, "past.jsonl: line 2") || code != 1 {
 		t.Errorf("import: got output %s, standard error %s, exit code %d, want 1 sample, a fault in line 2, and exit code 1",
 			out, stderr, code)
 	}
-	if out := harness.MustVerb(t, "export", "--data-dir", p.Dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"score":1`) || strings.Contains(out, "amy@") {
+	if out := harness.MustRun(t, "export", "--data-dir", p.Dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"score":1`) || strings.Contains(out, "amy@") {
 		t.Errorf("export = %s, want one redacted sample with score 1", out)
 	}
 }

@@ -18,20 +18,20 @@ func TestReadyVerbPrintsReadyz(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").WaitUntilReady(dir)
-	out, err := harness.RunVerb(t, "ready", "--data-dir", dir)
+	out, err := harness.CommandOutput(t, "ready", "--data-dir", dir)
 	if err != nil || out != p.Data+"/readyz: ok\n" {
 		t.Errorf("ready --data-dir: got error %v, output %q, want %q", err, out, p.Data+"/readyz: ok\n")
 	}
-	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.Data, "http://"))
+	out, err = harness.CommandOutput(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err != nil || !strings.Contains(out, `"ready": true`) {
 		t.Errorf("ready --listen: got error %v, output %q, want ready: true", err, out)
 	}
 	p.Stop()
-	out, err = harness.RunVerb(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
+	out, err = harness.CommandOutput(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
 	if err == nil || !strings.Contains(out, `"ready": false`) {
 		t.Errorf("ready after the stop: got error %v, output %q, want an error and ready: false", err, out)
 	}
-	if _, err = harness.RunVerb(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: no server answers; start the server") {
+	if _, err = harness.CommandOutput(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: no server answers; start the server") {
 		t.Errorf(`ready on a free port: err = %v, want "/readyz: no server answers; start the server"`, err)
 	}
 }

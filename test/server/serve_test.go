@@ -387,7 +387,7 @@ func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.args, func(t *testing.T) {
-			_, stderr, got := harness.Verb(t, "", strings.Fields(tc.args)...)
+			_, stderr, got := harness.RunCommand(t, "", strings.Fields(tc.args)...)
 			if got != tc.want {
 				t.Errorf("precept %s: got exit code %d, want %d\n%s", tc.args, got, tc.want, stderr)
 			}

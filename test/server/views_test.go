@@ -78,7 +78,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		p.Ask(t, "/api/samples?quality=good", &s)
 		return tr.Closed && tr.Rewarded.Counted != nil && *tr.Rewarded.Counted == 0.8 && len(s.Samples) == 1
 	})
-	out, err := harness.RunVerb(t, "watch", one.ID, "--data-dir", dir)
+	out, err := harness.CommandOutput(t, "watch", one.ID, "--data-dir", dir)
 	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
 		t.Errorf(`precept watch of a closed session: got error %v, output %s, want "closed after turn 1: reward 0.80 (good), from tier 1"`, err, out)
 	}
@@ -110,7 +110,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 func checkWatch(t *testing.T, dir, id string) {
 	t.Helper()
 	for _, args := range [][]string{{"watch", "one"}, {"watch", id}, {"watch", "--latest"}} {
-		out, err := harness.RunVerb(t, append(args, "--once", "--data-dir", dir)...)
+		out, err := harness.CommandOutput(t, append(args, "--once", "--data-dir", dir)...)
 		if err != nil || !strings.Contains(out, "PRECEPT +") || !strings.Contains(out, "[check-the-target]") || !strings.Contains(out, "<script>") || strings.Contains(out, "\x1b") {
 			t.Errorf("precept %v: got error %v, output %s, want the inserted lesson and the user's text without the escape character", args, err, out)
 		}
@@ -120,7 +120,7 @@ func checkWatch(t *testing.T, dir, id string) {
 			}
 		}
 	}
-	out, err := harness.RunVerb(t, "watch", "one", "--once", "--json", "--data-dir", dir)
+	out, err := harness.CommandOutput(t, "watch", "one", "--once", "--json", "--data-dir", dir)
 	var turn store.TurnItem
 	if err != nil || json.Unmarshal([]byte(out), &turn) != nil || turn.Turn != 1 {
 		t.Errorf("watch --json: got error %v, output %s, want JSON of turn 1", err, out)
@@ -134,7 +134,7 @@ func checkWatch(t *testing.T, dir, id string) {
 		{[]string{"watch"}, "name one session"},
 		{[]string{"watch", "one", "--latest"}, "name one session"},
 	} {
-		if out, err := harness.RunVerb(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
+		if out, err := harness.CommandOutput(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("precept %v: got error %v, output %s, want an error with %q", c.args, err, out, c.want)
 		}
 	}
@@ -149,7 +149,7 @@ func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []stri
 		if code := p.Ask(t, "/api/export?format="+format, &web); code != http.StatusOK || web == "" && format != "preference" {
 			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(web))
 		}
-		if verb := harness.MustVerb(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
+		if verb := harness.MustRun(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
 			t.Errorf("/api/export in format %s: got\n%s\nwant as from precept export\n%s", format, web, verb)
 		}
 	}

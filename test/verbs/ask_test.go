@@ -13,7 +13,7 @@ import (
 func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
 	t.Helper()
 	t.Setenv("PRECEPT_ADMIN_TOKEN", token)
-	out, stderr, code = harness.Verb(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
+	out, stderr, code = harness.RunCommand(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
 	return code, out, stderr
 }
 

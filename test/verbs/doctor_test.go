@@ -38,7 +38,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	}
 	checkMissingReported := func(want bool) {
 		t.Helper()
-		out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
+		out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
 		if code != harness.ExitOK || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
 			t.Errorf("doctor: got exit code %d, want 0, and missing exchanges reported: %v\n%s%s", code, want, out, stderr)
 		}
@@ -89,7 +89,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 				return false
 			}
 			var d answer
-			out, stderr, code := harness.Verb(t, "", append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
+			out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
 			if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == harness.ExitOK) {
 				t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want JSON, and exit code 0 exactly if ok is true", code, out, err, stderr)
 			}
@@ -149,7 +149,7 @@ func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir); code != harness.ExitFailed || !strings.Contains(stderr, "outbox") {
+	if out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", dir); code != harness.ExitFailed || !strings.Contains(stderr, "outbox") {
 		t.Errorf("doctor: got exit code %d, output %s, standard error %q, want %d and an error about the outbox", code, out, stderr, harness.ExitFailed)
 	}
 }
@@ -163,12 +163,12 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.Data, "http://"))
+	out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.Data, "http://"))
 	if code != harness.ExitFailed || strings.Contains(out+stderr, "does not exist yet") || strings.Contains(out, "readyz") || !strings.Contains(stderr, "not a directory") {
 		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
 	}
 	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
-	out, stderr, code = harness.Verb(t, "", "doctor", "--data-dir", p.Dir)
+	out, stderr, code = harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir)
 	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the store of this server with --store-url") {
 		t.Errorf("doctor next to a server with Redis: got exit code %d, output %s, standard error %s, want 1 and the remedy --store-url", code, out, stderr)
 	}
@@ -196,7 +196,7 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, stderr, code := harness.Verb(t, "", append([]string{"doctor", "--config", file}, c.flags...)...)
+		out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--config", file}, c.flags...)...)
 		all := strings.Join(strings.Fields(out+stderr), " ")
 		if code != c.code || strings.Contains(out, "exchanges admitted") != c.account {
 			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and counts of exchanges: %v", c.name, code, out, stderr, c.code, c.account)
@@ -207,7 +207,7 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 			}
 		}
 	}
-	if _, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", p.Dir, "--bandit-epsilon", "3"); code != harness.ExitMisuse || !strings.Contains(stderr, "--bandit-epsilon") {
+	if _, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir, "--bandit-epsilon", "3"); code != harness.ExitMisuse || !strings.Contains(stderr, "--bandit-epsilon") {
 		t.Errorf("doctor --bandit-epsilon 3: got exit code %d, standard error %s, want %d and the flag", code, stderr, harness.ExitMisuse)
 	}
 }

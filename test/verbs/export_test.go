@@ -32,7 +32,7 @@ import (
 // runExport runs precept export on a data directory and returns standard output.
 func runExport(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
-	return harness.MustVerb(t, append([]string{"export", "--data-dir", dir}, flags...)...)
+	return harness.MustRun(t, append([]string{"export", "--data-dir", dir}, flags...)...)
 }
 
 // exportID returns the id of session n.
@@ -264,7 +264,7 @@ func TestExportStatsCountRatings(t *testing.T) {
 
 func TestExportMisuseIsRefused(t *testing.T) {
 	for _, flags := range []string{"--format xml", "--quality splendid", "--family other", "--since yesterday", "--format experiment --quality good", "more"} {
-		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
+		out, stderr, code := harness.RunCommand(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
 		if code != harness.ExitMisuse || stderr == "" || out != "" {
 			t.Errorf("export %s: got exit code %d, output %q, standard error %q, want %d, no output and an error message",
 				flags, code, out, stderr, harness.ExitMisuse)

@@ -151,7 +151,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	}
 	const want, when = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
 	harness.Eventually(t, "the open session in the report", func() bool {
-		out := harness.MustVerb(t, "report", "--data-dir", data, "--admin-tokens", "e2e-token")
+		out := harness.MustRun(t, "report", "--data-dir", data, "--admin-tokens", "e2e-token")
 		text := strings.Join(strings.Fields(out), " ")
 		return strings.Contains(text, want) && strings.Contains(text, when)
 	})
@@ -174,7 +174,7 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	stderr := ""
 	harness.Eventually(t, "the closed session in the report", func() (found bool) {
 		var out string
-		out, stderr, _ = harness.Verb(t, "", "report", "--data-dir", data, "--admin-tokens", "e2e-token")
+		out, stderr, _ = harness.RunCommand(t, "", "report", "--data-dir", data, "--admin-tokens", "e2e-token")
 		return strings.Contains(out, "Sessions: 1 closed, 1 in the experiment, 0 excluded\n") && strings.Contains(out, "in the experiment: 0 treated, 0 control, 1 without a match; with a reward: 0\n")
 	})
 	if strings.Contains(stderr, "no session that counts") {

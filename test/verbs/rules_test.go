@@ -20,7 +20,7 @@ func newRulesFile(t *testing.T, text string) (call func(verb string, flags ...st
 		t.Fatal(err)
 	}
 	return func(verb string, flags ...string) (string, error) {
-		return harness.RunVerb(t, append([]string{"rules", verb, file, "--lessons", lessons, "--data-dir", data}, flags...)...)
+		return harness.CommandOutput(t, append([]string{"rules", verb, file, "--lessons", lessons, "--data-dir", data}, flags...)...)
 	}, lessons
 }
 
@@ -49,7 +49,7 @@ func TestRulesToLessonsWritesAQuarantinedLesson(t *testing.T) {
 	if err != nil || !strings.Contains(out, "is quarantined and fires on") || !strings.Contains(out, "alembic upgrade") || strings.Contains(out, "self_match") {
 		t.Fatalf("rules to-lessons: got output %q, error %v, want a quarantined lesson that fires on alembic upgrade", out, err)
 	}
-	if list := harness.MustVerb(t, "lessons", "list", "--lessons", lessons); !strings.Contains(list, "quarantined") || !strings.Contains(list, "Migrations") {
+	if list := harness.MustRun(t, "lessons", "list", "--lessons", lessons); !strings.Contains(list, "quarantined") || !strings.Contains(list, "Migrations") {
 		t.Errorf("lessons list = %q, want the quarantined lesson Migrations", list)
 	}
 	for _, flags := range [][]string{nil, {"--section", "Nothing"}} {
@@ -65,8 +65,8 @@ func TestRulesListPrintsDashForUnknownNumbers(t *testing.T) {
 	if err := os.WriteFile(file, []byte("## Style\n\nUse tabs.\n\n## Names\n\nName things well.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	harness.MustVerb(t, append([]string{"rules", "measure", file}, flags...)...)
-	out, stderr, code := harness.Verb(t, "", append([]string{"rules", "list"}, flags...)...)
+	harness.MustRun(t, append([]string{"rules", "measure", file}, flags...)...)
+	out, stderr, code := harness.RunCommand(t, "", append([]string{"rules", "list"}, flags...)...)
 	if code != harness.ExitOK || strings.Contains(out, "0/0") || !regexp.MustCompile(`\s-\s`).MatchString(out) || !strings.Contains(stderr, "unknown") {
 		t.Errorf("rules list: got exit code %d, output %q, standard error %q, want 0, a dash instead of 0/0, and \"unknown\" on standard error",
 			code, out, stderr)

@@ -51,7 +51,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 		if err := schema.Validate(value); (err == nil) != c.ok {
 			t.Errorf("Validate(%.60s): err = %v, want valid: %v", c.in, err, c.ok)
 		}
-		out, stderr, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
+		out, stderr, code := harness.RunCommand(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
 		if (code == harness.ExitOK) != c.ok || !c.ok && code != harness.ExitMisuse {
 			t.Errorf("record of %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", c.in, code, stderr, c.ok, harness.ExitMisuse)
 		}
@@ -110,7 +110,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 // precept verify exits when the command exits, even if a background process keeps the output open.
 func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
-	out, _, code := harness.Verb(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+pidFile+"; exit 5")
+	out, _, code := harness.RunCommand(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+pidFile+"; exit 5")
 	text, err := os.ReadFile(pidFile)
 	if err != nil {
 		t.Fatal(err)
@@ -138,14 +138,14 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 // If the command does not run its task, or if the ledger cannot be written, verify reports that it records nothing.
 func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
-	_, stderr, code := harness.Verb(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
+	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
 	if _, err := os.Stat(ledger); code != 2 || !strings.Contains(stderr, "`make -f /dev/null test` did not run") || err == nil {
 		t.Errorf("verify of a missing target: got exit code %d, standard error %q, ledger error %v, want 2, the reason and no ledger", code, stderr, err)
 	}
 	if err := os.WriteFile(ledger, []byte("# Agent\n"), 0o444); err != nil { //nolint:gosec // a file without secrets
 		t.Fatal(err)
 	}
-	_, stderr, code = harness.Verb(t, "", "verify", "--ledger-file", ledger, "--", "sh", "-c", "echo boom; exit 3")
+	_, stderr, code = harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || !strings.Contains(stderr, "AGENT.md was not changed: ") || !strings.Contains(stderr, "is read-only") {
 		t.Errorf("verify with a read-only ledger: got exit code %d, standard error %q, want 3 and the reason", code, stderr)
 	}
@@ -155,7 +155,7 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 // the configuration.
 func TestInitPrintsACommandForItsDirectory(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
-		if out, stderr, code := harness.Verb(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
+		if out, stderr, code := harness.RunCommand(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
 			t.Errorf("init --dir %q: got exit code %d, output %q, standard error %q, want 0 and the line %q", dir, code, out, stderr, want)
 		}
 	}

@@ -17,8 +17,8 @@ const (
 	ExitForced = 3
 )
 
-// Verb runs a precept command in an empty directory and returns its output and exit code.
-func Verb(t *testing.T, stdin string, args ...string) (out, stderr string, code int) {
+// RunCommand runs a precept command in an empty directory and returns its output and exit code.
+func RunCommand(t *testing.T, stdin string, args ...string) (out, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
 	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "XDG_RUNTIME_DIR="+t.TempDir(), "XDG_DATA_HOME="+t.TempDir())
@@ -32,8 +32,8 @@ func Verb(t *testing.T, stdin string, args ...string) (out, stderr string, code 
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// RunVerb runs a precept command and returns standard output. An error contains the text of standard error.
-func RunVerb(t *testing.T, args ...string) (out string, err error) {
+// CommandOutput runs a precept command and returns standard output. An error contains the text of standard error.
+func CommandOutput(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
 	c.Dir = t.TempDir()
@@ -46,10 +46,10 @@ func RunVerb(t *testing.T, args ...string) (out string, err error) {
 	return string(b), err
 }
 
-// MustVerb runs a precept command, fails the test if the command fails, and returns standard output.
-func MustVerb(t *testing.T, args ...string) string {
+// MustRun runs a precept command, fails the test if the command fails, and returns standard output.
+func MustRun(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := RunVerb(t, args...)
+	out, err := CommandOutput(t, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ type Diagnosis struct {
 // Doctor runs precept doctor on a data directory and checks that the numbers of exchanges add up.
 func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
-	out, stderr, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
+	out, stderr, code := RunCommand(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitOK && code != ExitFailed || d.OK != (code == ExitOK) {
 		t.Fatalf("precept doctor: got exit code %d, decoding error %v, want JSON, and exit code 0 if ok is true, else 1\n%s%s", code, err, out, stderr)
