@@ -198,8 +198,8 @@ func openOverview(t *testing.T, link string) {
 	})
 }
 
-// pageAddresses returns the addresses of the pages in the navigation, of the first lesson, and of the first session with
-// an injected and a withheld lesson.
+// pageAddresses returns the addresses of the pages in the navigation, of the first lesson, and of the first session
+// with an injected and a withheld lesson.
 func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	links := func(expression string) []string {

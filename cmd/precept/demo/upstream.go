@@ -79,8 +79,8 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns the model's reply to a request about a ticket. If the request contains lastTurnPhrase, the reply is the
-// result of the ticket. Otherwise the reply is a call that installs a dependency, or a note about the step.
+// answer returns the model's reply to a request about a ticket. If the request contains lastTurnPhrase, the reply is
+// the result of the ticket. Otherwise the reply is a call that installs a dependency, or a note about the step.
 func (u *Upstream) answer(body string, n uint64) message {
 	reply := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)
