@@ -63,7 +63,7 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	// oneGroup has the pull request, the commit and the branch in one group of references, separateGroups one group each.
+	// oneGroup has the pull request, the commit and the branch in one group of references, separateGroups in three.
 	const oneGroup = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const separateGroups = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, tc := range map[string]struct {
