@@ -17,14 +17,14 @@ import (
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500
-	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
-	p := harness.Launch(t, dir, nil, crewFlags(m, lessons)...).WaitUntilReady(dir)
-	agents := make([]*crewAgent, sessions)
+	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
+	p := harness.Launch(t, dir, nil, runFlags(m, lessons)...).WaitUntilReady(dir)
+	agents := make([]*runAgent, sessions)
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
 			for i := w; i < sessions; i += 4 {
-				agents[i] = newCrewAgent("many", fmt.Sprint("agent", i))
+				agents[i] = newRunAgent("many", fmt.Sprint("agent", i))
 				agents[i].sendMessage(t, p.Data, topicWords(i%20, i%20+6), i%2 == 0)
 			}
 		})
@@ -49,10 +49,10 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
 	<-p.Exited
-	p = harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
+	p = harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	waitForScore(t, p, dir, "many", sessions, 0.75)
 	units, picks := 0, 0
-	for _, c := range crewTrials(t, "--data-dir", dir) {
+	for _, c := range exportedTrials(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
 			t.Fatalf("exported coin %+v: got run %q, want many", c, c.Run)

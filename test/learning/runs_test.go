@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// crewModel is a model that records the lessons that each agent of each run has seen. The agents of one run are a crew.
-type crewModel struct {
+// agentsModel is a model that records the lessons that each agent of each run has seen.
+type agentsModel struct {
 	*httptest.Server
 	mu      sync.Mutex
 	seen    map[string]map[string]bool // "run/agent" to slugs
@@ -31,14 +31,14 @@ type crewModel struct {
 }
 
 var (
-	crewMark   = regexp.MustCompile(`@@([^@]*)@@`)
-	crewLesson = regexp.MustCompile(`- \[([a-z0-9-]+)\] `)
+	senderPattern = regexp.MustCompile(`@@([^@]*)@@`)
+	lessonPattern = regexp.MustCompile(`- \[([a-z0-9-]+)\] `)
 )
 
-// newCrewModel starts a crewModel.
-func newCrewModel(t *testing.T) *crewModel {
+// newAgentsModel starts a agentsModel.
+func newAgentsModel(t *testing.T) *agentsModel {
 	t.Helper()
-	m := &crewModel{seen: map[string]map[string]bool{}}
+	m := &agentsModel{seen: map[string]map[string]bool{}}
 	n := 0
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -50,12 +50,12 @@ func newCrewModel(t *testing.T) *crewModel {
 				m.headers = append(m.headers, h)
 			}
 		}
-		if sender := crewMark.FindSubmatch(b); sender != nil {
+		if sender := senderPattern.FindSubmatch(b); sender != nil {
 			key := string(sender[1])
 			if m.seen[key] == nil {
 				m.seen[key] = map[string]bool{}
 			}
-			for _, l := range crewLesson.FindAllSubmatch(b, -1) {
+			for _, l := range lessonPattern.FindAllSubmatch(b, -1) {
 				m.seen[key][string(l[1])] = true
 			}
 		}
@@ -68,7 +68,7 @@ func newCrewModel(t *testing.T) *crewModel {
 }
 
 // lessonsOfRun returns the slugs of the lessons in the requests of all agents of the run.
-func (m *crewModel) lessonsOfRun(run string) map[string]bool {
+func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := map[string]bool{}
@@ -82,22 +82,22 @@ func (m *crewModel) lessonsOfRun(run string) map[string]bool {
 	return all
 }
 
-// crewAgent is an agent of a run that sends its history in each request. given and withheld are slugs of lessons.
-type crewAgent struct {
+// runAgent is an agent of a run that sends its history in each request. given and withheld are slugs of lessons.
+type runAgent struct {
 	run, name string
 	history   []map[string]any
 	given     map[string]bool
 	withheld  map[string]bool
 }
 
-// newCrewAgent returns an agent of a run, with an empty history.
-func newCrewAgent(run, name string) *crewAgent {
-	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
+// newRunAgent returns an agent of a run, with an empty history.
+func newRunAgent(run, name string) *runAgent {
+	return &runAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
 }
 
 // sendMessage appends a message of the user and sends the history. The run is named in the path if inPath is true,
 // otherwise in a header. The debugging headers of the response extend given and withheld.
-func (a *crewAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
+func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, text)})
 	body, _ := json.Marshal(map[string]any{
@@ -135,19 +135,19 @@ func (a *crewAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	}
 }
 
-// crewTrial is a line of the exported experiment: one coin of a run. A coin is the random decision to inject or to
+// exportedTrial is a line of the exported experiment: one coin of a run. A coin is the random decision to inject or to
 // withhold a lesson, or to make the run a control run.
-type crewTrial struct {
+type exportedTrial struct {
 	Run, Coin, Arm, Slug, Assigned string
 	Outcome                        *float64
 	Closed                         bool
 }
 
-// crewTrials returns the lines of the exported experiment.
-func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
+// exportedTrials returns the lines of the exported experiment.
+func exportedTrials(t *testing.T, args ...string) (all []exportedTrial) {
 	t.Helper()
 	for line := range strings.Lines(harness.MustRun(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
-		var c crewTrial
+		var c exportedTrial
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -165,16 +165,16 @@ func topicWords(from, to int) string {
 	return strings.Join(words, " and ")
 }
 
-// crewFlags returns flags for a server on which a coin injects or withholds each matching lesson.
-func crewFlags(m *crewModel, lessons string, more ...string) []string {
+// runFlags returns flags for a server on which a coin injects or withholds each matching lesson.
+func runFlags(m *agentsModel, lessons string, more ...string) []string {
 	return append([]string{
 		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
 		"--limits-lookup-timeout", "10s", "--debug-headers", "--bandit-salt", "a salt of the tests",
 	}, more...)
 }
 
-// crewLessons returns a directory with a lesson on each of 20 topics.
-func crewLessons(t *testing.T) string {
+// writeTopicLessons returns a directory with a lesson on each of 20 topics.
+func writeTopicLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range 20 {
@@ -188,22 +188,22 @@ func crewLessons(t *testing.T) string {
 // received.
 func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	t.Parallel()
-	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
 	const runs = 200
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons)...).WaitUntilReady(dir)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons)...).WaitUntilReady(dir)
 	restart := func(stop func(), flags ...string) {
 		t.Helper()
 		stop()
 		<-p.Exited
-		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, flags...)...).WaitUntilReady(dir)
+		p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons, flags...)...).WaitUntilReady(dir)
 	}
-	agents := make([][2]*crewAgent, runs)
+	agents := make([][2]*runAgent, runs)
 	startRun := func(i int) {
 		run := fmt.Sprintf("ci-%d", i)
-		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
+		agents[i] = [2]*runAgent{newRunAgent(run, "writer"), newRunAgent(run, "reader")}
 		agents[i][0].sendMessage(t, p.Data, topicWords(i, i+12), i%2 == 0)
 	}
-	continueCrew := func(i int) {
+	continueRun := func(i int) {
 		agents[i][1].sendMessage(t, p.Data, topicWords(i+6, i+18), i%2 == 0)
 		agents[i][0].sendMessage(t, p.Data, topicWords(i+12, i+20), i%2 == 0)
 		agents[i][1].sendMessage(t, p.Data, topicWords(i, i+6), i%2 == 0)
@@ -219,23 +219,23 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 			restart(func() { _ = p.Cmd.Process.Kill() })
 		}
 		if i >= 24 {
-			continueCrew(i - 24)
+			continueRun(i - 24)
 		}
 	}
 	for i := runs - 24; i < runs; i++ {
-		continueCrew(i)
+		continueRun(i)
 	}
-	rateCrews(t, func(int) string { return p.Data }, agents)
+	rateRuns(t, func(int) string { return p.Data }, agents)
 	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // closes all sessions: each is older than 1s
-	checkClosedCrews(t, p, m, agents, "--data-dir", dir)
+	checkClosedRuns(t, p, m, agents, "--data-dir", dir)
 	if len(m.headers) > 0 {
 		t.Errorf("requests to the model: got headers %q, want no Precept-* header", m.headers)
 	}
 }
 
-// rateCrews rates every second run with 0.75, and the two agents of each other run with 1 and 0. dataURL returns the
+// rateRuns rates every second run with 0.75, and the two agents of each other run with 1 and 0. dataURL returns the
 // base URL of the server that receives feedback i.
-func rateCrews(t *testing.T, dataURL func(i int) string, agents [][2]*crewAgent) {
+func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	t.Helper()
 	for i := range agents {
 		run := agents[i][0].run
@@ -255,14 +255,14 @@ func rateCrews(t *testing.T, dataURL func(i int) string, agents [][2]*crewAgent)
 	}
 }
 
-// checkClosedCrews waits until all runs are closed and counted, and checks the coins, the report, the export and the
+// checkClosedRuns waits until all runs are closed and counted, and checks the coins, the report, the export and the
 // samples. flags select the store.
-func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, flags ...string) {
+func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents [][2]*runAgent, flags ...string) {
 	t.Helper()
 	var r report.Report
 	p.Eventually("all runs to be closed", func() bool {
 		closed := 0
-		for _, c := range crewTrials(t, flags...) {
+		for _, c := range exportedTrials(t, flags...) {
 			if c.Coin == "control" && c.Arm == "" && c.Closed && c.Outcome != nil {
 				closed++
 			}
@@ -271,7 +271,7 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 	})
 	p.Eventually("the report to count all runs", func() bool {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/api/report", http.NoBody)
-		req.Header.Set("Authorization", "Bearer crew")
+		req.Header.Set("Authorization", "Bearer admin-token")
 		res, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
@@ -283,9 +283,9 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 		}
 		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
 	})
-	checkCrews(t, m, agents, crewTrials(t, flags...), &r)
+	checkRuns(t, m, agents, exportedTrials(t, flags...), &r)
 	checkRecomputedReport(t, harness.MustRun(t, append([]string{"export", "--format", "experiment"}, flags...)...), &r)
-	checkCrewSamples(t, harness.MustRun(t, append([]string{"export"}, flags...)...), len(agents))
+	checkRunSamples(t, harness.MustRun(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
 // The two agents of a run use two replicas, alternately or at the same time. The agents share their coins, and the run
@@ -293,21 +293,21 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	m, lessons := newCrewModel(t), crewLessons(t)
+	m, lessons := newAgentsModel(t), writeTopicLessons(t)
 	const runs = 60
 	startReplicas := func(flags ...string) (fleet []*harness.Process) {
 		for range 2 {
 			dir := t.TempDir()
-			flags := append(crewFlags(m, lessons, "--store-url", server.URL()), flags...)
-			fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, flags...).WaitUntilReady(dir))
+			flags := append(runFlags(m, lessons, "--store-url", server.URL()), flags...)
+			fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, flags...).WaitUntilReady(dir))
 		}
 		return fleet
 	}
 	fleet := startReplicas()
-	agents := make([][2]*crewAgent, runs)
+	agents := make([][2]*runAgent, runs)
 	for i := range runs {
 		run := fmt.Sprintf("ci-%d", i)
-		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
+		agents[i] = [2]*runAgent{newRunAgent(run, "writer"), newRunAgent(run, "reader")}
 		a, b := fleet[i%2].Data, fleet[(i+1)%2].Data
 		if i%3 == 0 { // at the same time
 			var both sync.WaitGroup
@@ -321,17 +321,17 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 		agents[i][0].sendMessage(t, b, topicWords(i+12, i+20), i%2 == 0)
 		agents[i][1].sendMessage(t, a, topicWords(i, i+6), i%2 == 0)
 	}
-	rateCrews(t, func(i int) string { return fleet[i%2].Data }, agents)
+	rateRuns(t, func(i int) string { return fleet[i%2].Data }, agents)
 	for _, p := range fleet {
 		_ = p.Cmd.Process.Signal(os.Interrupt)
 		<-p.Exited
 	}
 	p := startReplicas("--reward-close-after", "1s")[0]
-	checkClosedCrews(t, p, m, agents, "--store-url", server.URL())
+	checkClosedRuns(t, p, m, agents, "--store-url", server.URL())
 }
 
 // sendAndReadSession sends another turn of the agent and returns the session name in the response.
-func sendAndReadSession(t *testing.T, base string, a *crewAgent) string {
+func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(string(body)))
@@ -348,9 +348,9 @@ func sendAndReadSession(t *testing.T, base string, a *crewAgent) string {
 	return res.Header.Get("Precept-Session")
 }
 
-// checkCrews checks that the exported coins agree with the lessons that the model received, and that the report has
+// checkRuns checks that the exported coins agree with the lessons that the model received, and that the report has
 // their counts.
-func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []crewTrial, r *report.Report) {
+func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedTrial, r *report.Report) {
 	t.Helper()
 	type drawn struct{ injected, withheld map[string]bool }
 	byRun := map[string]*drawn{}
@@ -388,7 +388,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		if coins == nil || units[a.run] != 1 {
 			t.Fatalf("run %s: got %d units, want 1", a.run, units[a.run])
 		}
-		for _, pair := range [][2]*crewAgent{{a, b}, {b, a}} {
+		for _, pair := range [][2]*runAgent{{a, b}, {b, a}} {
 			for slug := range pair[0].given {
 				if pair[1].withheld[slug] || pair[0].withheld[slug] {
 					t.Errorf("run %s: lesson %s is injected for %s and withheld for %s or %[3]s", a.run, slug, pair[0].name, pair[1].name)
@@ -474,8 +474,8 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	}
 }
 
-// checkCrewSamples checks that the feedback on a run reached each of its sessions.
-func checkCrewSamples(t *testing.T, out string, runs int) {
+// checkRunSamples checks that the feedback on a run reached each of its sessions.
+func checkRunSamples(t *testing.T, out string, runs int) {
 	t.Helper()
 	sessions := map[string]map[string]bool{}
 	for line := range strings.Lines(out) {
@@ -538,8 +538,8 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 // Feedback on a run, posted before its start or after its close, reaches all of its sessions, and gives one reward.
 func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	t.Parallel()
-	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
-	p := harness.Launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
+	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
+	p := harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	postFeedback := func(body, status string) {
 		t.Helper()
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
@@ -549,12 +549,12 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	postFeedback(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
 	for _, run := range []string{"early", "late"} {
 		for i := range 5 {
-			newCrewAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
+			newRunAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
 		}
 	}
 	waitForScore(t, p, dir, "early", 5, 0.25)
 	p.Eventually("the run late to be closed", func() bool {
-		for _, c := range crewTrials(t, "--data-dir", dir) {
+		for _, c := range exportedTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Closed {
 				return true
 			}
@@ -570,7 +570,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run is also found by session_id if no session has the name
 	p.Eventually("reward 0.5 of the run late, the mean of both raters", func() bool {
 		units := 0
-		for _, c := range crewTrials(t, "--data-dir", dir) {
+		for _, c := range exportedTrials(t, "--data-dir", dir) {
 			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {
 				units++
 			}
@@ -578,11 +578,11 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		return units == 1
 	})
 	// A turn after the close of the run uses the existing coins, and does not count again.
-	before := len(crewTrials(t, "--data-dir", dir))
-	a := newCrewAgent("late", "straggler")
+	before := len(exportedTrials(t, "--data-dir", dir))
+	a := newRunAgent("late", "straggler")
 	a.sendMessage(t, p.Data, topicWords(0, 20), false)
 	waitForScore(t, p, dir, "late", 6, 0) // samples have the newest feedback, not the mean
-	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
+	if after := len(exportedTrials(t, "--data-dir", dir)); after != before {
 		t.Errorf("exported coins after a session of a closed run: got %d, want %d as before", after, before)
 	}
 }
@@ -590,11 +590,11 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 // Forgetting a run, through the API or by precept forget, removes the sessions of the run and no other sessions.
 func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	t.Parallel()
-	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
-	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
+	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
+	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	for _, run := range []string{"gone-first", "gone-second", "stays"} {
 		for i := range 3 {
-			newCrewAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
+			newRunAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
 			t.Fatalf("feedback: got status %d, answer %q, want 202", code, answer)
@@ -612,7 +612,7 @@ func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 		}
 	}
 	checkRemaining("gone-first", "gone-second", "stays")
-	status, answer := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer crew"}}, `{"tenant":"default","session":"gone-first"}`)
+	status, answer := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer admin-token"}}, `{"tenant":"default","session":"gone-first"}`)
 	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
 		t.Errorf("/api/forget: got status %d, answer %q, want 200 and an answer with %q", status, answer, `"forgotten":4`)
 	}
