@@ -264,6 +264,7 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
 		f.beginSession(tenantA, "s", newAssignment(true))
 		f.forget("s")
+		checkEqual(t, "session in memory after ForgetSession", f.inMemory(tenantA, sessionID("s")), false)
 	})
 }
 
