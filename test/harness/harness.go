@@ -6,7 +6,7 @@
 //
 // The package has a server in a separate process (Process), a scripted model for real agents
 // (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands
-// (Verb, MustVerb) and readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
+// (RunCommand, MustRun) and readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
 package harness
 
 import (

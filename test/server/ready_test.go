@@ -14,7 +14,7 @@ import (
 
 // precept ready prints the answer of /readyz, finds the server by its data directory or address, and fails without a
 // server.
-func TestReadyVerbPrintsReadyz(t *testing.T) {
+func TestReadyCommandPrintsReadyz(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").WaitUntilReady(dir)

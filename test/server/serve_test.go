@@ -274,7 +274,7 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 
 // The commands that read the store work while a server runs and after its stop. Neither the log nor a file contains the
 // client's key or the admin token.
-func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
+func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)

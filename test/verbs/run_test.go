@@ -198,7 +198,7 @@ func TestRunForwardsSignals(t *testing.T) {
 
 // precept feedback accepts each kind of feedback. It exits with 2 for missing, conflicting or invalid flags, and with 1
 // for a missing file, an unknown source or without a server.
-func TestFeedbackVerbExitCodes(t *testing.T) {
+func TestFeedbackCommandExitCodes(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)

@@ -15,7 +15,7 @@ import (
 
 // Export, report and doctor read a store in Redis that requires a password, from any machine. A wrong password is an
 // error.
-func TestVerbsReadTheStoreInRedis(t *testing.T) {
+func TestCommandsReadTheStoreInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-52")
 	url := "redis://:canary-52@" + server.Addr + "/2"
@@ -57,7 +57,7 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 
 // lessons push, list and pull work on Redis, and replicas inject pushed lessons. A push of an invalid or empty
 // directory changes nothing.
-func TestLessonVerbsWorkOnRedis(t *testing.T) {
+func TestLessonCommandsWorkOnRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := harness.LessonDir(t)
