@@ -83,5 +83,17 @@ func chatCall(b []byte, v span) Call {
 func callWith(b []byte, v span, key string) Call {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{key, &args})
-	return Call{Name: text(b, name), Args: text(b, args)}
+	return Call{Name: text(b, name), Args: argsText(b, args)}
 }
+
+// argsText returns the arguments of a call: the text of a string, or the JSON of an object or an array. The APIs define
+// a string, but some servers and clients send the value itself.
+func argsText(b []byte, v span) string {
+	if isArgsValue(b, v) {
+		return string(v.of(b))
+	}
+	return text(b, v)
+}
+
+// isArgsValue reports whether the arguments at v are an object or an array, and not a string.
+func isArgsValue(b []byte, v span) bool { return kindAt(b, v) == '{' || kindAt(b, v) == '[' }

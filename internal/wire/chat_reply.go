@@ -114,7 +114,7 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, whole bool) {
 	locate(b, v, field{"index", &nth}, field{"id", &own}, field{"function", &function}, field{"custom", &custom})
 	index, id := integerAt(b, nth, -1), shortText(b, own)
 	args := member(b, function, "arguments")
-	named := kindAt(b, member(b, function, "name")) == '"' && (whole || args.end-args.start > len(`""`))
+	named := kindAt(b, member(b, function, "name")) == '"' && (whole || isArgsValue(b, args) || args.end-args.start > len(`""`))
 	s := r.callItem(index, id)
 	if named && id == "" && s.id == "" && s.name != "" && (whole || s.isWholeValue()) {
 		s = r.newCall(index)
@@ -157,5 +157,5 @@ func (r *ReplyReader) readNamedCall(s *replyItem, b []byte, v span, key string) 
 	if s.name == "" {
 		s.name = shortText(b, name)
 	}
-	r.add(s, b, args)
+	r.addArgs(s, b, args)
 }

@@ -58,7 +58,7 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 		},
 		"pieces of the input":         {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
 		"the whole input":             {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
-		"arguments as an object":      {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), ""},
+		"arguments as an object":      {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), `{"a":2}`},
 		"pieces after the whole item": {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
 	} {
 		r := wire.NewReplyReader(wire.Responses, -1, 1<<20)
@@ -278,6 +278,73 @@ func TestHashCoversImagesAndCommandOutput(t *testing.T) {
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
 		t.Errorf("items 0 to 4: got hashes %x %x %x %x %x, want 2 and 4 the same, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
+	}
+}
+
+// The arguments of a call may be a JSON object or a list, which Mistral and some local servers send in place of a
+// string. Such calls have the JSON as their arguments, in requests and in replies.
+func TestCallArgumentsMayBeJSONValues(t *testing.T) {
+	const object, list = `{"path": "a/.env", "n": [1, 2]}`, `["ls", "-l"]`
+	for _, args := range []string{object, list} {
+		call := `"name":"f","arguments":` + args
+		custom := `"name":"f","input":` + args
+		for body, d := range map[string]wire.Dialect{
+			`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{` + call + `}}]}]}`: wire.Chat,
+			`{"messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"custom","custom":{` + custom + `}}]}]}`:   wire.Chat,
+			`{"messages":[{"role":"assistant","function_call":{` + call + `}}]}`:                                        wire.Chat,
+			`{"input":[{"type":"function_call","call_id":"c",` + call + `}]}`:                                           wire.Responses,
+			`{"input":[{"type":"custom_tool_call","call_id":"c",` + custom + `}]}`:                                      wire.Responses,
+		} {
+			r, err := wire.Parse(d, []byte(body))
+			if err != nil {
+				t.Fatalf("request %s: got error %v, want none", body, err)
+			}
+			if calls := r.Item(0).Calls; len(calls) != 1 || calls[0].Args != args {
+				t.Errorf("request %s: got calls %+v, want one call with the arguments %s", body, calls, args)
+			}
+		}
+		const added = `data: {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"f","arguments":""}}` + "\n\n"
+		const customAdded = `data: {"type":"response.output_item.added","output_index":0,"item":{"type":"custom_tool_call","call_id":"c","name":"f","input":""}}` + "\n\n"
+		for reply, d := range map[string]wire.Dialect{
+			`{"choices":[{"index":0,"message":{"tool_calls":[{"id":"c","function":{` + call + `}}]}}]}`:                                       wire.Chat,
+			`{"choices":[{"index":0,"message":{"tool_calls":[{"id":"c","custom":{` + custom + `}}]}}]}`:                                       wire.Chat,
+			`{"choices":[{"index":0,"message":{"function_call":{` + call + `}}}]}`:                                                            wire.Chat,
+			`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{` + call + `}}]}}]}` + "\n\n":                wire.Chat,
+			`data: {"choices":[{"index":0,"delta":{"function_call":{` + call + `}}}]}` + "\n\n":                                               wire.Chat,
+			`{"status":"completed","output":[{"type":"function_call","call_id":"c",` + call + `}]}`:                                           wire.Responses,
+			`{"status":"completed","output":[{"type":"custom_tool_call","call_id":"c",` + custom + `}]}`:                                      wire.Responses,
+			added + `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":` + args + "}\n\n":                       wire.Responses,
+			added + `data: {"type":"response.function_call_arguments.done","output_index":0,"arguments":` + args + "}\n\n":                    wire.Responses,
+			customAdded + `data: {"type":"response.custom_tool_call_input.done","output_index":0,"input":` + args + "}\n\n":                   wire.Responses,
+			`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","call_id":"c",` + call + `}}` + "\n\n": wire.Responses,
+		} {
+			r := wire.NewReplyReader(d, -1, 1<<16)
+			_, _ = io.WriteString(r, reply)
+			if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Name != "f" || rep.Calls[0].Args != args {
+				t.Errorf("reply %s: got calls %+v, want one call of f with the arguments %s", reply, rep.Calls, args)
+			}
+		}
+	}
+}
+
+// Two calls without ids stay two calls if their arguments are objects. Pieces of a string replace an object at the
+// beginning of a call.
+func TestStreamedArgumentsThatAreObjects(t *testing.T) {
+	for _, c := range []struct {
+		pieces []string
+		want   []wire.Call
+	}{
+		{[]string{`{"function":{"name":"f","arguments":{}}}`, `{"function":{"name":"f","arguments":{}}}`}, []wire.Call{{Name: "f", Args: "{}"}, {Name: "f", Args: "{}"}}},
+		{[]string{`{"id":"a","function":{"name":"f","arguments":{}}}`, `{"function":{"arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`}, []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}}},
+		{[]string{`{"id":"a","function":{"name":"f","arguments":{"x":1}}}`, `{"function":{"arguments":""}}`}, []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}}},
+	} {
+		r := wire.NewReplyReader(wire.Chat, -1, 1<<16)
+		for _, p := range c.pieces {
+			_, _ = io.WriteString(r, `data: {"choices":[{"index":0,"delta":{"tool_calls":[`+p+"]}}]}\n\n")
+		}
+		if rep := r.Reply(); !slices.Equal(rep.Calls, c.want) {
+			t.Errorf("pieces %s: got calls %+v, want %+v", c.pieces, rep.Calls, c.want)
+		}
 	}
 }
 

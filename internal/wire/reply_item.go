@@ -18,6 +18,7 @@ type replyItem struct {
 	index        int
 	isCall       bool
 	isComplete   bool // the item is complete
+	argsValue    bool // the text is the JSON of arguments that are no string (see addArgs)
 	id, name     string
 	itemID       string
 	fullPieces   [][]byte // full pieces of the text or of the call's arguments
@@ -113,6 +114,22 @@ func (r *ReplyReader) add(s *replyItem, b []byte, v span) {
 	r.append(s, v.inner().of(b))
 }
 
+// addArgs adds the arguments at v to a call: a piece of a string, or the whole object or array. Pieces after an object
+// replace the object, because some servers begin a call with an empty object.
+func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
+	switch {
+	case isArgsValue(b, v):
+		r.set(s, argsText(b, v))
+		s.argsValue = true
+	case kindAt(b, v) == '"' && v.end-v.start > len(`""`) && s.argsValue:
+		r.set(s, "")
+		s.argsValue = false
+		r.add(s, b, v)
+	default:
+		r.add(s, b, v)
+	}
+}
+
 // append adds the inside of a JSON string to the text of an item.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
 	if r.keptBytes >= r.limit {
@@ -128,7 +145,7 @@ func (r *ReplyReader) append(s *replyItem, raw []byte) {
 func (r *ReplyReader) set(s *replyItem, t string) {
 	r.template.changes += 2
 	r.keptBytes -= s.len()
-	s.fullPieces, s.fullCapacity = nil, 0
+	s.fullPieces, s.fullCapacity, s.nesting = nil, 0, nesting{}
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 

@@ -104,9 +104,9 @@ func (f *responsesItem) call(b []byte, kind string) (Call, bool) {
 	c := Call{ID: text(b, f.callID), Name: text(b, f.name)}
 	switch kind {
 	case "function_call":
-		c.Args = text(b, f.args)
+		c.Args = argsText(b, f.args)
 	case "custom_tool_call":
-		c.Args = text(b, f.input)
+		c.Args = argsText(b, f.input)
 	case "local_shell_call":
 		c.Name, c.Args = "local_shell", string(f.action.of(b))
 		if c.ID == "" {

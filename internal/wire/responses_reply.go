@@ -24,9 +24,13 @@ func (r *ReplyReader) readResponses(name, b []byte) {
 		r.readOutputItem(b, item, index, false)
 	case "response.output_item.done":
 		r.readOutputItem(b, item, index, true)
-	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+	case "response.output_text.delta":
 		if s := r.itemAt(index); !s.isComplete {
 			r.add(s, b, delta)
+		}
+	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+		if s := r.itemAt(index); !s.isComplete {
+			r.addArgs(s, b, delta)
 		}
 	case "response.function_call_arguments.done":
 		r.setArgs(b, index, args)
@@ -56,9 +60,9 @@ func finalStatus(name []byte) string {
 }
 
 func (r *ReplyReader) setArgs(b []byte, index int, v span) {
-	if s := r.itemAt(index); !s.isComplete && kindAt(b, v) == '"' {
+	if s := r.itemAt(index); !s.isComplete && (kindAt(b, v) == '"' || isArgsValue(b, v)) {
 		s.isCall = true
-		r.set(s, text(b, v))
+		r.set(s, argsText(b, v))
 	}
 }
 
