@@ -348,6 +348,57 @@ func TestStreamedArgumentsThatAreObjects(t *testing.T) {
 	}
 }
 
+// A server that escapes all but ASCII may send the two halves of a character in two pieces. The reply has the
+// character, so a later request with the character continues the reply. A half without its pair becomes U+FFFD.
+func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
+	for _, c := range []struct {
+		pieces []string // insides of string literals
+		want   string
+	}{
+		{[]string{`Done `, `\ud83d`, `\ude00`, ` ok`}, "Done 😀 ok"},
+		{[]string{`Done \uD83D`, `\uDE00 ok\ud83d`, `\ude00`}, "Done 😀 ok😀"},
+		{[]string{`a\ud83d`, ``, `\ude00`}, "a😀"},
+		{[]string{`a\ud83d`, `b`}, "a\ufffdb"},
+		{[]string{`a\ud83d`, `\ud83d`, `\ude00`}, "a\ufffd😀"},
+		{[]string{`a\ud83d`}, "a\ufffd"},
+		{[]string{`a`, `\ude00`}, "a\ufffd"},
+		{[]string{`a\\ud83d`, `\ude00`}, "a\\ud83d\ufffd"},
+		{[]string{`a\\\ud83d`, `\ude00`}, `a\😀`},
+	} {
+		for form, d := range map[string]wire.Dialect{
+			`{"choices":[{"index":0,"delta":{"content":"%s"}}]}`:                                      wire.Chat,
+			`{"type":"response.output_text.delta","output_index":0,"delta":"%s"}`:                     wire.Responses,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}}`:      wire.Messages,
+			`{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":"%s"}}]}}]}`:      wire.Chat,
+			`{"type":"response.custom_tool_call_input.delta","output_index":0,"delta":"%s","name":1}`: wire.Responses,
+		} {
+			r := wire.NewReplyReader(d, -1, 1<<16)
+			for _, p := range c.pieces {
+				_, _ = fmt.Fprintf(r, "data: "+form+"\n\n", p)
+			}
+			rep := r.Reply()
+			got := rep.Text
+			if len(rep.Calls) > 0 {
+				got = rep.Calls[0].Args
+			}
+			if got != c.want {
+				t.Errorf("pieces %q of %s: got %q, want %q", c.pieces, form, got, c.want)
+			}
+		}
+	}
+	r := wire.NewReplyReader(wire.Chat, -1, 1<<16)
+	for _, p := range []string{`Done \ud83d`, `\ude00`} {
+		_, _ = fmt.Fprintf(r, `data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}`+"\n\n", p)
+	}
+	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"assistant","content":"Done 😀"},{"role":"user","content":"go"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := wire.ReplyEchoKeys(r.Reply(), ""), req.EchoKeys(0); !slices.Equal(got, want) {
+		t.Errorf("keys of the reply: got %q, want %q as of the returned reply", got, want)
+	}
+}
+
 // Some servers send calls without ids and repeat the name in each piece. After complete arguments, the next piece
 // starts another call.
 func TestStreamedCallsWithoutIDs(t *testing.T) {

@@ -208,6 +208,9 @@ func (r *ReplyReader) Reply() *Reply {
 				rep.others = appendKey(rep.others, "c:", s.itemID)
 			}
 		}
+		if len(s.surrogate) > 0 { // without its pair, the surrogate becomes U+FFFD
+			r.unescape(s, s.surrogate)
+		}
 		content := s.joined()
 		if r.dialect == Chat && s.index < textItem {
 			if len(rep.others) < maxOthers {

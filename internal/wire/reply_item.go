@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -25,6 +26,7 @@ type replyItem struct {
 	fullCapacity int      // capacity of the pieces in full, in bytes
 	text         []byte   // the piece after full, which still grows
 	nesting      nesting  // nesting of the text, up to the last call of isWholeValue
+	surrogate    []byte   // escape of a high surrogate at the end of the last piece, whose pair may begin the next piece
 }
 
 // A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer text grows in
@@ -62,7 +64,7 @@ func (s *replyItem) joined() string {
 }
 
 // drop releases the text.
-func (s *replyItem) drop() { s.fullPieces, s.fullCapacity, s.text = nil, 0, nil }
+func (s *replyItem) drop() { s.fullPieces, s.fullCapacity, s.text, s.surrogate = nil, 0, nil, nil }
 
 // len returns the length of the text.
 func (s *replyItem) len() int {
@@ -130,22 +132,49 @@ func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 	}
 }
 
-// append adds the inside of a JSON string to the text of an item.
+// append adds the inside of a JSON string to the text of an item. A high surrogate at the end waits for the next piece,
+// because some servers split a character into two pieces.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
 	if r.keptBytes >= r.limit {
 		r.rep.Cut = r.rep.Cut || len(raw) > 0
+		s.surrogate = nil
 		return
 	}
+	if len(s.surrogate) > 0 {
+		raw, s.surrogate = append(s.surrogate, raw...), nil
+	}
+	if n := len(raw) - surrogateLen; endsInHighSurrogate(raw) {
+		raw, s.surrogate = raw[:n], bytes.Clone(raw[n:])
+	}
+	r.unescape(s, raw)
+}
+
+// unescape adds the inside of a JSON string to the text of an item, up to the limit.
+func (r *ReplyReader) unescape(s *replyItem, raw []byte) {
 	s.makeRoom(min(len(raw), r.limit-r.keptBytes))
 	before := len(s.text)
 	s.text = r.cutOff(appendUnescaped(s.text, raw), before)
+}
+
+// surrogateLen is the length of an escape such as \ud83d in bytes.
+const surrogateLen = 6
+
+// endsInHighSurrogate reports whether the last escape of a string literal is a high surrogate at the end.
+func endsInHighSurrogate(raw []byte) bool {
+	n := len(raw) - surrogateLen
+	if n < 0 || raw[n] != '\\' || raw[n+1] != 'u' {
+		return false
+	}
+	backslashes := n + 1 - len(bytes.TrimRight(raw[:n+1], `\`))
+	c := hex4(raw[n+2:])
+	return backslashes%2 == 1 && c >= 0xd800 && c < 0xdc00
 }
 
 // set replaces the text of an item.
 func (r *ReplyReader) set(s *replyItem, t string) {
 	r.template.changes += 2
 	r.keptBytes -= s.len()
-	s.fullPieces, s.fullCapacity, s.nesting = nil, 0, nesting{}
+	s.fullPieces, s.fullCapacity, s.nesting, s.surrogate = nil, 0, nesting{}, nil
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 
