@@ -17,6 +17,9 @@ func rewardSection(t *store.Transcript) g.Node {
 	origin, r := "no feedback", &t.Rewarded
 	if r.Value != nil {
 		origin = "from the " + tierText(r.Tier)
+		if r.Shared {
+			origin = ifElse(t.Run != "", "of the run", "of the parent session") + ", " + origin
+		}
 		if r.Counted != nil {
 			origin += "; counted"
 		} else if !t.Closed {

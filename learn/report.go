@@ -120,13 +120,16 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to the counts in open. A row that cannot be decoded counts as a session without a
-// match.
+// countOpenSession adds a session to the counts in open. A run is no session, but its record has the matches and the
+// picks of its sessions. A row that cannot be decoded counts as a session without a match.
 func countOpenSession(open *report.Open, row *session.Row, closeAfter time.Duration) {
-	if open.Sessions++; open.Sessions == 1 { // the oldest session comes first
+	if open.FirstCloses.IsZero() { // the oldest session comes first
 		open.FirstCloses = row.Started.Add(closeAfter)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil || !rec.Unit.IsRun {
+		open.Sessions++
+	}
 	if err != nil || rec.Unit.ID != "" { // the matches of a member are in the record of its unit
 		return
 	}

@@ -165,8 +165,9 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 		assignment = &u.record.Assignment
 		x.Control, x.Excluded = assignment.Control, x.Excluded || assignment.Excluded
 		x.ExcludedFor = cmp.Or(x.ExcludedFor, assignment.ExcludedFor)
-		if !applied.Rewarded {
-			applied, x.Closed = u.applied, x.Closed || u.closed || u.applied.Version > 0
+		x.Closed = x.Closed || u.closed || u.applied.Version > 0
+		if u.applied.Version > 0 || !applied.Rewarded { // the unit's reward is the reward of each session
+			applied = u.applied
 		}
 	}
 	_, _, x.Length = trial.CategoryParts(assignment.Category)

@@ -33,9 +33,11 @@ type Transcript struct {
 	OptedOut  []int      `json:"opted_out"`  // turns that opted out
 }
 
-// Rewarded is the reward of a session, with its sources.
+// Rewarded is the reward of a session, with its sources. The sessions of a unit (a run, or a parent session with its
+// sub-agents) share one reward, and each of them has only its own sources.
 type Rewarded struct {
-	Value      *float64     `json:"value"` // reward that the feedback so far yields; null: no feedback
+	Value      *float64     `json:"value"`            // reward that the feedback so far yields; null: no feedback
+	Shared     bool         `json:"shared,omitempty"` // the reward is that of the unit
 	Tier       int          `json:"tier,omitempty"`
 	Definition string       `json:"definition"` // active definition of the reward
 	Counted    *float64     `json:"counted"`    // reward in the counters; null: the session is open, or has no feedback
@@ -182,9 +184,9 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 	if err != nil {
 		return Transcript{}, nil, err
 	}
-	assignment, shared := &rec.Assignment, false
+	assignment, shared, applied := &rec.Assignment, false, l.Applied
 	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
-		assignment, shared = &u.record.Assignment, true
+		assignment, shared, applied = &u.record.Assignment, true, u.applied
 	}
 	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: pickItems(assignment), Fates: fatesOf(&x, assignment, shared), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
@@ -196,7 +198,13 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 		return t, nil, err
 	}
 	late := NewLateOptOut(a.optOut.Load(), &l.Row, exchanges)
-	t.Rewarded = a.rewardOf(&l, late.VisibleFeedback(entries))
+	if shared {
+		if t.Rewarded, err = a.sharedRewardOf(ctx, applied, rec, late.VisibleFeedback(entries)); err != nil {
+			return t, nil, err
+		}
+	} else {
+		t.Rewarded = a.rewardOf(applied, late.VisibleFeedback(entries))
+	}
 	hidden := late.hidden
 	if len(exchanges) > 0 && exchanges[0].Turn <= 1 && hidden[0] {
 		t.Task = "" // the task is text of the first exchange, which is hidden
@@ -233,20 +241,45 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
-// rewardOf returns the reward of a session, with the feedback from which the reward is computed.
-func (a *Archive) rewardOf(l *session.ListedSession, entries []feedback.Entry) Rewarded {
+// rewardOf returns the reward of a session, with the feedback on the session. applied is the reward in the counters.
+func (a *Archive) rewardOf(applied session.Applied, entries []feedback.Entry) Rewarded {
 	out := Rewarded{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier
 	}
-	if l.Applied.Rewarded {
-		out.Counted = &l.Applied.Reward
+	if applied.Rewarded {
+		out.Counted = &applied.Reward
 	}
 	decides := feedback.Decisive(entries, a.reward.Tiers)
 	for _, e := range entries {
 		out.Sources = append(out.Sources, SourceItem{Entry: e, Decides: decides[e.ID]})
 	}
 	return out
+}
+
+// sharedRewardOf returns the reward of the unit to which the session of rec belongs, with the feedback on the session
+// only. The feedback on all sessions of the unit yields the reward.
+func (a *Archive) sharedRewardOf(ctx context.Context, applied session.Applied, rec *session.Record, entries []feedback.Entry) (Rewarded, error) {
+	member := rec.Member()
+	all, err := a.backend.Feedback(ctx, rec.Identity.Tenant, member.Unit)
+	if err != nil {
+		return Rewarded{}, err
+	}
+	copies := feedback.ForUnit(member.ID.String(), member.MemberNo, entries)
+	all = append(all, feedback.Missing(copies, all)...) // the unit gets the feedback on an open session at the closing
+	out := a.rewardOf(applied, all)
+	decides := map[string]bool{}
+	for i := range out.Sources {
+		if e := &out.Sources[i]; e.Decides {
+			decides[e.ID], decides[e.CopyForMember(member.Unit.String()).ID] = true, true
+		}
+	}
+	out.Shared, out.Sources = true, []SourceItem{}
+	for i := range entries {
+		e := &entries[i]
+		out.Sources = append(out.Sources, SourceItem{Entry: *e, Decides: decides[e.ID] || decides[e.CopyForUnit(member.ID.String()).ID]})
+	}
+	return out, nil
 }
 
 // pickItems returns the picks of an assignment as items of a transcript.
