@@ -162,12 +162,12 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err = tools.OpenFiltered(t.Context(), cfg)
+	filtered, err := tools.OpenFiltered(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // nothing was written
-	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] != 0 {
+	defer filtered.Close() //nolint:errcheck // nothing was written
+	if n, err := filtered.Stats(t.Context()); err != nil || n["sessions"] != 0 {
 		t.Errorf("Stats of the new store = %v, error %v, want 0 sessions", n, err)
 	}
 	for _, dir := range []string{cfg.DataDir, filepath.Join(cfg.DataDir, "none")} {

@@ -44,6 +44,16 @@ func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.I
 	return c.store.Exchanges(ctx, tenant, id)
 }
 
+// filteredSource is a distill.Source without opted-out content.
+type filteredSource struct {
+	optOutFilter
+
+	tenants func(ctx context.Context) ([]string, error)
+}
+
+// Tenants implements distill.Source.
+func (s filteredSource) Tenants(ctx context.Context) ([]string, error) { return s.tenants(ctx) }
+
 // Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller, so that no run
 // inherits the state of an earlier run.
 type Distiller struct {
@@ -95,7 +105,7 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}
 	resolve := func(e lesson.Evidence) bool { return isEvidenceStored(st, e) }
 	return &Distiller{Options: distill.Options{
-		Source: filteredSource{st, newOptOutFilter(st, optOut, t.Damaged)}, Notes: withClaims(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Source: filteredSource{newOptOutFilter(st, optOut, t.Damaged), st.Tenants}, Notes: withClaims(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: t.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: t.NewBank(place, withLessonLimit(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{

@@ -8,7 +8,6 @@ import (
 	"precept/bandit/feedback"
 	"precept/cmd/precept/lake"
 	"precept/configs"
-	"precept/distill"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/store"
@@ -127,94 +126,29 @@ func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.Stored
 	}
 }
 
-// eachSample visits the samples that are not opted out.
-func (f optOutFilter) eachSample(ctx context.Context, from Walker, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
-	permitted := f.sampleFilter()
-	return from.EachSample(ctx, tenant, since, until, func(s session.StoredSample) error {
-		if ok, err := permitted(ctx, &s); err != nil || !ok {
-			return err
-		}
-		return fn(s)
-	})
-}
-
-// filteredEvidence is an Evidence that reads through an optOutFilter.
+// filteredEvidence is an Evidence without opted-out content.
 type filteredEvidence struct {
-	Evidence
-	filter optOutFilter
+	rowCounter
+	optOutFilter
+
+	samples Walker
 }
 
 // FilterOptedOut returns a view of a store without opted-out content. optOut returns the current opt-outs. damaged is
 // called for a session with a damaged exchange, whose content is hidden; damaged may be nil.
 func FilterOptedOut(e UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
-	return filteredEvidence{e, newOptOutFilter(e, optOut, damaged)}
+	return filteredEvidence{e, newOptOutFilter(e, optOut, damaged), e}
 }
 
-// EachSession implements Evidence.
-func (e filteredEvidence) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	return e.filter.EachSession(ctx, tenant, since, until, fn)
-}
-
-// Exchanges implements Evidence.
-func (e filteredEvidence) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
-	return e.filter.Exchanges(ctx, tenant, id)
-}
-
-// Feedback implements Evidence.
-func (e filteredEvidence) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
-	return e.filter.Feedback(ctx, tenant, id)
-}
-
-// EachSample implements Evidence.
+// EachSample visits the samples that are not opted out.
 func (e filteredEvidence) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
-	return e.filter.eachSample(ctx, e.Evidence, tenant, since, until, fn)
-}
-
-// filteredStore is a CommandStore that reads through an optOutFilter.
-type filteredStore struct {
-	CommandStore
-	filter optOutFilter
-}
-
-// EachSession implements Evidence.
-func (s filteredStore) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	return s.filter.EachSession(ctx, tenant, since, until, fn)
-}
-
-// Exchanges implements Evidence.
-func (s filteredStore) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
-	return s.filter.Exchanges(ctx, tenant, id)
-}
-
-// Feedback implements Evidence.
-func (s filteredStore) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
-	return s.filter.Feedback(ctx, tenant, id)
-}
-
-// EachSample implements Evidence.
-func (s filteredStore) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
-	return s.filter.eachSample(ctx, s.CommandStore, tenant, since, until, fn)
-}
-
-// filteredSource is the source of a distiller. It reads through an optOutFilter.
-type filteredSource struct {
-	distill.Source
-	filter optOutFilter
-}
-
-// EachSession implements distill.Source.
-func (d filteredSource) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	return d.filter.EachSession(ctx, tenant, since, until, fn)
-}
-
-// Exchanges implements distill.Source.
-func (d filteredSource) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
-	return d.filter.Exchanges(ctx, tenant, id)
-}
-
-// Feedback implements distill.Source.
-func (d filteredSource) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
-	return d.filter.Feedback(ctx, tenant, id)
+	permitted := e.sampleFilter()
+	return e.samples.EachSample(ctx, tenant, since, until, func(s session.StoredSample) error {
+		if ok, err := permitted(ctx, &s); err != nil || !ok {
+			return err
+		}
+		return fn(s)
+	})
 }
 
 // filteredStreams is the source of a lake. It reads through an optOutFilter.
@@ -224,7 +158,7 @@ type filteredStreams struct {
 }
 
 // FilterOptedOutStreams returns a view of a store's samples without opted-out samples. The arguments are those of
-// Permitted.
+// FilterOptedOut.
 func FilterOptedOutStreams(from lake.Source, exchanges UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
 	return filteredStreams{from, newOptOutFilter(exchanges, optOut, damaged)}
 }

@@ -72,17 +72,29 @@ type CommandStore interface {
 // IsRedis reports whether url is the address of a Redis store.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
+// FilteredStore is the store of a command that reads content. It hides opted-out content.
+type FilteredStore struct {
+	Evidence
+	openSessions
+	io.Closer
+}
+
+// openSessions finds the sessions that are not closed.
+type openSessions interface {
+	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
+}
+
 // OpenFiltered opens the configured store for reading. The returned store hides opted-out content.
-func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
+func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (FilteredStore, error) {
 	optOut, err := OptOutOf(cfg)
 	if err != nil {
-		return nil, err
+		return FilteredStore{}, err
 	}
 	st, err := t.OpenUnfiltered(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return FilteredStore{}, err
 	}
-	return filteredStore{st, newOptOutFilter(st, func() *sample.OptOut { return optOut }, t.Damaged)}, nil
+	return FilteredStore{FilterOptedOut(st, func() *sample.OptOut { return optOut }, t.Damaged), st, st}, nil
 }
 
 // OpenUnfiltered opens the configured store for reading. The returned store does not hide opted-out content. Therefore
