@@ -56,6 +56,19 @@ func decodeJSON(target any) func(io.Reader) error {
 // adminClient sends requests to an admin listener.
 type adminClient struct{ base, token string }
 
+// runningServer returns the client of the server that has locked the data directory.
+func runningServer(cfg *configs.Config) (adminClient, error) {
+	runFile, err := server.ReadRunFile(cfg.DataDir)
+	if err != nil {
+		return adminClient{}, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
+	}
+	token, err := adminToken(cfg)
+	if err != nil {
+		return adminClient{}, fmt.Errorf("a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err)
+	}
+	return adminClient{runFile.Admin, token}, nil
+}
+
 // do sends a request and calls read with the response body. If no server answers, the error is errNoServer.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	res, err := request(ctx, method, a.base+path, a.token, body)

@@ -138,15 +138,9 @@ func forgetOffline(
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {
-	runFile, err := server.ReadRunFile(cfg.DataDir)
+	client, err := runningServer(cfg)
 	if err != nil {
-		return 0, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
-	}
-	token, err := adminToken(cfg)
-	if err != nil {
-		return 0, fmt.Errorf(
-			"a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err,
-		)
+		return 0, err
 	}
 	body, err := json.Marshal(map[string]any{
 		"tenant": f.tenant, "session": f.session, "all": f.session == "",
@@ -159,7 +153,7 @@ func forgetOnline(
 	var answer struct {
 		Forgotten int `json:"forgotten"`
 	}
-	err = adminClient{runFile.Admin, token}.do(ctx, http.MethodPost, "/api/forget", body, decodeJSON(&answer))
+	err = client.do(ctx, http.MethodPost, "/api/forget", body, decodeJSON(&answer))
 	if err != nil {
 		return 0, fmt.Errorf("ask the running server: %w", err)
 	}

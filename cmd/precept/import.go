@@ -203,13 +203,9 @@ const importTimeout = 10 * time.Minute
 // importOnline returns an importFunc that sends transcripts to the running server. Without the server, the import would
 // fail, because the server has locked the store.
 func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
-	runFile, err := server.ReadRunFile(cfg.DataDir)
+	client, err := runningServer(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
-	}
-	token, err := adminToken(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err)
+		return nil, err
 	}
 	return func(ctx context.Context, r io.Reader, at time.Time, done func()) (sum learn.ImportSum, err error) {
 		var body bytes.Buffer
@@ -222,7 +218,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 		ctx, cancel := context.WithTimeout(ctx, importTimeout)
 		defer cancel()
 		q := url.Values{"tenant": {f.tenant}, "agent": {f.agent}, "at": {at.UTC().Format(time.RFC3339Nano)}}
-		err = adminClient{runFile.Admin, token}.do(ctx, http.MethodPost, "/api/import?"+q.Encode(), body.Bytes(), decodeJSON(&sum))
+		err = client.do(ctx, http.MethodPost, "/api/import?"+q.Encode(), body.Bytes(), decodeJSON(&sum))
 		if err != nil {
 			return sum, fmt.Errorf("ask the running server: %w", err)
 		}
