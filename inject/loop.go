@@ -8,7 +8,6 @@ import (
 	"precept/detect"
 	"precept/internal/sample"
 	"precept/internal/session"
-	"precept/internal/wire"
 )
 
 // maxLoops is the maximum number of loops that are found in one session.
@@ -66,15 +65,11 @@ func (w *work) insertWarnings() {
 // detectLoops returns the loops in the new content. A delta request does not contain the history, so the detector then
 // uses its state from the previous turn.
 func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
-	recall := func(id string) (wire.Call, bool) {
-		c, ok := w.rec.Thread.Calls[id]
-		return c, ok
-	}
 	if !w.input.Request.Delta {
 		state.DeltaState = nil
-		return w.input.Results.Loops(w.input.Request, state.WarnedCalls, recall)
+		return w.input.Results.Loops(w.input.Request, state.WarnedCalls, w.earlierCall)
 	}
-	loops, next := detect.LoopsSince(state.DeltaState, w.input.Request, state.WarnedCalls, recall)
+	loops, next := detect.LoopsSince(state.DeltaState, w.input.Request, state.WarnedCalls, w.earlierCall)
 	state.DeltaState, w.rec.State.Dirty = next, true
 	return loops
 }

@@ -204,6 +204,12 @@ func (w *work) callByID(id string) wire.Call {
 	return w.rec.Thread.Calls[id]
 }
 
+// earlierCall returns the tool call of an earlier reply.
+func (w *work) earlierCall(id string) (wire.Call, bool) {
+	c, ok := w.rec.Thread.Calls[id]
+	return c, ok
+}
+
 // action returns the lesson as an action of the bandit, with the lesson's planned trial. The action's parent is the arm
 // of the first lesson in l.Supersedes that the book contains.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
@@ -260,11 +266,11 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.withCoins(func(u *session.Record) {
 		if u == w.rec && !u.IsShared() {
 			picks = bandit.Decide(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
-			w.startMeasuring(u, picks, actions)
+			w.startMeasuring(u, picks)
 			return
 		}
 		given, added := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Picks)
-		w.startMeasuring(u, added, actions)
+		w.startMeasuring(u, added)
 		picks, u.State.Dirty = append(given, added...), true
 	})
 	for i := range picks {

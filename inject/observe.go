@@ -3,12 +3,10 @@ package inject
 import (
 	"slices"
 
-	"precept/bandit"
 	"precept/bandit/trial"
 	"precept/detect"
 	"precept/inject/lesson"
 	"precept/internal/session"
-	"precept/internal/wire"
 )
 
 // observe counts the loops, errors and corrections in the new content of a turn, and adds the counts to the sums of the
@@ -73,11 +71,7 @@ func (w *work) newErrors() (out []lesson.ErrorText) {
 
 // corrections returns the number of times that the user corrects or rejects the agent's work in the new content.
 func (w *work) corrections() (n int64) {
-	recall := func(id string) (wire.Call, bool) {
-		c, ok := w.rec.Thread.Calls[id]
-		return c, ok
-	}
-	for _, s := range w.input.Results.Signals(w.input.Request, recall) {
+	for _, s := range w.input.Results.Signals(w.input.Request, w.earlierCall) {
 		if s.Tier == detect.TierImplicit && (s.Feeling == detect.Correction || s.Feeling == detect.Rejection) {
 			n++
 		}
@@ -123,7 +117,7 @@ type watcher interface {
 
 // startMeasuring starts the measurement of the outcomes of new picks. Their coins are already flipped, but do not
 // affect the measurement, which is derived from closed sessions and from the sums of the session before the pick.
-func (w *work) startMeasuring(u *session.Record, picks []trial.Pick, actions []bandit.Action) {
+func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	beliefs, ok := w.input.Beliefs.(watcher)
 	if !ok {
 		return
@@ -131,10 +125,7 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick, actions []b
 	u.RecordActivity(w.input.Now)
 	for i := range picks {
 		p := &picks[i]
-		at := slices.IndexFunc(actions, func(a bandit.Action) bool { return a.Slug == p.Slug })
-		if at >= 0 {
-			p.Watch = beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
-		}
+		p.Watch = beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
 	}
 }
 

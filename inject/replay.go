@@ -15,6 +15,9 @@ func (w *work) reinsertBlocks() {
 		if !w.isDue(b) {
 			continue
 		}
+		if w.plan.Kind == session.Repeat && w.input.Request.Delta && !b.Anchor.IsInstructions() {
+			b.Turn = w.rec.Thread.Turns // the repeated turn is a turn of its own, and the block moves to this turn
+		}
 		item, block, ok := w.findBlock(b)
 		if !ok {
 			item, block, ok = w.findRewritten(b)
@@ -49,24 +52,14 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 // block only if the agent repeats the request into which the block was first inserted. A block in the instructions is
 // due in each request, because the provider does not store instructions.
 func (w *work) isDue(b *session.Block) bool {
-	if !w.input.Request.Delta {
+	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true
-	}
-	if b.Anchor.IsInstructions() {
-		return true
-	}
-	if w.plan.Kind == session.NewTurn || !b.KeptByProvider {
-		return false
 	}
 	switch w.plan.Kind {
 	case session.Retry:
-		return b.Turn == w.rec.Thread.Turns
-	case session.Repeat: // the previous turn is repeated as a turn of its own, and the block moves to this turn
-		if b.Turn != w.rec.Thread.Turns-1 {
-			return false
-		}
-		b.Turn = w.rec.Thread.Turns
-		return true
+		return b.KeptByProvider && b.Turn == w.rec.Thread.Turns
+	case session.Repeat:
+		return b.KeptByProvider && b.Turn == w.rec.Thread.Turns-1
 	case session.NewTurn:
 	}
 	return false

@@ -134,7 +134,9 @@ func (w *work) flipSections(found []headSection) {
 			return
 		}
 		picks, earlier = bandit.FlipSections(w.in.cfg.Bandit, w.input.Beliefs, a, u.Identity.ID.String(), picks)
-		w.startMeasuringSections(u, picks)
+		if len(picks) > 0 {
+			w.startMeasuring(u, picks)
+		}
 		u.State.Dirty = true
 	})
 	w.rec.State.Dirty = true
@@ -152,19 +154,6 @@ func (w *work) flipSections(found []headSection) {
 			l.State = "cut"
 		}
 		w.plan.Lessons = append(w.plan.Lessons, l)
-	}
-}
-
-// startMeasuringSections starts the measurement of the outcomes of the new picks of sections.
-func (w *work) startMeasuringSections(u *session.Record, picks []trial.Pick) {
-	beliefs, ok := w.input.Beliefs.(watcher)
-	if !ok || len(picks) == 0 {
-		return
-	}
-	u.RecordActivity(w.input.Now)
-	for i := range picks {
-		p := &picks[i]
-		p.Watch = beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
 	}
 }
 
