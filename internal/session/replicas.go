@@ -48,22 +48,27 @@ func (r *Record) Adopt(n *Record) {
 	identity.Agent, identity.Name, identity.Method = n.Identity.Agent, n.Identity.Name, n.Identity.Method
 	identity.Started, identity.Seen, identity.Model, identity.Dialect = n.Identity.Started, n.Identity.Seen, n.Identity.Model, n.Identity.Dialect
 	r.OptOut.NoLearn, r.OptOut.Turns = n.OptOut.NoLearn, n.OptOut.Turns
-	r.State.Closed = r.State.Closed || n.State.Closed
-	r.State.Doubted = r.State.Doubted || n.State.Doubted
-	r.State.OverLimit = r.State.OverLimit || n.State.OverLimit
-	r.State.Answered = r.State.Answered || n.State.Answered
-	highest := maps.Clone(r.State.LastPlaceholder)
-	for kind, number := range n.State.LastPlaceholder {
+	r.State = r.State.adopt(n.State)
+	if r.State.Doubted {
+		r.Assignment.Exclude(trial.ExcludedTwin)
+	}
+}
+
+// adopt returns n, the flags of the newer record of another replica, with what only s knows.
+func (s State) adopt(n State) State {
+	n.Closed = s.Closed || n.Closed
+	n.Doubted = s.Doubted || n.Doubted
+	n.OverLimit = s.OverLimit || n.OverLimit
+	n.Answered = s.Answered || n.Answered
+	highest := maps.Clone(s.LastPlaceholder)
+	for kind, number := range n.LastPlaceholder {
 		if highest == nil {
 			highest = make(map[string]int)
 		}
 		highest[kind] = max(highest[kind], number)
 	}
-	r.State.LastPlaceholder = highest
-	r.State.PassThrough, r.State.NoDeletions, r.State.Provisional = n.State.PassThrough, n.State.NoDeletions, n.State.Provisional
-	if r.State.Doubted {
-		r.Assignment.Exclude(trial.ExcludedTwin)
-	}
+	n.LastPlaceholder, n.Dirty = highest, s.Dirty
+	return n
 }
 
 // merge adds the coins and picks of n, the record of another replica. The caller locks the record.
