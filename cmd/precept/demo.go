@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,19 +58,6 @@ func (f *demoFlags) writeResult(out io.Writer, v any) error {
 		return nil
 	}
 	return writeJSON(out, v)
-}
-
-// demoResult is the output of `precept demo --json`. Rates and effects are between -1 and 1.
-type demoResult struct {
-	Sessions int          `json:"sessions"`
-	Lessons  []demoEffect `json:"lessons"`
-	Success  struct {
-		With float64 `json:"with_precept"`
-		None float64 `json:"without_lessons"`
-		Best float64 `json:"best_possible"` // with only the lessons that help, all the time
-	} `json:"success"`
-	PicksToPrevents int64 `json:"picks_to_prevents"` // closed picks until the proof that a lesson prevents its error; 0 means no proof
-	PicksToHelps    int64 `json:"picks_to_helps"`    // rewarded picks until the proof that the same lesson helps; 0 means no proof
 }
 
 // demoEffect is the true effect of a lesson or section next to the measured effect.
@@ -144,21 +129,6 @@ func (inv *invocation) demo() *cobra.Command {
 	return c
 }
 
-// runDemo starts the simulated model and a server on free ports, and then the simulated agents, which are called the
-// fleet.
-func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
-	if f.sessions < 1 || f.agents < 1 {
-		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
-	}
-	world := demo.NewWorld(f.seed)
-	model := demo.NewUpstream(world)
-	return withModel(ctx, "demo", f, world, model, nil, func(cfg *configs.Config) error {
-		d := &fleetDemo{invocation: f.withTextOutput(inv), results: inv.stdout, flags: f, world: world, model: model}
-		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr, Truth: world.Effect}
-		return withServer(ctx, o, f, d.invocation.stdout, d.play)
-	})
-}
-
 // withModel serves a simulated model while play runs. play gets the configuration of a server whose upstream is the
 // model, in a temporary directory with the lessons of world. extra holds further configuration keys.
 func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, play func(*configs.Config) error) error {
@@ -207,54 +177,6 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 	}, "http://" + l.Addr().String() + "/v1", nil
 }
 
-// fleetDemo is one run of `precept demo` without --circle and --rules.
-type fleetDemo struct {
-	invocation *invocation
-	results    io.Writer // standard output, for --json
-	flags      demoFlags
-	world      *demo.World
-	model      *demo.Upstream
-	proofs     proofCounts
-}
-
-// proofCounts holds the number of picks of the lesson demo.Pinned that each of two proofs needed. The first proof is
-// that the lesson prevents its error. The second proof is that the lesson improves the reward.
-type proofCounts struct {
-	picksToPrevents int64 // closed picks until the proof that the lesson prevents its error; 0 means no proof yet
-	picksToHelps    int64 // rewarded picks until the proof that the lesson improves the reward; 0 means no proof yet
-	rewardedPicks   int64 // rewarded picks so far
-}
-
-// update updates the counts from the rows of a report.
-func (s *proofCounts) update(rows []report.Row) {
-	i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == demo.Pinned })
-	if i < 0 {
-		return
-	}
-	r := &rows[i]
-	s.rewardedPicks = r.Rewarded
-	if s.picksToHelps == 0 && r.Verdict == report.ProvenHelps {
-		s.picksToHelps = r.Rewarded
-	}
-	for _, outcome := range r.Outcomes {
-		if s.picksToPrevents == 0 && outcome.Verdict == report.Prevents {
-			s.picksToPrevents = outcome.NInjected + outcome.NWithheld
-		}
-	}
-}
-
-// text compares the two numbers of picks in a sentence.
-func (s *proofCounts) text() string {
-	prevents, helps := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewardedPicks)
-	if s.picksToPrevents > 0 {
-		prevents = fmt.Sprintf("proven after %d picks, rewarded or not", s.picksToPrevents)
-	}
-	if s.picksToHelps > 0 {
-		helps = fmt.Sprintf("proven after %d rewarded picks", s.picksToHelps)
-	}
-	return fmt.Sprintf("The lesson %s: the prevention of its error is %s;\nits effect on the reward is %s.", demo.Pinned, prevents, helps)
-}
-
 // withServer starts a server, calls play, and stops the server. Without --exit, the server serves the dashboard after
 // play until a signal arrives or ctx ends.
 func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
@@ -289,114 +211,6 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	}
 	stop()
 	return errors.Join(playErr, <-failed)
-}
-
-// play runs the fleet on a server, and then prints the true effects next to the measured effects.
-func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
-	out := d.invocation.stdout
-	fmt.Fprintf(
-		out,
-		"%d agents work on %d tickets. Their only setting for precept: OPENAI_BASE_URL=%s/v1\n",
-		d.flags.agents, d.flags.sessions, data,
-	)
-	fmt.Fprintf(out, "The dashboard shows how the lessons are measured: %s\n", admin.LoginLink(adminURL, srv.Token()))
-	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
-	defer transport.CloseIdleConnections()
-	fleet := &demo.Fleet{
-		World: d.world, BaseURL: data + "/v1", Agents: d.flags.agents, Sessions: d.flags.sessions,
-		Client: &http.Client{Transport: transport},
-	}
-	if err := d.run(ctx, srv, fleet); err != nil {
-		return err
-	}
-	if err := server.Pause(ctx, demoSettleTime); err != nil {
-		return err
-	}
-	r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
-	if err != nil {
-		return err
-	}
-	d.proofs.update(r.Lessons)
-	fmt.Fprintf(
-		out, "\nTrue effect and measured effect of each lesson (percentage points of success):\n\n%s\n%s\n",
-		demoTable(d.world.Truths, r.Lessons, outputWidth(d.invocation.stdout)), d.model.Score().Summary(),
-	)
-	fmt.Fprintf(out, "\n%s\n", d.proofs.text())
-	if caught, calls := fleet.Loops(); caught > 0 {
-		fmt.Fprintf(
-			out, "Loop warnings ended %s. The first agent that a warning stopped had made %s.\n",
-			amount(caught, "loop"), amount(calls, "equal call"),
-		)
-	}
-	result := demoResult{Sessions: d.flags.sessions, PicksToPrevents: d.proofs.picksToPrevents, PicksToHelps: d.proofs.picksToHelps}
-	score := d.model.Score()
-	result.Success.With, result.Success.None, result.Success.Best = score.WithLessons, score.None, score.Best
-	for _, l := range d.world.Truths {
-		var row *report.Row
-		if i := slices.IndexFunc(r.Lessons, func(r report.Row) bool { return r.Slug == l.Slug }); i >= 0 {
-			row = &r.Lessons[i]
-		}
-		result.Lessons = append(result.Lessons, effectOf(l.Slug, &l.Effect, row))
-	}
-	return d.flags.writeResult(d.results, result)
-}
-
-// run plays all sessions and shows the progress on a terminal. Meanwhile, run reads the report at intervals, to count
-// the picks until a proof.
-func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
-	ended := make(chan error, 1)
-	go func() { ended <- fleet.Run(ctx) }()
-	ticker := time.NewTicker(demoPollInterval)
-	defer ticker.Stop()
-	bar, lastDone := newProgress(d.invocation.stderr, d.invocation.tools, "sessions", int64(d.flags.sessions)), int64(0)
-	defer bar.end()
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-ticker.C:
-			done, _ := fleet.Done()
-			bar.add(done - lastDone)
-			lastDone = done
-			if r, err := srv.Report(ctx, admin.Query{Tenant: "default"}); err == nil {
-				d.proofs.update(r.Lessons)
-			}
-		}
-	}
-}
-
-// demoTable returns a table with the true effect of each lesson next to the measured effect. If the output has at least
-// 90 columns, the table includes the numbers of sessions with and without the lesson.
-func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
-	const wide = 90
-	var b strings.Builder
-	line := func(lesson, truth, found, interval, sessions, verdict string) {
-		fmt.Fprintf(&b, "%-26s %6s %6s  %-15s ", lesson, truth, found, interval)
-		if columns >= wide {
-			fmt.Fprintf(&b, "%9s ", sessions)
-		}
-		b.WriteString(" " + verdict + "\n")
-	}
-	line("lesson", "true", "found", "95% interval", "in/out", "verdict")
-	widened := false
-	for _, l := range truths {
-		r := report.Row{Verdict: "not matched yet"}
-		if i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == l.Slug }); i >= 0 {
-			r = rows[i]
-		}
-		found, interval := "-", "-"
-		if r.Effect != nil && r.Lo != nil && r.Hi != nil {
-			found, interval = points(*r.Effect), points(*r.Lo)+" to "+points(*r.Hi)
-			claims := []report.Verdict{report.Helps, report.Harms, report.ProvenHelps, report.ProvenHarms}
-			widened = widened || slices.Contains(claims, r.Verdict) && *r.Lo <= 0 && *r.Hi >= 0
-		}
-		line(l.Slug, points(l.Effect), found, interval, fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld), string(r.Verdict))
-	}
-	if widened {
-		b.WriteString("\nA verdict is final. After the verdict only 5% of the picks are withheld, so the interval\n" +
-			"can become wider again and include 0.\n")
-	}
-	return b.String()
 }
 
 // points formats a difference of rewards in percentage points: 0.05 is +5.0.
