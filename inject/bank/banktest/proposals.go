@@ -2,6 +2,7 @@ package banktest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -295,5 +296,39 @@ func revisions(t *testing.T, f *fixture) {
 	}
 	if got := f.events(t); got[len(got)-1] != "revise mine active>quarantined" {
 		t.Errorf(`events = %q, want the last "revise mine active>quarantined"`, got)
+	}
+}
+
+// citations tests the evidence of a lesson: equal evidence is stored once, the number of references is limited, and
+// evidence with a secret is refused.
+func citations(t *testing.T, f *fixture) {
+	t.Helper()
+	if _, err := f.Bank.Put(t.Context(), "a/one.md", manualText("one"), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	more := []lesson.Evidence{{Kind: "conversation", Ref: "c1"}, {Kind: "conversation", Ref: "c2", Note: "again"}, {Kind: "conversation", Ref: "c2"}}
+	for range 2 {
+		l, err := f.Bank.Cite(t.Context(), "one", more, 0, "distill")
+		if err != nil || len(l.Evidence) != 2 || l.State != lesson.Active {
+			t.Fatalf("Cite = %+v, %v, want two references and state %s", l, err, lesson.Active)
+		}
+	}
+	if got := f.events(t); len(got) != 2 || got[1] != "cite one active>active" {
+		t.Errorf(`events = %q, want two, the second "cite one active>active"`, got)
+	}
+	_, err := f.Bank.Cite(t.Context(), "one", []lesson.Evidence{{Kind: "run", Ref: "r", Note: "with hunter2"}}, 0, "distill")
+	f.checkRefusal(t, err, lesson.CodeInvalid)
+	if _, err := f.Bank.Cite(t.Context(), "nobody", more, 0, "distill"); !errors.Is(err, bank.ErrNoLesson) {
+		t.Errorf("Cite of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
+	}
+	many := make([]lesson.Evidence, 500)
+	for i := range many {
+		many[i] = lesson.Evidence{Kind: "run", Ref: fmt.Sprint(i)}
+	}
+	for _, c := range []struct{ count, support int }{{0, 502}, {700, 700}, {600, 700}} {
+		l, err := f.Bank.Cite(t.Context(), "one", many, c.count, "distill")
+		if err != nil || len(l.Evidence) != 50 || l.Support() != c.support {
+			t.Fatalf("Cite with count %d = %+v, %v, want 50 references and support %d", c.count, l, err, c.support)
+		}
 	}
 }

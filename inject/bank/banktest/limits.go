@@ -1,0 +1,114 @@
+package banktest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/inject/bank"
+	"precept/inject/lesson"
+)
+
+// tenantLessons tests Limits.Tenant, the maximum number of lessons of a tenant.
+func tenantLessons(t *testing.T, f *fixture) {
+	t.Helper()
+	f.Bank = f.open(bank.Limits{Tenant: 2})
+	write := func(tenant string, n int) error {
+		l := draft("x")
+		l.Slug, l.Title = "", fmt.Sprint("Do ", n, " for ", tenant)
+		rs, err := f.Bank.ProposeAll(t.Context(), []bank.Proposal{{Lesson: l, Source: "api", Scope: lesson.Scope{Tenant: tenant, Agent: "a"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rs[0].Err
+	}
+	for i, want := range []error{nil, nil, bank.ErrTenantLessons} {
+		if err := write("acme", i); !errors.Is(err, want) {
+			t.Errorf("lesson %[2]d: err = %[1]v, want %[3]v", err, i+1, want)
+		}
+	}
+	if err := write("other", 0); err != nil {
+		t.Errorf("lesson of another tenant: %v", err)
+	}
+}
+
+// writeLimits tests the limits on the proposals of an agent and of a tenant per hour, and on waiting lessons.
+func writeLimits(t *testing.T, f *fixture) {
+	t.Helper()
+	f.Bank = f.open(bank.Limits{AgentHour: 5, TenantHour: 8, Waiting: 10})
+	write := func(tenant, agent string, n int) (accepted int) {
+		var all []bank.Proposal
+		for i := range n {
+			l := draft("x")
+			l.Slug, l.Title = "", fmt.Sprint("Do ", i, " at ", f.now)
+			all = append(all, bank.Proposal{Lesson: l, Source: "api", Scope: lesson.Scope{Tenant: tenant, Agent: agent}})
+		}
+		rs, err := f.Bank.ProposeAll(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rs {
+			switch {
+			case r.Err == nil:
+				accepted++
+			case !errors.Is(r.Err, bank.ErrTooMany):
+				t.Errorf("refused proposal: err = %v, want %v", r.Err, bank.ErrTooMany)
+			}
+		}
+		return accepted
+	}
+	for _, c := range []struct {
+		tenant, agent string
+		want          int
+	}{{"acme", "a", 5}, {"acme", "a", 0}, {"acme", "b", 3}, {"acme", "c", 0}, {"other", "a", 5}} {
+		if got := write(c.tenant, c.agent, 9); got != c.want {
+			t.Errorf("tenant %s, agent %s: accepted %d of 9 proposals, want %d", c.tenant, c.agent, got, c.want)
+		}
+	}
+	f.now = f.now.Add(time.Hour)
+	if got := write("acme", "d", 9); got != 2 { // ten lessons are already waiting
+		t.Errorf("an hour later: accepted %d of 9 proposals, want 2", got)
+	}
+}
+
+// limitsInLongLog tests the limits with a long log: the writes of an agent count for an hour, however many events
+// follow. The event of a manual edit has the modification time of the file, which may be long ago.
+func limitsInLongLog(t *testing.T, f *fixture) {
+	t.Helper()
+	f.Bank = f.open(bank.Limits{AgentHour: 2})
+	write := func(n int) error {
+		l := draft("x")
+		l.Slug, l.Title = "", fmt.Sprint("Do ", n)
+		_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: l, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "a"}})
+		return err
+	}
+	if err := errors.Join(write(1), write(2)); err != nil {
+		t.Fatal(err)
+	}
+	const events, batch = 12_000, 1000
+	for range events / batch {
+		current, err := f.place.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := bank.Change{Version: current.Version}
+		for i := range batch {
+			e := lesson.Event{Time: f.now, Action: "propose", Slug: fmt.Sprint("of-another-tenant-", i), Source: "api", Tenant: "other", Agent: "a"}
+			if i%2 == 0 {
+				e = lesson.Event{Time: f.now.AddDate(-1, 0, 0), Action: "edit", Slug: "by-hand", Detail: map[string]any{lesson.DetailHand: "file"}}
+			}
+			c.Log = append(c.Log, e)
+		}
+		if err := f.place.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write(3); !errors.Is(err, bank.ErrTooMany) {
+		t.Errorf("third write within the hour: err = %v, want %v", err, bank.ErrTooMany)
+	}
+	f.now = f.now.Add(time.Hour)
+	if err := write(4); err != nil {
+		t.Errorf("write after the hour: %v", err)
+	}
+}
