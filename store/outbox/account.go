@@ -62,11 +62,19 @@ func (c *counts) isNewer(other *counts) bool {
 
 func (c *counts) equal(d *counts) bool { return maps.Equal(c.byName(), d.byName()) }
 
-// byName returns the counts by their names in the table.
+// fields returns the counts with fixed names by their names in the table.
+func (c *counts) fields() map[string]*int64 {
+	return map[string]*int64{
+		"admitted": &c.Admitted, "stored": &c.Stored, "spooled": &c.Spooled, "incomplete": &c.Incomplete,
+		"sequence": &c.Sequence, "delivered": &c.Delivered, "released": &c.Released, "posts": &c.Posts,
+	}
+}
+
+// byName returns all counts by their names in the table.
 func (c *counts) byName() map[string]int64 {
-	m := map[string]int64{
-		"admitted": c.Admitted, "stored": c.Stored, "spooled": c.Spooled, "incomplete": c.Incomplete,
-		"sequence": c.Sequence, "delivered": c.Delivered, "released": c.Released, "posts": c.Posts,
+	m := map[string]int64{}
+	for name, n := range c.fields() {
+		m[name] = *n
 	}
 	for reason, n := range c.dropped {
 		m[dropPrefix+reason] = n
@@ -76,27 +84,10 @@ func (c *counts) byName() map[string]int64 {
 
 // set sets the count with a name in the table.
 func (c *counts) set(name string, n int64) {
-	switch name {
-	case "admitted":
-		c.Admitted = n
-	case "stored":
-		c.Stored = n
-	case "spooled":
-		c.Spooled = n
-	case "incomplete":
-		c.Incomplete = n
-	case "sequence":
-		c.Sequence = n
-	case "delivered":
-		c.Delivered = n
-	case "released":
-		c.Released = n
-	case "posts":
-		c.Posts = n
-	default:
-		if reason, ok := strings.CutPrefix(name, dropPrefix); ok {
-			c.addDropped(reason, n)
-		}
+	if field, ok := c.fields()[name]; ok {
+		*field = n
+	} else if reason, ok := strings.CutPrefix(name, dropPrefix); ok {
+		c.addDropped(reason, n)
 	}
 }
 

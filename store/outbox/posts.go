@@ -99,19 +99,13 @@ func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	}
 	defer func() { err = errors.Join(err, classifyError(s.Reset())) }()
 	s.BindInt64(1, after)
-	for size := int64(0); size < maxBytes; {
-		more, err := s.Step()
-		if err != nil || !more {
-			return list, classifyError(err)
-		}
+	return readPage(s, maxBytes, func() (Post, int, error) {
 		p, ok := scanPost(s)
 		if !ok {
-			return nil, fmt.Errorf("%w: post %d has a wrong checksum", errDamaged, p.Number)
+			return p, 0, fmt.Errorf("%w: post %d has a wrong checksum", errDamaged, p.Number)
 		}
-		list = append(list, p)
-		size += int64(len(p.Document))
-	}
-	return list, nil
+		return p, len(p.Document), nil
+	})
 }
 
 // DropPosts deletes posts by their numbers. If the disk is full, DropPosts first deletes the ballast to get space.

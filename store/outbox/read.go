@@ -66,19 +66,31 @@ func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	for i, text := range args {
 		s.BindText(3+i, text)
 	}
+	return readPage(s, maxBytes, func() (Row, int, error) {
+		r, ok := scanRow(s)
+		if !ok {
+			return r, 0, fmt.Errorf("%w: row %d has a wrong checksum", errDamaged, r.Sequence)
+		}
+		return r, len(r.Document), nil
+	})
+}
+
+// readPage returns the results of s until their documents have maxBytes. scan returns the present result and the size
+// of its document.
+func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)) (page []T, err error) {
 	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()
 		if err != nil || !more {
-			return rows, classifyError(err)
+			return page, classifyError(err)
 		}
-		r, ok := scanRow(s)
-		if !ok {
-			return nil, fmt.Errorf("%w: row %d has a wrong checksum", errDamaged, r.Sequence)
+		row, n, err := scan()
+		if err != nil {
+			return nil, err
 		}
-		rows = append(rows, r)
-		size += int64(len(r.Document))
+		page = append(page, row)
+		size += int64(n)
 	}
-	return rows, nil
+	return page, nil
 }
 
 // scanRow returns the row of the queue in the present row of s; ok is false for a wrong checksum.
