@@ -139,17 +139,7 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 // sessionsWithEcho returns the sessions with an echo key: first the sessions of undelivered keys, then the sessions
 // from the backend, both newest first.
 func (f *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
-	ids := f.changes.findAll(key)
-	found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{key})
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range found[key] {
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return appendStored(ctx, f.changes.findAll(key), f.backend, tenant, key)
 }
 
 // countCommits returns the number of different commits in hashes. A hash that is a prefix of another

@@ -299,7 +299,11 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 // name, and the ids of the sessions in which the echo key of the name occurred.
 func idsOfName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.IDsOfName(tenant, name), session.RunID(tenant, name))
-	key := session.EchoKeyOf(tenant, "s:"+name)
+	return appendStored(ctx, ids, backend, tenant, session.EchoKeyOf(tenant, "s:"+name))
+}
+
+// appendStored adds the stored sessions in which an echo key occurred to ids, unless ids has them.
+func appendStored(ctx context.Context, ids []session.ID, backend session.Finder, tenant string, key session.EchoKey) ([]session.ID, error) {
 	found, err := backend.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {
 		return nil, err

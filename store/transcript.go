@@ -210,7 +210,7 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 		t.Task = "" // the task is text of the first exchange, which is hidden
 	}
 	t.Exchanges = len(exchanges)
-	return t, &turnReader{archive: a, record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewReader(), redactor: a.redactor()}, nil
+	return t, &turnReader{record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewReader(), redactor: a.redactor()}, nil
 }
 
 // VisibleExchanges returns the exchanges of a session that a person may read. Exchanges that name an opted-out path,
@@ -295,7 +295,6 @@ func pickItems(a *trial.Assignment) []PickItem {
 // turnReader converts the exchanges of a session to items of a transcript. It must read them in order, because an
 // exchange may hold the calls that the results of a later exchange answer.
 type turnReader struct {
-	archive   *Archive
 	record    *session.Record
 	exchanges []sample.Exchange
 	hidden    []bool // for each exchange: whether it is hidden
