@@ -195,9 +195,6 @@ type Resemblance struct {
 	index int32 // index of the lesson in likeIndex.lessons
 }
 
-// Fires reports whether the score suffices for a match.
-func (r *Resemblance) Fires() bool { return r.Score >= r.Threshold }
-
 // bestMatches returns the lessons that match the texts of a query by likeness, at most one for each text. A lesson that
 // matches by the kind of the error or of the request has precedence. Otherwise, the scores of the windows decide.
 func (x *likeIndex) bestMatches(q *Query) []Resemblance {

@@ -27,12 +27,8 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 // exactMatches returns the indices of the lessons with a phrase or a kind of request that occurs in a text. It ignores
 // all other conditions of the lessons.
 func (b *Book) exactMatches(text string, from textKind) []int32 {
-	s, _ := b.scratch.Get().(*scratch)
-	defer func() {
-		s.reset()
-		b.scratch.Put(s)
-	}()
-	s.budget = maxWork
+	s := b.takeScratch()
+	defer b.putScratch(s)
 	textID := int32(inWords)
 	if from == fromErrors {
 		textID = 1 // 1 + the index of the only error of the query
@@ -128,18 +124,9 @@ func (b *Book) AdmitsQuery(slug string, q *Query) bool {
 // vetoes reports whether one of a lesson's not_keywords occurs in the texts of a query. l is the index of the lesson in
 // b.active.
 func (b *Book) vetoes(l int32, q *Query) bool {
-	s, _ := b.scratch.Get().(*scratch)
-	defer func() {
-		s.reset()
-		b.scratch.Put(s)
-	}()
-	s.budget = maxWork
-	for _, w := range q.Words {
-		b.scan(s, q, w, inWords)
-	}
-	for i := range q.Errors {
-		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request fits in an int32
-	}
+	s := b.takeScratch()
+	defer b.putScratch(s)
+	b.scanAll(s, q)
 	return s.states[l].vetoed
 }
 

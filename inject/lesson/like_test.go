@@ -183,7 +183,7 @@ func TestSimilarityMatchReportsWindowAndWords(t *testing.T) {
 		t.Fatalf("matches = %+v, want 1 similarity match", hits)
 	}
 	r := hits[0].Like
-	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || !r.Fires() {
+	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || r.Score < r.Threshold {
 		t.Errorf(`resemblance = %+v, want the second sentence, the shared word "endpoint" and a score that fires`, r)
 	}
 }

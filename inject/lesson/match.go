@@ -62,6 +62,28 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
+// takeScratch returns a scratch for one match. The caller returns it with putScratch.
+func (b *Book) takeScratch() *scratch {
+	s, _ := b.scratch.Get().(*scratch)
+	s.budget = maxWork
+	return s
+}
+
+func (b *Book) putScratch(s *scratch) {
+	s.reset()
+	b.scratch.Put(s)
+}
+
+// scanAll scans the words and the errors of a query.
+func (b *Book) scanAll(s *scratch, q *Query) {
+	for _, w := range q.Words {
+		b.scan(s, q, w, inWords)
+	}
+	for i := range q.Errors {
+		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request fits in an int32
+	}
+}
+
 // Match returns the matching lessons: exact matches in the order of their slugs, then matches by likeness if the book
 // has an index of likeness. If the match exceeds maxWork, Match returns nothing and sets q.LimitExceeded, because the
 // rest of the text could contain a not_keyword. Match is safe for concurrent use.
@@ -69,18 +91,9 @@ func (b *Book) Match(q *Query) []Hit {
 	if len(b.active) == 0 {
 		return nil
 	}
-	s, _ := b.scratch.Get().(*scratch)
-	defer func() {
-		s.reset()
-		b.scratch.Put(s)
-	}()
-	s.budget = maxWork
-	for _, w := range q.Words {
-		b.scan(s, q, w, inWords)
-	}
-	for i := range q.Errors {
-		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request fits in an int32
-	}
+	s := b.takeScratch()
+	defer b.putScratch(s)
+	b.scanAll(s, q)
 	q.LimitExceeded = s.budget < 0
 	if q.LimitExceeded {
 		return nil
