@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"strings"
+
+	"precept/internal/wire"
 )
 
 // EchoKey is the look-up key of an echo (a call id, an item id, an assistant text, a reply id): the
@@ -97,4 +99,27 @@ func looksRandom(key string) bool {
 	}
 	end()
 	return bits >= randomBits
+}
+
+// IsUniqueName reports whether a name looks like a random ID, so that two conversations with the name are the same
+// conversation.
+func IsUniqueName(name string) bool { return looksRandom("s:" + name) }
+
+// maxUniqueEchoes is the maximum number of keys of UniqueEchoes.
+const maxUniqueEchoes = 256
+
+// UniqueEchoes returns the keys of the random ids in a conversation: ids of calls, of items and of replies. The
+// keys do not depend on the credential, so a reader without the credential finds the session of an id.
+func UniqueEchoes(tenant string, req *wire.Request) (keys []EchoKey) {
+	for i := range req.Len() {
+		for _, k := range req.EchoKeys(i) {
+			if mayRepeat(k) {
+				continue
+			}
+			if keys = append(keys, EchoKeyOf(tenant, k)); len(keys) == maxUniqueEchoes {
+				return keys
+			}
+		}
+	}
+	return keys
 }

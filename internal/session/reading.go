@@ -32,8 +32,8 @@ func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	return it, false
 }
 
-// firstWordsHash returns a hash of the first words of the user; 0 if the request does not contain them.
-func firstWordsHash(req *wire.Request) uint64 {
+// OpeningHash returns a hash of the first words of the user; 0 if the request does not contain them.
+func OpeningHash(req *wire.Request) uint64 {
 	it, ok := firstUserItem(req)
 	if !ok {
 		return 0
@@ -47,7 +47,7 @@ func firstWordsHash(req *wire.Request) uint64 {
 // topic returns a hash of the first words of the user and of the run, which separates conversations
 // with equal ids.
 func (sc Scope) topic(req *wire.Request) uint64 {
-	words := firstWordsHash(req)
+	words := OpeningHash(req)
 	if sc.Run == "" {
 		return words
 	}

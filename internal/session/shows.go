@@ -34,7 +34,7 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.SharesItemsWith(req) {
 		return true
 	}
-	if r.Thread.FirstWords == 0 || firstWordsHash(req) != r.Thread.FirstWords {
+	if r.Thread.FirstWords == 0 || OpeningHash(req) != r.Thread.FirstWords {
 		return false
 	}
 	for i := range min(req.Len(), maxSearchedItems) {

@@ -65,6 +65,6 @@ func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
 // firstWordsKey returns the key of the first words of the user. ok is false if the request does not
 // contain the first words.
 func firstWordsKey(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
-	words := firstWordsHash(req)
+	words := OpeningHash(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0
 }

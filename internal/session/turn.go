@@ -45,7 +45,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains the calls
 	}
 	if r.Thread.Turns == 0 {
-		r.Thread.FirstWords = firstWordsHash(req)
+		r.Thread.FirstWords = OpeningHash(req)
 	}
 	r.Thread.Turns++
 	r.Thread.ItemsBefore = r.Thread.Items
