@@ -67,11 +67,6 @@ type CountedFix struct {
 
 func (h *CountedFix) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
 
-// countedIn returns the fix with the given counts and references.
-func (f Fix) countedIn(sessions, distinct int, refs []Ref) CountedFix {
-	return CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: sessions, Distinct: distinct, Refs: refs}
-}
-
 // addRefs adds the sessions of more that the list lacks. If the list is full, a session of a new caller replaces the
 // last session, because many sessions of one caller must not hide the session of another caller.
 func addRefs(list []Ref, more []Ref) []Ref {
@@ -112,12 +107,13 @@ func (r *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 // addFix adds a fix that worked. Each fix counts once. A fix that failed in an earlier attempt now counts as a fix that
 // worked.
 func (m *occurrence) addFix(f Fix) {
+	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: 1, Refs: m.failure.Refs}
 	at := slices.IndexFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
 	case at < 0:
-		m.failure.Fixes = append(m.failure.Fixes, f.countedIn(1, 0, m.failure.Refs))
+		m.failure.Fixes = append(m.failure.Fixes, worked)
 	case m.failure.Fixes[at].Sessions == 0 && f.Kind != fixCheck: // an earlier attempt failed
-		m.failure.Fixes[at] = f.countedIn(1, 0, m.failure.Refs)
+		m.failure.Fixes[at] = worked
 	}
 }
 

@@ -61,7 +61,7 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	n := len(q.jobs)
 	if n < maxRefusedReplies {
 		if n >= maxQueuedReplies {
-			job.refuse(tooManyWait)
+			job.refuse()
 		}
 		q.jobs = append(q.jobs, *job)
 	}
@@ -79,11 +79,11 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	return true
 }
 
-// refuse replaces the commands by commands that only get the answer why.
-func (j *commandJob) refuse(why string) {
+// refuse replaces the commands by commands that only get the answer tooManyWait.
+func (j *commandJob) refuse() {
 	refused := make([]writ.Command, len(j.commands))
 	for i, c := range j.commands {
-		refused[i] = writ.Command{Verb: c.Verb, Fault: why}
+		refused[i] = writ.Command{Verb: c.Verb, Fault: tooManyWait}
 	}
 	j.commands = refused
 }

@@ -101,7 +101,7 @@ func (t *target) fault(err error, reached stage) (status int, message string) {
 	case errors.As(err, &op) && op.Op == "dial":
 		return dialFault(&up, op.Err)
 	case via != nil && t.base.Scheme == "https" && reached == stageConnected:
-		return via.noResponse(err, "CONNECT")
+		return via.noTunnel(err)
 	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
 		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check whether " + up.setting + " must begin with http:// or https://" + viaText(via)
 	case isTimeout(err):
@@ -138,16 +138,16 @@ func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// noResponse returns the status and the message for a hop that accepted the connection and sent no usable response to a
-// request of the method to.
-func (h *hop) noResponse(err error, to string) (int, string) {
+// noTunnel returns the status and the message for a proxy that accepted the connection and sent no usable response to
+// CONNECT.
+func (h *hop) noTunnel(err error) (int, string) {
 	if isTimeout(err) {
-		return http.StatusGatewayTimeout, h.name + " did not answer " + to + "; check " + h.setting
+		return http.StatusGatewayTimeout, h.name + " did not answer CONNECT; check " + h.setting
 	}
 	if isClosed(err) {
-		return http.StatusBadGateway, h.name + " closed the connection without an answer to " + to + "; check " + h.setting
+		return http.StatusBadGateway, h.name + " closed the connection without an answer to CONNECT; check " + h.setting
 	}
-	return http.StatusBadGateway, h.name + " did not answer " + to + " with HTTP; check that " + h.setting + " names the port of a proxy"
+	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
 // dialFault returns the status and the message for a hop to which no connection can be opened.

@@ -122,9 +122,9 @@ func (r *reader) read(line string) Command {
 	case verb == string(List) && words == "":
 		return Command{Verb: List}
 	case verb == string(Search) && words != "":
-		return Command{Verb: Search, Words: clip(words, MaxSignature)}
+		return Command{Verb: Search, Words: clip(words)}
 	case verb == string(Delete) && words != "" && !strings.Contains(words, " "):
-		return Command{Verb: Delete, ID: clip(strings.TrimPrefix(words, "#"), MaxSignature)}
+		return Command{Verb: Delete, ID: clip(strings.TrimPrefix(words, "#"))}
 	}
 	text, ok := r.lessonText()
 	if !ok {
@@ -168,10 +168,10 @@ func createCommand(signature, text string) Command {
 	return c
 }
 
-// clip cuts a text after the given number of characters.
-func clip(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
+// clip cuts a text after MaxSignature characters.
+func clip(s string) string {
+	if utf8.RuneCountInString(s) <= MaxSignature {
 		return s
 	}
-	return string([]rune(s)[:limit])
+	return string([]rune(s)[:MaxSignature])
 }
