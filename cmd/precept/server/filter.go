@@ -134,9 +134,9 @@ type filteredEvidence struct {
 	samples Walker
 }
 
-// FilterOptedOut returns a view of a store without opted-out content. optOut returns the current opt-outs. damaged is
+// filterOptedOut returns a view of a store without opted-out content. optOut returns the current opt-outs. damaged is
 // called for a session with a damaged exchange, whose content is hidden; damaged may be nil.
-func FilterOptedOut(e UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
+func filterOptedOut(e UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
 	return filteredEvidence{e, newOptOutFilter(e, optOut, damaged), e}
 }
 
@@ -158,7 +158,7 @@ type filteredStreams struct {
 }
 
 // FilterOptedOutStreams returns a view of a store's samples without opted-out samples. The arguments are those of
-// FilterOptedOut.
+// filterOptedOut.
 func FilterOptedOutStreams(from lake.Source, exchanges UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
 	return filteredStreams{from, newOptOutFilter(exchanges, optOut, damaged)}
 }

@@ -138,7 +138,7 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 func (s *services) evidence() (e Evidence, ok bool) {
 	whole, ok := s.backend.(UnfilteredEvidence)
 	if ok {
-		e = FilterOptedOut(cachedEvidence{whole, s.store}, s.store.OptOut, s.tools.Damaged)
+		e = filterOptedOut(cachedEvidence{whole, s.store}, s.store.OptOut, s.tools.Damaged)
 	}
 	return e, ok
 }

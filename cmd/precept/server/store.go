@@ -94,7 +94,7 @@ func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (Filtered
 	if err != nil {
 		return FilteredStore{}, err
 	}
-	return FilteredStore{FilterOptedOut(st, func() *sample.OptOut { return optOut }, t.Damaged), st, st}, nil
+	return FilteredStore{filterOptedOut(st, func() *sample.OptOut { return optOut }, t.Damaged), st, st}, nil
 }
 
 // OpenUnfiltered opens the configured store for reading. The returned store does not hide opted-out content. Therefore
