@@ -55,7 +55,7 @@ func (w *work) findLoops() (newLoops int64) {
 // warning gets a second warning with another text.
 func (w *work) insertWarnings() {
 	for _, l := range w.loops {
-		text := Warning(l.Loop)
+		text := loopWarning(l.Loop)
 		if w.mayWarn(estimateTokens(len(text)), l.isFirst) {
 			w.addBlock(l.spot, session.Block{Text: text, Loop: true})
 		}

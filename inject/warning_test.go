@@ -46,7 +46,7 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, l := range loops {
-		w := Warning(l)
+		w := loopWarning(l)
 		if !strings.HasPrefix(w, "[LOOP DETECTED]") || !strings.HasSuffix(w, "[END LOOP DETECTED]\n\n") {
 			t.Errorf("warning = %q, want [LOOP DETECTED] at the start and [END LOOP DETECTED] at the end", w)
 		}
@@ -71,11 +71,11 @@ func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.String().Draw(t, "tool")
 		args := rapid.OneOf(rapid.String(), rapid.StringMatching(`\{"a":"[\[\]A-Z \\n［】]{0,50}"\}`)).Draw(t, "args")
-		w := Warning(detect.Loop{Tool: tool, Args: args})
+		w := loopWarning(detect.Loop{Tool: tool, Args: args})
 		if strings.Count(w, "[") != 2 || strings.Count(w, "]") != 2 || strings.Count(w, "\n") != 4 {
 			t.Fatalf("warning = %q, want two brackets of each kind and four line ends", w)
 		}
-		if w != Warning(detect.Loop{Tool: tool, Args: args}) {
+		if w != loopWarning(detect.Loop{Tool: tool, Args: args}) {
 			t.Fatal("two calls of Warning with equal arguments returned different texts")
 		}
 	})

@@ -24,11 +24,10 @@ const (
 	Restore    Action = "restore" // undo a retirement
 )
 
-// Actions returns all actions.
-func Actions() []Action { return []Action{Approve, Reject, StartTrial, Pause, Resume, Retire, Restore} }
-
 // Valid reports whether a is one of the actions.
-func (a Action) Valid() bool { return slices.Contains(Actions(), a) }
+func (a Action) Valid() bool {
+	return slices.Contains([]Action{Approve, Reject, StartTrial, Pause, Resume, Retire, Restore}, a)
+}
 
 // Undo returns the action that undoes a, or "" if no single action does.
 func (a Action) Undo() Action {

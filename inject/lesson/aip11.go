@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Schema is the specification identifier of the AIP-11 form.
-const Schema = "learning/v1"
+// schemaID is the specification identifier of the AIP-11 form.
+const schemaID = "learning/v1"
 
 // isOtherKindOfFile reports whether a frontmatter has none of the keys of the AIP-11 form. The file is then not a
 // lesson, but for example a skill or a rule of an editor.
@@ -23,8 +23,8 @@ func (r *reader) readAIP11(l *Lesson, n *node) {
 	l.Form = FormAIP11
 	r.checkKeys("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
 		"failure_count", "supersedes", "expires_at", "metadata")
-	if v, ok := n.get("schema"); !ok || v.kind != kindString || v.text != Schema {
-		r.addInvalid("schema", lineOrZero(v), "must be the literal %s; write schema: %s", Schema, Schema)
+	if v, ok := n.get("schema"); !ok || v.kind != kindString || v.text != schemaID {
+		r.addInvalid("schema", lineOrZero(v), "must be the literal %s; write schema: %s", schemaID, schemaID)
 	}
 	l.Slug = r.text("", n, "slug", true, minSlug, maxSlug)
 	if l.Slug != "" && !IsSlug(l.Slug) {

@@ -81,7 +81,7 @@ func formatNew(l *Lesson) ([]byte, error) {
 	if body == "" && l.Advice != "" {
 		body = Sections(l.Title, l.Trigger.Description, strings.TrimRight(l.Advice, "\n"), "")
 	}
-	out := "---\nschema: " + Schema + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body
+	out := "---\nschema: " + schemaID + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body
 	c := l.Clone()
 	c.Form, c.Body = FormAIP11, body
 	return []byte(out), verify(c, out, false)

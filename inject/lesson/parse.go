@@ -53,7 +53,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root): // first, because validation errors of a file that is not a lesson are of no use
-		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
+		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", schemaID)
 	case len(faults) > 0:
 		return nil, faults
 	case root.kind != kindMap:

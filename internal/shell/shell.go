@@ -15,10 +15,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// MaxText is the maximum number of bytes that Parse reads. Parse ignores the rest of a longer text. The
+// maxText is the maximum number of bytes that Parse reads. Parse ignores the rest of a longer text. The
 // parser of mvdan.cc/sh recurses at each opening bracket, and Go cannot recover from a stack overflow.
 // The bound keeps the stack below a few megabytes.
-const MaxText = 4096
+const maxText = 4096
 
 // The characters before which word drops a backslash. Bash also drops a backslash before a letter; word
 // keeps that backslash, because it may separate the names of a Windows path.
@@ -53,7 +53,7 @@ type Command struct {
 
 // Parse returns the commands of a command line.
 func Parse(text string) Line {
-	text = text[:min(len(text), MaxText)]
+	text = text[:min(len(text), maxText)]
 	if depth(text) <= maxDepth {
 		if line, ok := parse(text, maxNesting); ok {
 			return line
@@ -278,7 +278,7 @@ func unescape(b *strings.Builder, text, special string) {
 
 // source returns the source text of a node, or "" if the text does not contain the node.
 func (r *reader) source(n syntax.Node) string {
-	from, to := int(n.Pos().Offset()), int(n.End().Offset()) //nolint:gosec // an offset is at most MaxText
+	from, to := int(n.Pos().Offset()), int(n.End().Offset()) //nolint:gosec // an offset is at most maxText
 	if from > to || to > len(r.text) {
 		return ""
 	}

@@ -26,7 +26,7 @@ const (
 const (
 	minHash = 7   // shortest hash of a commit
 	maxHash = 64  // longest hash of a commit, a SHA-256
-	MaxName = 256 // longest name of a branch, and longest path of a repository
+	maxName = 256 // longest name of a branch, and longest path of a repository
 )
 
 // Ref is a reference to a commit, a branch or a pull request. Two Refs to the same object are equal, unless a
@@ -50,7 +50,7 @@ func OfCommit(hash, repository string) (ref Ref, ok bool) {
 func OfBranch(name, repository string) (ref Ref, ok bool) {
 	name = strings.TrimPrefix(name, "refs/heads/")
 	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) }
-	if name == "" || len(name) > MaxName || name == "HEAD" || name == "@" || name[0] == '-' || strings.Contains(name, "..") ||
+	if name == "" || len(name) > maxName || name == "HEAD" || name == "@" || name[0] == '-' || strings.Contains(name, "..") ||
 		strings.Contains(name, "//") || strings.Trim(name, "/") != name || strings.ContainsFunc(name, bad) {
 		return Ref{}, false
 	}
@@ -72,7 +72,7 @@ func OfPullRequest(repository, number string) (ref Ref, ok bool) {
 // the number.
 func ParsePullRequest(text string) (ref Ref, ok bool) {
 	text = strings.TrimSpace(text)
-	if len(text) > 2*MaxName {
+	if len(text) > 2*maxName {
 		return Ref{}, false
 	}
 	if !strings.Contains(text, "://") {
@@ -111,7 +111,7 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 // https://user@github.com/acme/shop or ssh://git@host:22/acme/shop. The path is "" for a local directory.
 func RepositoryOf(remote string) string {
 	remote = strings.TrimSpace(remote)
-	if len(remote) > 2*MaxName {
+	if len(remote) > 2*maxName {
 		return ""
 	}
 	if strings.Contains(remote, "://") {
@@ -132,7 +132,7 @@ func RepositoryOf(remote string) string {
 // The result is "" for a text that is not such a path.
 func CleanPath(path string) string {
 	path = strings.ToLower(strings.Trim(strings.TrimSuffix(strings.Trim(path, "/"), ".git"), "/"))
-	if !strings.Contains(path, "/") || len(path) > MaxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' }) {
+	if !strings.Contains(path, "/") || len(path) > maxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' }) {
 		return ""
 	}
 	return path

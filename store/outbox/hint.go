@@ -22,7 +22,7 @@ func (b *Outbox) writeAccountCopy() {
 	if err != nil || len(text) >= accountCopyBytes {
 		return
 	}
-	f, err := os.OpenFile(b.path+BallastSuffix, os.O_WRONLY, 0)
+	f, err := os.OpenFile(b.path+ballastSuffix, os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
@@ -32,7 +32,7 @@ func (b *Outbox) writeAccountCopy() {
 
 // readAccountCopy reads the copy of the account from the ballast; ok is false if there is none.
 func (b *Outbox) readAccountCopy() (c counts, ok bool) {
-	f, err := os.Open(b.path + BallastSuffix)
+	f, err := os.Open(b.path + ballastSuffix)
 	if err != nil {
 		return c, false
 	}

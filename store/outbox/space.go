@@ -163,9 +163,9 @@ func (b *Outbox) Bytes() int64 {
 	return n
 }
 
-// BallastSuffix is the suffix of the ballast, a file beside the queue. It reserves ballastBytes of disk space, so that
+// ballastSuffix is the suffix of the ballast, a file beside the queue. It reserves ballastBytes of disk space, so that
 // rows can be deleted on a full disk.
-const BallastSuffix = "-ballast"
+const ballastSuffix = "-ballast"
 
 const ballastBytes = 2 << 20
 
@@ -174,7 +174,7 @@ func (b *Outbox) makeBallast() error {
 	if b.hasBallast {
 		return nil
 	}
-	path := b.path + BallastSuffix
+	path := b.path + ballastSuffix
 	if info, err := os.Stat(path); err != nil || info.Size() != ballastBytes {
 		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
 			return errors.Join(err, os.Remove(path)) // a shorter file would reserve too little
@@ -189,6 +189,6 @@ func (b *Outbox) makeBallast() error {
 // dropBallast deletes the ballast. The caller holds mu.
 func (b *Outbox) dropBallast() {
 	if b.hasBallast {
-		b.hasBallast = os.Remove(b.path+BallastSuffix) != nil
+		b.hasBallast = os.Remove(b.path+ballastSuffix) != nil
 	}
 }
