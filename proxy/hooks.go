@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,12 +191,7 @@ type deliveries struct {
 func (d *deliveries) seen(marks []deliveryMark) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, m := range marks {
-		if d.marks[m] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(marks, func(m deliveryMark) bool { return d.marks[m] })
 }
 
 // add adds the marks of a delivery, and drops the oldest marks beyond maxDeliveries.

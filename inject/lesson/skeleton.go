@@ -3,6 +3,7 @@ package lesson
 import (
 	"cmp"
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -14,12 +15,7 @@ import (
 // hasDelimiter reports whether a text contains a delimiter of inserted blocks, or a text that looks like a delimiter.
 func hasDelimiter(s string) bool {
 	k := skeleton(s)
-	for _, d := range delimiters() {
-		if strings.Contains(k, d) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(delimiters(), func(d string) bool { return strings.Contains(k, d) })
 }
 
 // delimiters returns the skeletons of the lines that begin and end blocks. Some delimiters include a bracket, because

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -67,12 +68,8 @@ func isAbsent(err error) bool { return err == goredis.Nil } //nolint:errorlint /
 
 // isClassified reports whether err already wraps an error of this package or of package session.
 func isClassified(err error) bool {
-	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	kinds := []error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed}
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
 // classifyReply wraps an error reply of the server in one of the errors above, by the error code in text. If the error
