@@ -278,7 +278,7 @@ type testSession struct {
 	in      *Injector
 	rec     *session.Record
 	book    *lesson.Book
-	beliefs bandit.Beliefs
+	beliefs Beliefs
 	now     time.Time
 	claim   session.Claim
 

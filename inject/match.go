@@ -228,8 +228,7 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 
 // present returns the current presentation of the lesson; see Config.Present.
 func (w *work) present(l *lesson.Lesson) Presentation {
-	p, _ := w.input.Beliefs.(publisher)
-	return w.in.cfg.Present(l, w.input.Book.Text(l), p)
+	return w.in.cfg.Present(l, w.input.Book.Text(l), w.input.Beliefs)
 }
 
 // estimateTokens estimates the number of tokens of a text from its length in bytes.

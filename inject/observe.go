@@ -109,23 +109,13 @@ func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out
 	return out
 }
 
-// watcher is implemented by beliefs that measure outcomes. Watch returns the measurement of a new pick of an arm. The
-// measurement is derived from the outcomes of closed sessions. baseline holds the sums of the session at the pick.
-type watcher interface {
-	Watch(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Tally) trial.Watch
-}
-
 // startMeasuring starts the measurement of the outcomes of new picks. Their coins are already flipped, but do not
 // affect the measurement, which is derived from closed sessions and from the sums of the session before the pick.
 func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
-	beliefs, ok := w.input.Beliefs.(watcher)
-	if !ok {
-		return
-	}
 	u.RecordActivity(w.input.Now)
 	for i := range picks {
 		p := &picks[i]
-		p.Watch = beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
+		p.Watch = w.input.Beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
 	}
 }
 

@@ -66,12 +66,21 @@ type Plan struct {
 // Changes reports whether the plan changes the request.
 func (p *Plan) Changes() bool { return len(p.Edits)+len(p.Cuts) > 0 }
 
+// Beliefs is the chooser of a tenant.
+type Beliefs interface {
+	bandit.Beliefs
+	publisher
+	// Watch returns the measurement of a new pick of an arm. The measurement is derived from the outcomes of closed
+	// sessions. baseline holds the sums of the session at the pick.
+	Watch(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Tally) trial.Watch
+}
+
 // Input holds the data of one turn for Plan and Replay, apart from the session's record.
 type Input struct {
 	Request *wire.Request
 	Claim   session.Claim
 	Book    *lesson.Book
-	Beliefs bandit.Beliefs
+	Beliefs Beliefs
 	Results *detect.Results      // cached classifications of the turn's tool results; nil if there are none
 	Unit    *session.Record      // run of the session; nil or the session itself for a session outside of a run. Lock order: the session, then the unit.
 	Meaning []lesson.Resemblance // lessons that match earlier words of the session by meaning

@@ -16,7 +16,7 @@ type Presentation struct {
 	limit   int // maximum bytes of advice; negative if not even the title fits
 }
 
-// publisher is implemented by beliefs with counts from closed sessions.
+// publisher has counts from closed sessions.
 type publisher interface {
 	// Published returns the sums of the rewards of the arm's sessions above and below the rewards of the sessions that
 	// matched without the lesson. Both sums are 0 unless the difference passes a statistical test.
