@@ -94,17 +94,13 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 		return err
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
-	source, ok := db.(lake.Source)
-	if !ok {
-		return errors.New("the store has no streams of samples")
-	}
 	id, err := inv.tools.StoreID(ctx, cfg, db)
 	if err != nil {
 		return err
 	}
 	o := lake.Options{
 		Store:  id,
-		Source: server.FilterOptedOutStreams(source, db, optOut, inv.tools.Damaged), Group: f.lake.group, Storage: place,
+		Source: server.FilterOptedOutStreams(db, optOut, inv.tools.Damaged), Group: f.lake.group, Storage: place,
 		BatchBytes: int(size), BatchAge: f.lake.flushEvery, Once: f.lake.once,
 		Now: inv.tools.Now, Pause: server.Pause,
 		Report: func(text string) { fmt.Fprintln(inv.stderr, "precept: "+text) },

@@ -159,8 +159,8 @@ type filteredStreams struct {
 
 // FilterOptedOutStreams returns a view of a store's samples without opted-out samples. The arguments are those of
 // filterOptedOut.
-func FilterOptedOutStreams(from lake.Source, exchanges UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
-	return filteredStreams{from, newOptOutFilter(exchanges, optOut, damaged)}
+func FilterOptedOutStreams(db CommandStore, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
+	return filteredStreams{db, newOptOutFilter(db, optOut, damaged)}
 }
 
 // SamplesAfter implements lake.Source.

@@ -17,6 +17,7 @@ import (
 
 	"precept/admin"
 	"precept/bandit/feedback"
+	"precept/cmd/precept/lake"
 	"precept/configs"
 	"precept/internal/label"
 	"precept/internal/sample"
@@ -67,6 +68,9 @@ type CommandStore interface {
 	Evidence
 	Backend
 	DistillStore
+	lake.Source
+	metaStore
+	Meta(ctx context.Context, key string) ([]byte, bool, error)
 }
 
 // IsRedis reports whether url is the address of a Redis store.
@@ -120,14 +124,7 @@ func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 // StoreID returns the id of a store, which is a hash of the store's salt. If the store has no salt yet, StoreID writes
 // a new salt.
 func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStore) (string, error) {
-	keeper, ok := db.(interface {
-		metaStore
-		Meta(ctx context.Context, key string) ([]byte, bool, error)
-	})
-	if !ok {
-		return "", errors.New("the store has no id")
-	}
-	salt, ok, err := keeper.Meta(ctx, saltName)
+	salt, ok, err := db.Meta(ctx, saltName)
 	if err != nil {
 		return "", err
 	}
@@ -140,9 +137,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStor
 		if err != nil {
 			return "", err
 		}
-		if keeper, ok := to.(metaStore); ok {
-			salt, err = keeper.InitMeta(ctx, saltName, []byte(fresh))
-		}
+		salt, err = to.InitMeta(ctx, saltName, []byte(fresh))
 		if err = errors.Join(err, to.Close()); err != nil {
 			return "", fmt.Errorf("give the store an id: %w", err)
 		}
