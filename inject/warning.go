@@ -11,8 +11,8 @@ import (
 // maxWarningArgs is the maximum length in bytes of the call's arguments in a warning.
 const maxWarningArgs = 300
 
-// loopWarning returns the block that warns the model of a loop. The text depends on l only, so that all replicas insert the
-// same bytes. The quoted call cannot contain a line that ends or begins a block. Secrets and personal data in the
+// loopWarning returns the block that warns the model of a loop. The text depends on l only, so that all replicas insert
+// the same bytes. The quoted call cannot contain a line that ends or begins a block. Secrets and personal data in the
 // arguments are redacted, because the block is stored with the session.
 func loopWarning(l detect.Loop) string {
 	var b strings.Builder
