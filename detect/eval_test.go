@@ -155,7 +155,7 @@ func evalFeedback(t *testing.T, dir string) {
 			s = &tallies{}
 			byUser[r.User] = s
 		}
-		got := detect.ReadTurn(r.Text, r.Text, r.Previous).Feeling
+		got := detect.ClassifyTurn(r.Text, r.Text, r.Previous).Feeling
 		s.negative.add(r.Label == "correction" || r.Label == "rejection", got == detect.Correction || got == detect.Rejection)
 		s.positive.add(r.Label == "approval" || r.Label == "thanks", got == detect.Approval || got == detect.Thanks)
 	}

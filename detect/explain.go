@@ -10,11 +10,11 @@ type Explanation struct {
 	Finding     Finding `json:"finding"`
 	Rule        string  `json:"rule"`             // rule of the finding; "" if no rule decided
 	Meaning     string  `json:"meaning"`          // explanation of the rule in plain words
-	Text        string  `json:"text"`             // the line that decided, cut to maxExplained bytes
+	Text        string  `json:"text"`             // the line that decided, cut to maxExplainedBytes bytes
 	Line        int     `json:"line"`             // number of the line in the text of the item, from 1
 	Byte        int     `json:"byte"`             // offset of the line in the text of the item
 	Tool        string  `json:"tool,omitempty"`   // for a result and a loop
-	Args        string  `json:"args,omitempty"`   // arguments of the call, cut to maxExplained bytes
+	Args        string  `json:"args,omitempty"`   // arguments of the call, cut to maxExplainedBytes bytes
 	EarlierItem *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
 }
 
@@ -37,8 +37,8 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 	return why, count, err
 }
 
-// maxExplained is the number of bytes of a text or of arguments in an explanation.
-const maxExplained = 300
+// maxExplainedBytes is the number of bytes of a text or of arguments in an explanation.
+const maxExplainedBytes = 300
 
 // evidence returns the first line that alone has the judgement of the whole text. If no line has, evidence returns the
 // first line that is not blank. hasSameJudgement reports whether a line alone has the judgement of the whole text.
@@ -47,7 +47,7 @@ func evidence(text string, hasSameJudgement func(line string) bool) (e Explanati
 	for line := range strings.Lines(cutText(text, 2*maxText)) {
 		n++
 		if t := strings.TrimSpace(line); t != "" {
-			found := Explanation{Text: cutRunes(t, maxExplained), Line: n, Byte: offset}
+			found := Explanation{Text: cutRunes(t, maxExplainedBytes), Line: n, Byte: offset}
 			if hasSameJudgement(t) {
 				return found
 			}
@@ -67,7 +67,7 @@ func explainResult(s *step) Explanation {
 		alone := wording().classify(s.toolCall(), line, s.call.result.flag)
 		return alone.Outcome == v.Outcome && alone.Rule == v.Rule && v.Rule != ""
 	})
-	e.Args = cutRunes(s.call.result.args, maxExplained)
+	e.Args = cutRunes(s.call.result.args, maxExplainedBytes)
 	return e
 }
 
@@ -77,7 +77,7 @@ func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 		words = text
 	}
 	return evidence(words, func(line string) bool {
-		alone := ReadTurn(line, line, previous)
+		alone := ClassifyTurn(line, line, previous)
 		return alone.Feeling == opinion.Feeling && alone.Rule == opinion.Rule
 	})
 }

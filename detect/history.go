@@ -90,7 +90,7 @@ func (h *history) readItem(i int) {
 		h.steps = append(h.steps, &step{
 			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
 			item: i, resultIndex: n, batch: h.batchNumber, callID: r.CallID, mediaHash: r.MediaHash,
-			inUserText: r.InUserText, withCall: r.WithCall, isAutomatic: r.WithCall && r.Block < 0,
+			inUserText: r.InUserText, hasCall: r.WithCall, isAutomatic: r.WithCall && r.Block < 0,
 			hasWarning: r.CallID != "" && h.warnedCalls[r.CallID],
 		})
 	}
@@ -139,7 +139,7 @@ func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool))
 // (attempts.go). Decoding is expensive, so hasEarlierCall decodes only the items whose bytes contain all literals of
 // the call.
 func (h *history) hasEarlierCall(s *step) bool {
-	if s.withCall {
+	if s.hasCall {
 		return true
 	}
 	if h.searchCount++; h.searchCount > maxSearches {

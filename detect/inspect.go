@@ -120,7 +120,7 @@ func (t *inspection) readBatch(end int) {
 // findLoops finds the loops that the newest steps complete.
 func (t *inspection) findLoops(steps []*step) {
 	mayLoop := func(s *step) bool {
-		repeats := s.withCall || !s.isUser && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
+		repeats := s.hasCall || !s.isUser && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
 			batch, ok := t.firstBatch[key]
 			if !ok {
@@ -147,7 +147,7 @@ func (t *inspection) findLoops(steps []*step) {
 	}
 }
 
-// emitItem emits the findings of an item, which are its results, its loops and the user's opinion.
+// emitItem emits the results and loops of item i, and the user's opinion of the answer before the item.
 func (t *inspection) emitItem(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
 		t.answer = newestAnswer(t.req.Item(i), t.answer)
@@ -173,7 +173,7 @@ func (t *inspection) emitItem(i int) error {
 	return t.emitOpinion(i)
 }
 
-// emitOpinion emits the user's opinion if item i is a user turn.
+// emitOpinion emits the user's opinion of the newest answer if item i is a user turn.
 func (t *inspection) emitOpinion(i int) error {
 	if t.req.Role(i) != wire.RoleUser {
 		return nil
@@ -182,7 +182,7 @@ func (t *inspection) emitOpinion(i int) error {
 	if it.ResultInferred() || it.UserText == "" && (it.Text == "" || len(it.Results) > 0) {
 		return nil
 	}
-	opinion := ReadTurn(it.Text, it.UserText, t.answer)
+	opinion := ClassifyTurn(it.Text, it.UserText, t.answer)
 	answer := t.answer
 	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(opinion.Feeling), Rule: opinion.Rule},
 		func() Explanation { return explainTurn(it.Text, it.UserText, answer, opinion) })
@@ -205,7 +205,7 @@ func (t *inspection) explainLoop(l Loop) Explanation {
 		}
 	}
 	if newest == nil {
-		return Explanation{Args: cutRunes(l.Args, maxExplained)}
+		return Explanation{Args: cutRunes(l.Args, maxExplainedBytes)}
 	}
 	return explainResult(newest)
 }

@@ -84,9 +84,9 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		return p.sideKind("", text, 0)
 	case "question":
 		const message = "sure, with the list that you showed me"
-		return fmt.Sprint(p.readTurn(message, message, text))
+		return fmt.Sprint(p.classifyTurn(message, message, text))
 	case "unknown-answer", "about-answer":
-		return fmt.Sprint(p.readTurn(text, text, "We have two sizes. What do you want?"))
+		return fmt.Sprint(p.classifyTurn(text, text, "We have two sizes. What do you want?"))
 	case "limit", "limit-anywhere", "confirms", "participle", "unconfirmed", "harmless-no":
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, text, 0))
@@ -103,11 +103,11 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, `{"`+text+`":false}`, 0))
 	case "offer":
-		return fmt.Sprint(p.readTurn("no, i'd rather have two", "no, i'd rather have two", text))
+		return fmt.Sprint(p.classifyTurn("no, i'd rather have two", "no, i'd rather have two", text))
 	case "claim":
-		return fmt.Sprint(p.readTurn("still red", "still red", text))
+		return fmt.Sprint(p.classifyTurn("still red", "still red", text))
 	case "fact":
-		return fmt.Sprint(p.readTurn(text, text, offered))
+		return fmt.Sprint(p.classifyTurn(text, text, offered))
 	case "budget-option":
 		loose, _ := p.looseCommand(text)
 		return loose
@@ -116,7 +116,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return callResultForPhrase(p, class, phrase, text)
 	}
-	return fmt.Sprint(p.readTurn(text, text, answered))
+	return fmt.Sprint(p.classifyTurn(text, text, answered))
 }
 
 // callResultForPhrase is resultForPhrase for classes whose test case is a call, a command, a JSON object or arguments.
@@ -236,7 +236,7 @@ func TestReadListParsesPhrasesAndRejectsInvalidLines(t *testing.T) {
 	}
 }
 
-// BenchmarkReadTurn measures ReadTurn for a short and a long user turn.
+// BenchmarkReadTurn measures ClassifyTurn for a short and a long user turn.
 func BenchmarkReadTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",
@@ -248,7 +248,7 @@ func BenchmarkReadTurn(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				ReadTurn(text, text, answered)
+				ClassifyTurn(text, text, answered)
 			}
 		})
 	}

@@ -183,7 +183,7 @@ func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 			"in capitals": strings.ToUpper(text), "with typographic quotes": strings.ReplaceAll(text, "'", "’"), "with white space": "  " + strings.ReplaceAll(text, " ", " \n ") + "\n",
 			"after hm": "hm, " + text, "with a full stop": text + " .",
 		} {
-			if got := detect.ReadTurn(typed, typed, previous); got.Feeling != want {
+			if got := detect.ClassifyTurn(typed, typed, previous); got.Feeling != want {
 				t.Errorf("%q %s: got feeling %s (rule %q), want %s", text, name, got.Feeling, got.Rule, want)
 			}
 		}

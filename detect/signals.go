@@ -46,7 +46,7 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 		if role != wire.RoleUser || it.ResultInferred() {
 			continue
 		}
-		opinion := ReadTurn(it.Text, it.UserText, previous)
+		opinion := ClassifyTurn(it.Text, it.UserText, previous)
 		if opinion.Feeling == Neutral || opinion.Feeling == Thanks && !opinion.Interrupt {
 			continue
 		}

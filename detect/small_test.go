@@ -165,10 +165,10 @@ func TestShortTurnsAreClassified(t *testing.T) {
 		"k t : m": detect.Neutral, "error Command failed": detect.Rejection, "Done.": detect.Neutral, "": detect.Neutral,
 		"no": detect.Rejection,
 	} {
-		if got := detect.ReadTurn(text, text, "It is done."); got.Feeling != want {
+		if got := detect.ClassifyTurn(text, text, "It is done."); got.Feeling != want {
 			t.Errorf("%q: got feeling %s (rule %q), want %s", text, got.Feeling, got.Rule, want)
 		}
-		if got := detect.ReadTurn(text, text, ""); got.Feeling != detect.Neutral {
+		if got := detect.ClassifyTurn(text, text, ""); got.Feeling != detect.Neutral {
 			t.Errorf("%q without an earlier answer: got feeling %s (rule %q), want neutral", text, got.Feeling, got.Rule)
 		}
 	}
@@ -202,7 +202,7 @@ func TestReadersAreDeterministicOnAnyText(t *testing.T) {
 			kind, passed, ok := detect.Verification(tool, args, piece)
 			canon := detect.CanonicalArgs(args)
 			return fmt.Sprint(detect.Classify(tool, args, piece, 0), detect.Classify(tool, args, piece, 1), detect.Signature(piece), detect.Headline(piece),
-				detect.ReadTurn(piece, piece, text), kind, passed, ok, detect.CallKey(tool, args), canon)
+				detect.ClassifyTurn(piece, piece, text), kind, passed, ok, detect.CallKey(tool, args), canon)
 		}
 		once := readAll()
 		if repeated := readAll(); repeated != once {

@@ -20,7 +20,7 @@ type step struct {
 	mediaHash   uint64 // hash of the media in the result or in the message after the result
 	hasWarning  bool   // the result got a warning about a loop
 	inUserText  bool   // the result is part of the text of a user message (wire.Result.InUserText)
-	withCall    bool   // one item holds both the call and the result (wire.Result.WithCall)
+	hasCall     bool   // one item holds both the call and the result (wire.Result.WithCall)
 	isAutomatic bool   // the harness ran a test itself; the model made no call
 
 	isUser bool

@@ -16,22 +16,22 @@ const (
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is the user's opinion of the agent's previous answer, as ReadTurn finds it in one user turn.
+// Opinion is the user's opinion of the agent's previous answer, as ClassifyTurn finds it in one user turn.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string // rule that decided
 	Interrupt bool   // the harness reports that the user interrupted the answer, so the words of the turn were not read
 }
 
-// ReadTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in the
+// ClassifyTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in the
 // message, and previous is the agent's text before the turn. If previous is empty, the turn is a task and has no
 // opinion.
-func ReadTurn(text, words, previous string) Opinion {
-	return wording().readTurn(text, words, previous)
+func ClassifyTurn(text, words, previous string) Opinion {
+	return wording().classifyTurn(text, words, previous)
 }
 
-// readTurn is ReadTurn with the phrases p.
-func (p *phrases) readTurn(text, words, previous string) Opinion {
+// classifyTurn is ClassifyTurn with the phrases p.
+func (p *phrases) classifyTurn(text, words, previous string) Opinion {
 	if rule, ok := interruptRule(text); ok {
 		return Opinion{Feeling: Rejection, Rule: rule, Interrupt: true}
 	}

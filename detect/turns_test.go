@@ -101,16 +101,16 @@ func TestReadTurnReturnsTheFeeling(t *testing.T) {
 		{"Actually, I changed my mind about the colour.", done, detect.Neutral},
 		{"add a test for the error case", done, detect.Neutral},
 	} {
-		if got := detect.ReadTurn(c.message, c.message, c.previous); got.Feeling != c.want || got.Interrupt {
-			t.Errorf("ReadTurn(%q) after %q = %+v, want Feeling = %s, Interrupt = false", c.message, c.previous, got, c.want)
+		if got := detect.ClassifyTurn(c.message, c.message, c.previous); got.Feeling != c.want || got.Interrupt {
+			t.Errorf("ClassifyTurn(%q) after %q = %+v, want Feeling = %s, Interrupt = false", c.message, c.previous, got, c.want)
 		}
 	}
 }
 
 func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
-		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
-			t.Errorf("ReadTurn(%q) = %+v, want Feeling = %q, Interrupt = true", text, got, detect.Rejection)
+		if got := detect.ClassifyTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
+			t.Errorf("ClassifyTurn(%q) = %+v, want Feeling = %q, Interrupt = true", text, got, detect.Rejection)
 		}
 	}
 	for _, text := range []string{
@@ -119,11 +119,11 @@ func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
 		"This session is being continued from a previous conversation that ran out of context. No, that's wrong.",
 	} {
 		rule, synthetic := detect.Synthetic(text)
-		if got := detect.ReadTurn(text, text, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: Synthetic = %q, %v, ReadTurn = %+v, want true, and a neutral turn with the same rule", text, rule, synthetic, got)
+		if got := detect.ClassifyTurn(text, text, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
+			t.Errorf("%q: Synthetic = %q, %v, ClassifyTurn = %+v, want true, and a neutral turn with the same rule", text, rule, synthetic, got)
 		}
 	}
-	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
+	if got := detect.ClassifyTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
 		t.Errorf("message without user text: got %+v, want Feeling = neutral, Rule = no-words", got)
 	}
 }
@@ -131,7 +131,7 @@ func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
 func TestReadTurnAcceptsAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, previous := rapid.String().Draw(t, "words"), rapid.String().Draw(t, "previous")
-		got := detect.ReadTurn(text, text, previous)
+		got := detect.ClassifyTurn(text, text, previous)
 		switch got.Feeling {
 		case detect.Approval, detect.Correction, detect.Rejection, detect.Thanks, detect.Neutral:
 		default:
@@ -175,7 +175,7 @@ func TestLabelledTurnsOfHarnessesAndCustomers(t *testing.T) {
 			continue
 		}
 		text := strings.ReplaceAll(cols[2], `\n`, "\n")
-		if got := detect.ReadTurn(text, text, cols[1]); string(got.Feeling) != cols[0] {
+		if got := detect.ClassifyTurn(text, text, cols[1]); string(got.Feeling) != cols[0] {
 			t.Errorf("%q after %q: got feeling %s (rule %q), want %s", text, cols[1], got.Feeling, got.Rule, cols[0])
 		}
 	}
@@ -193,15 +193,15 @@ func TestChoiceIsNeutralAfterAnOffer(t *testing.T) {
 		"no, that is wrong, I asked for a chair":         detect.Rejection,
 		"no, you took the wrong lamp, take that instead": detect.Rejection,
 	} {
-		if got := detect.ReadTurn(text, text, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
+		if got := detect.ClassifyTurn(text, text, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
 			t.Errorf("%q after an offer: got %+v, want neutral = %v", text, got, want == detect.Neutral)
 		}
 	}
-	if got := detect.ReadTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {
+	if got := detect.ClassifyTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {
 		t.Errorf("a choice after a report of work: got %+v, want a correction", got)
 	}
 	for _, text := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
-		if got := detect.ReadTurn(text, text, "It is done. Anything else?"); got.Feeling != detect.Thanks {
+		if got := detect.ClassifyTurn(text, text, "It is done. Anything else?"); got.Feeling != detect.Thanks {
 			t.Errorf("%q after \"Anything else?\": got %+v, want thanks", text, got)
 		}
 	}

@@ -48,13 +48,14 @@ const missingText = "%d stored exchanges are missing in the store and in the out
 	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
-// setAside holds the number of dead letters, and the newest dead letters, maxShownDeadLetters at most.
+// setAside describes the dead letters of the store.
 type setAside struct {
-	Total  int          `json:"total"`
-	Latest []deadLetter `json:"latest"`
+	Total  int          `json:"total"`  // number of dead letters
+	Latest []deadLetter `json:"latest"` // the newest ones, at most maxShownDeadLetters
 }
 
-// deadLetter is a session, or one exchange of a session, that learning skips because one of its steps panicked on it.
+// deadLetter is a session, or one exchange of a session, that learning skips because a step of learning panicked on it.
+// Step is the name of that step.
 type deadLetter struct {
 	Tenant   string    `json:"tenant"`
 	Session  string    `json:"session"`

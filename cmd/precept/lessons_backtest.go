@@ -84,7 +84,7 @@ func (inv *invocation) findLessons(
 	var out []*lesson.Lesson
 	for _, arg := range args {
 		if strings.HasSuffix(arg, ".md") {
-			raw, err := readText(inv.stdin, arg, lesson.MaxFile)
+			raw, err := readText(inv.stdin, arg, lesson.MaxFileSize)
 			if err != nil {
 				return nil, err
 			}

@@ -145,7 +145,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	}
 	advice := f.advice
 	if advice == "-" {
-		raw, err := readText(inv.stdin, "-", lesson.MaxFile)
+		raw, err := readText(inv.stdin, "-", lesson.MaxFileSize)
 		if err != nil {
 			return nil, err
 		}

@@ -112,7 +112,7 @@ func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.Stored
 		if o.Hides(s.Tenant, s.Agent) {
 			return false, nil
 		}
-		if !o.HasPathPatterns() && !s.Sample.HasSessionWords() {
+		if !o.HasPathPatterns() && !s.Sample.HasSessionFeedbackText() {
 			return true, nil
 		}
 		if ref := (session.Ref{Tenant: s.Tenant, ID: s.ID}); last != ref {
