@@ -38,7 +38,7 @@ func (s *Server) help(c echo.Context) error {
 	words := c.QueryParam("q")
 	return s.show(c, pageContent{Title: "help", Main: func(f frame) g.Node {
 		return g.Group{
-			title("Help", quiet(g.Text("The documentation of this version, part of the binary."))),
+			title("Help", mutedText(g.Text("The documentation of this version, part of the binary."))),
 			filters("/help", "Documentation", f.withoutFilters("q"), keptFields(f, "tenant"), wordField("Search the documentation", "q", words, "30", h.Type("search"))),
 			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return hits(f, words) }),
 			helpList(f, guides(), h.Class("guides")),

@@ -54,7 +54,7 @@ func layout(f frame) g.Node {
 			g.Iff(f.Notice.text != "", func() g.Node { return f.Notice.html(f) }),
 			g.If(f.page.Problem != "", problem(f.page.Problem)),
 			f.page.Main(f),
-			g.If(!f.page.Counted.At.IsZero(), quiet(
+			g.If(!f.page.Counted.At.IsZero(), mutedText(
 				g.Text("Counted at "), timeOf(f.page.Counted.At), g.Text("."),
 				g.If(f.page.Counted.Old, g.Text(" Newer figures are being counted and will appear here.")),
 			)),

@@ -122,7 +122,7 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 // the present effect is drawn.
 func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	if r == nil {
-		return quiet(g.Text("No data yet."))
+		return mutedText(g.Text("No data yet."))
 	}
 	days := r.Days
 	if r.Verdict == report.Invalid {
@@ -133,7 +133,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
-		drawn = quiet(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d of them withheld.", trial.MinPicks, trial.MinPerArm))
+		drawn = mutedText(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d of them withheld.", trial.MinPicks, trial.MinPerArm))
 	default:
 		var known []float64
 		if truth != nil {
@@ -142,7 +142,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 		axis := fitAxis([]*effect{e}, known, -1)
 		drawn = g.Group{
 			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, truth)),
-			quiet(g.Text("The band over time starts on the second day with an effect.")),
+			mutedText(g.Text("The band over time starts on the second day with an effect.")),
 		}
 	}
 	return g.Group{drawn, g.If(len(r.PlannedTrials) > 0, plannedTable(r.PlannedTrials))}
@@ -188,7 +188,7 @@ func differenceNote(r *report.Row) string {
 // precept distill asks.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
-		return quiet(
+		return mutedText(
 			g.Text("No opinion of a judge. "), code("precept distill"),
 			g.Text(" asks a judge about sessions with lessons. The opinion appears here "+
 				"and changes no number above."),

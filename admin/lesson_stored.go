@@ -30,9 +30,9 @@ type storedFigures struct {
 func (x *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(x.err, errComputing):
-		return quiet(g.Text("The stored sessions are being read; their rewards will appear here."))
+		return mutedText(g.Text("The stored sessions are being read; their rewards will appear here."))
 	case x.err != nil:
-		return quiet(g.Text("The stored sessions cannot be read: " + x.err.Error() + "."))
+		return mutedText(g.Text("The stored sessions cannot be read: " + x.err.Error() + "."))
 	}
 	read := g.Group{
 		g.Text(" They were read at "), timeOf(x.survey.Made),
@@ -40,10 +40,10 @@ func (x *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 	arms := x.survey.Rewards(slug)
 	if arms == nil {
-		return quiet(g.Text("No stored session with a reward picked this lesson."), read)
+		return mutedText(g.Text("No stored session with a reward picked this lesson."), read)
 	}
 	return g.Group{
-		quiet(
+		mutedText(
 			g.Text("Share of the sessions of each arm, by "), termButton("reward"), g.Text(". Of "+count(x.survey.Sessions)+
 				" stored sessions since "+x.survey.Since.UTC().Format(time.DateOnly)+", all texts of the lesson together."),
 			read,
@@ -134,7 +134,7 @@ func (x *backtestView) details(f frame) g.Node {
 	for _, w := range b.Silent {
 		fired = append(fired, backtest.Word{Word: w})
 	}
-	near := quiet(g.Text("There are no near misses: no other session contains a blocked trigger, " +
+	near := mutedText(g.Text("There are no near misses: no other session contains a blocked trigger, " +
 		"or all words of a phrase in separate places."))
 	if n := b.Near.Sessions; n > 0 {
 		near = g.Group{
@@ -156,7 +156,7 @@ func likeness(f frame, l *backtest.Like) g.Node {
 		return nil
 	}
 	if l.Captured < lesson.LikeSessions {
-		return quiet(g.Textf("Likeness is off: there are %d captured sessions, and likeness needs %d. ", l.Captured, lesson.LikeSessions),
+		return mutedText(g.Textf("Likeness is off: there are %d captured sessions, and likeness needs %d. ", l.Captured, lesson.LikeSessions),
 			code("precept import"), g.Text(" adds past transcripts."))
 	}
 	effect := "The lesson is injected in such sessions, as an arm of its own."
@@ -196,7 +196,7 @@ func wordsTable(name, head string, list []backtest.Word) g.Node {
 
 // examples returns links to the sessions in names.
 func examples(f frame, names []string) g.Node {
-	return g.If(len(names) > 0, quiet(g.Text("Examples: "), g.Map(names, func(name string) g.Node {
+	return g.If(len(names) > 0, mutedText(g.Text("Examples: "), g.Map(names, func(name string) g.Node {
 		return g.Group{h.A(h.Href(f.Link("/sessions", "session", name)), code(name)), space()}
 	})))
 }

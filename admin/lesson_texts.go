@@ -57,7 +57,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 	present := inject.LessonLines(block, trial.LessonSlug(slug))
 	return g.Group{
-		quiet(g.Text("Older texts and other presentations: each is a separate arm.")),
+		mutedText(g.Text("Older texts and other presentations: each is a separate arm.")),
 		cards(
 			labelled("Older texts"),
 			columns(words("Text", "State", "Verdict"), numbers("Effect, points", "95% interval", "Rewarded, sessions")),
@@ -79,7 +79,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 func (o oldText) html(f frame, present string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
-		return h.Details(summary, quiet(g.Text("No stored session contains this text: its sessions are deleted, "+
+		return h.Details(summary, mutedText(g.Text("No stored session contains this text: its sessions are deleted, "+
 			"have no reward, or share the random assignment of a run.")))
 	}
 	text, marks := prose(o.text), ""
@@ -89,7 +89,7 @@ func (o oldText) html(f frame, present string) g.Node {
 	}
 	return h.Details(
 		summary,
-		quiet(
+		mutedText(
 			g.Text("From the session "),
 			h.A(h.Href(f.session(o.session.Session)), h.Code(g.Textf("%.12s", o.session.Session))),
 			g.Text(" which began "), timeOf(o.session.Began), g.Text("."+marks),
@@ -101,10 +101,10 @@ func (o oldText) html(f frame, present string) g.Node {
 // eventsTable returns the audit log of the lesson.
 func eventsTable(events []lesson.Event) g.Node {
 	if len(events) == 0 {
-		return quiet(g.Text("No action is logged."))
+		return mutedText(g.Text("No action is logged."))
 	}
 	return g.Group{
-		quiet(g.Text("Audit log, newest first.")),
+		mutedText(g.Text("Audit log, newest first.")),
 		grid(
 			labelled("Audit log"), columns(words("When", "What", "Text")),
 			some(events, lastRow, func(e lesson.Event) g.Node {

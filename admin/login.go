@@ -151,7 +151,7 @@ func (p loginPage) html() g.Node {
 				h.Input(h.ID("token"), h.Name("token"), h.Type("password"), h.AutoComplete("current-password"), h.Required(), h.AutoFocus()),
 				h.Button(h.Class("main"), g.Text("Log in")),
 			),
-			quiet(
+			mutedText(
 				g.Text("The first start printed the token. The data directory contains the token, unless the configuration ("), code("admin.tokens"),
 				g.Text(") or "), code("PRECEPT_ADMIN_TOKEN"), g.Text(" sets another token:"),
 			),

@@ -107,7 +107,7 @@ func (n netResult) html(f frame) g.Node {
 				part("Prevented failures", g.Group{g.Text(gained + " of "), treatedLink, g.Text(sessionRate)}, prevented),
 				part("Inserted tokens", g.Text(count(n.tokens)+tokenRate), inserted),
 			)),
-			g.If(hint != "", quiet(g.Text(hint))),
+			g.If(hint != "", mutedText(g.Text(hint))),
 			n.mean.note(&n.prices),
 		),
 	)

@@ -32,7 +32,7 @@ func space() g.Node { return g.Text(" ") }
 // toned returns the class attribute for a tone, or nothing for an empty tone.
 func toned(tone string) g.Node { return g.If(tone != "", h.Class(tone)) }
 
-func quiet(children ...g.Node) g.Node {
+func mutedText(children ...g.Node) g.Node {
 	return h.P(h.Class("quiet"), g.Group(children))
 }
 

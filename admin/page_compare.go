@@ -88,7 +88,7 @@ func (v *compareView) html(f frame) g.Node {
 			"An interval has 95% confidence for one look.")),
 		scroll(labelled("Measures"), v.measures(f)),
 		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scroll(labelledBy("compare-lessons"), v.lessons(f)))),
-		quiet(g.Textf("From %s since ", countOf(c.Read, "session")), timeOf(c.Back), g.Text(".")),
+		mutedText(g.Textf("From %s since ", countOf(c.Read, "session")), timeOf(c.Back), g.Text(".")),
 	}
 }
 

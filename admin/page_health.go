@@ -40,14 +40,14 @@ func (v *healthView) html(frame) g.Node {
 	}
 	about += ", " + v.health.Go + ", process " + strconv.Itoa(v.health.PID) + ", since "
 	return g.Group{
-		title("Health", quiet(g.Text(about), timeOf(v.health.Started))),
+		title("Health", mutedText(g.Text(about), timeOf(v.health.Started))),
 		figures(v.topFigures()),
 		v.troubles(),
 		h.Div(
 			h.Class("columns"),
 			h.Section(
 				heading("account", "All exchanges"), linesTable("account", accountLines(&v.health.Account)),
-				quiet(g.Text("Counted since the data directory was created. An exchange is one request and its reply.")),
+				mutedText(g.Text("Counted since the data directory was created. An exchange is one request and its reply.")),
 			),
 			h.Section(heading("since", "Since this start"), linesTable("since", sinceLines(&v.health.Since))),
 			h.Section(heading("store", "In the store"), linesTable("store", storeLines(v.health.Store.Counts))),
@@ -131,7 +131,7 @@ func (v *healthView) configuration() g.Node {
 	table := func(rows ...g.Node) g.Node { return h.Table(h.Class("config cards"), g.Group(rows)) }
 	return g.Group{
 		heading("config", "Configuration"),
-		quiet(g.Text("Hash "), code(v.health.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.health.Config))),
+		mutedText(g.Text("Hash "), code(v.health.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.health.Config))),
 		scroll(labelledBy("config"), table(columns(words("Key", "Value", "Default")), h.TBody(changed))),
 		folded("Keys with default values", scroll(labelled("Keys with default values"), table(h.TBody(rest)))),
 	}
@@ -140,7 +140,7 @@ func (v *healthView) configuration() g.Node {
 // actions lists the newest entries of the audit log.
 func (v *healthView) actions() g.Node {
 	if len(v.health.Audit) == 0 {
-		return quiet(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))
+		return mutedText(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))
 	}
 	return g.Group{
 		scroll(labelledBy("audit"), h.Table(
@@ -152,7 +152,7 @@ func (v *healthView) actions() g.Node {
 				)
 			})),
 		)),
-		quiet(g.Text("The newest actions. All actions are in "), code(auditFile), g.Text(" of the data directory.")),
+		mutedText(g.Text("The newest actions. All actions are in "), code(auditFile), g.Text(" of the data directory.")),
 	}
 }
 

@@ -155,7 +155,7 @@ func sources(f frame, r *report.Row) g.Node {
 	if r == nil || len(r.Sources()) == 0 {
 		return nil
 	}
-	return quiet(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.help("EXPERIMENT#narrower-intervals")), g.Text("More")))
+	return mutedText(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.help("EXPERIMENT#narrower-intervals")), g.Text("More")))
 }
 
 // windowNote states which sessions the figures of a page count, with a link to the figures of all closed sessions.
@@ -190,7 +190,7 @@ func (v *lessonView) about() g.Node {
 	if v.lesson != nil && v.lesson.Category != "" {
 		line = append(line, g.Text(" · in "), quoted(v.lesson.Category))
 	}
-	return quiet(line)
+	return mutedText(line)
 }
 
 // texts returns the lesson as its author wrote it, and the block that the model sees.
@@ -199,7 +199,7 @@ func (v *lessonView) texts() g.Node {
 	if v.block != "" {
 		block = g.Group{
 			paper(h.Pre(quoted(v.block))),
-			quiet(g.Text("This block is inserted before the user's words, or at the top of the tool result that fired the lesson. " +
+			mutedText(g.Text("This block is inserted before the user's words, or at the top of the tool result that fired the lesson. " +
 				"Other lessons of the turn share the first and the last line.")),
 		}
 	}

@@ -151,12 +151,12 @@ func (v *overviewView) html(f frame) g.Node {
 				countOf(e.Sessions, "session"), definitionText(e.RewardDefinition)))
 		}),
 		g.Iff(v.counted.report.Flow.Closed > 0, func() g.Node {
-			return quiet(g.Text(v.counted.report.FlowSentence()+". "), h.A(h.Href(f.help("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons")))
+			return mutedText(g.Text(v.counted.report.FlowSentence()+". "), h.A(h.Href(f.help("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons")))
 		}),
-		g.If(v.counted.report.Global.MeasuredRules > 0, quiet(g.Text(v.counted.report.Global.RulesNote()))),
+		g.If(v.counted.report.Global.MeasuredRules > 0, mutedText(g.Text(v.counted.report.Global.RulesNote()))),
 		g.Iff(v.counted.report.Open != nil, func() g.Node {
 			open := v.counted.report.Open
-			return quiet(g.Text(open.String()), g.If(open.Sessions > 0, g.Group{space(), h.A(h.Href(f.Link("/sessions", "verdict", store.StillOpen)), g.Text("Show the open sessions"))}))
+			return mutedText(g.Text(open.String()), g.If(open.Sessions > 0, g.Group{space(), h.A(h.Href(f.Link("/sessions", "verdict", store.StillOpen)), g.Text("Show the open sessions"))}))
 		}),
 		g.Iff(nothing && f.page.Problem == "", func() g.Node {
 			if len(v.waiting) > 0 {
@@ -171,7 +171,7 @@ func (v *overviewView) html(f frame) g.Node {
 			}
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
-		quiet(
+		mutedText(
 			g.If(v.counted.report.RewardDefinition != "", g.Text("Reward: "+definitionText(v.counted.report.RewardDefinition)+". ")),
 			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 of reward."),
 		),
@@ -254,13 +254,13 @@ func (v *overviewView) effects(f frame) g.Node {
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",
 		v.counted.report.Global.Bands, nil, v.counted.since(""))
 	if drawn == nil {
-		drawn = quiet(g.Textf("The band starts with the second value of the effect. An effect needs %d sessions with a reward, "+
+		drawn = mutedText(g.Textf("The band starts with the second value of the effect. An effect needs %d sessions with a reward, "+
 			"at least %d of them in control.", trial.MinPicks, trial.MinPerArm))
 	}
 	return g.Group{
 		heading("effects", "Effect of each lesson"),
 		scroll(labelledBy("effects"), t.html(f, false)),
-		quiet(
+		mutedText(
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, count(len(v.rows)))),
 			h.A(h.Href(f.linkInReport("/lessons")), g.Text("All lessons, to sort and filter")),
 		),

@@ -80,7 +80,7 @@ func (v *queueView) html(f frame) g.Node {
 		return g.Group{title("Queue"), emptyQueue(), queueKeys()}
 	}
 	return g.Group{
-		title("Queue", quiet(g.Text(count(v.pager.total)+" to decide. "), keys("?"), g.Text(" shows the keys."))),
+		title("Queue", mutedText(g.Text(count(v.pager.total)+" to decide. "), keys("?"), g.Text(" shows the keys."))),
 		g.Map(v.items, func(x queueItem) g.Node { return x.html(f) }),
 		v.pager.html(f),
 		queueKeys(),
@@ -139,7 +139,7 @@ func (x *queueItem) html(f frame) g.Node {
 	return h.Article(
 		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(queueAnchor(l.Slug)),
 		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
-		quiet(about),
+		mutedText(about),
 		x.duplicates(f),
 		h.Div(h.Class("pair"), x.text(), x.decisionFacts(f)),
 		g.If(f.MayAct, h.Div(

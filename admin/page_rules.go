@@ -70,7 +70,7 @@ func (v *rulesView) html(f frame) g.Node {
 		files[i] = v.file(&v.files[i])
 	}
 	return g.Group{
-		title("Rules", quiet(g.Text("The sections of CLAUDE.md, AGENTS.md and similar files that agents send, their tokens (estimates), and their effect. "),
+		title("Rules", mutedText(g.Text("The sections of CLAUDE.md, AGENTS.md and similar files that agents send, their tokens (estimates), and their effect. "),
 			h.A(h.Href(f.help("RULES")), g.Text("How to measure a section")), g.Text("."))),
 		windowNote(f),
 		files,

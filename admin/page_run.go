@@ -76,13 +76,13 @@ func (v *runView) html(f frame) g.Node {
 			last = ended
 		}
 	}
-	spent := spendingOf(&v.prices, cost, input, &output)
+	spent := spendingStat(&v.prices, cost, input, &output)
 	if cost != nil && unpriced > 0 {
-		spent.note += fmt.Sprintf("; the cost is without %s without a price", countOf(unpriced, "session"))
+		spent.note += fmt.Sprintf("; the cost excludes %s without a price", countOf(unpriced, "session"))
 	}
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
-		title("Run "+v.run.Name, quiet(g.Text("The sessions of a run work on one task, get or miss the same lessons, and share the reward."))),
+		title("Run "+v.run.Name, mutedText(g.Text("The sessions of a run work on one task, get or miss the same lessons, and share the reward."))),
 		figures([]stat{
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
 			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),
@@ -94,13 +94,13 @@ func (v *runView) html(f frame) g.Node {
 		ifElse(len(v.run.Sessions) > 0,
 			sessionTable(f, g.Text("Oldest first."), v.run.Sessions, v.prices),
 			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
-		g.If(v.run.More > 0, quiet(g.Text(count(v.run.More)+" further sessions are not listed."))),
+		g.If(v.run.More > 0, mutedText(g.Text(count(v.run.More)+" further sessions are not listed."))),
 	}
 }
 
-// spendingOf returns a figure with the cost and the tokens of sessions. A nil cost means that no price of their models
-// is known; the figure then has only the tokens.
-func spendingOf(p *Prices, cost *float64, input int64, output *int64) stat {
+// spendingStat returns a figure with the cost and the tokens of sessions. The cost is nil if no price of the sessions'
+// models is known. The figure then has only the tokens.
+func spendingStat(p *Prices, cost *float64, input int64, output *int64) stat {
 	all := input
 	if output != nil {
 		all += *output

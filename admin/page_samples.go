@@ -31,7 +31,7 @@ func (v *samplesView) html(f frame) g.Node {
 	q := v.query
 	clear := f.withoutFilters("family", "quality", "lesson", "agent", "session", "since", "until")
 	return g.Group{
-		title("Samples", quiet(g.Text("Learning data of the sessions, as "), termButton("sample"), g.Text(", newest first."))),
+		title("Samples", mutedText(g.Text("Learning data of the sessions, as "), termButton("sample"), g.Text(", newest first."))),
 		filters(
 			"/samples", "Filter samples", clear,
 			choiceField("Family", "family", anyOf(Families()...), q.Filter.Families...),
@@ -86,7 +86,7 @@ func sampleNode(f frame, x *store.SampleItem) g.Node {
 		h.Div(
 			h.Class("preview"),
 			h.P(answered),
-			quiet(
+			mutedText(
 				g.Text("Sample "), code(x.Sample.ID), g.Text(rated+"; "),
 				h.A(h.Href(f.session(x.Session)), g.Text("its session")),
 			),
@@ -132,7 +132,7 @@ func (v *samplesView) exports(f frame) g.Node {
 	}
 	return section(
 		"export", "Export this selection",
-		quiet(g.Text("All matching samples, not only this page, as a stream.")),
+		mutedText(g.Text("All matching samples, not only this page, as a stream.")),
 		h.Ul(h.Class("exports"), g.Map(ExportFormats(), func(format string) g.Node {
 			if format == "experiment" && !appliesToExperiment(v.query) {
 				return nil

@@ -40,7 +40,7 @@ func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Ex
 func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
-		title(cmp.Or(v.session.Task, nameOf(&v.session.SessionItem)), quiet(
+		title(cmp.Or(v.session.Task, nameOf(&v.session.SessionItem)), mutedText(
 			quoted(short(v.session.SessionItem.Agent)+", "+short(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeOf(v.session.SessionItem.Started),
 			g.Text(", last seen "), timeOf(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
 			g.If(v.session.Run != "", g.Group{g.Text("; run "), h.A(h.Href(f.run(v.session.Run)), quoted(short(v.session.Run)))}),
@@ -50,7 +50,7 @@ func (v *sessionView) html(f frame) g.Node {
 			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
 			statOf("errors", knownCount(v.session.SessionItem.Errors), errorKindsText(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
 			statOf("loops", count(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
-			spendingOf(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
+			spendingStat(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
 			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
 			statOf("session-lessons", count(len(v.session.SessionItem.Injected)), count(len(v.session.SessionItem.Withheld))+" withheld", ""),
 		}),

@@ -72,7 +72,7 @@ func (v *sessionsView) html(f frame) g.Node {
 					g.If(clear != "", g.Group{g.Textf(" of the %s sessions ", count(v.found.Read)), searched}),
 				))),
 				g.If(!f.Viewer && len(v.found.Sessions) > 0, v.exports(f)),
-				quiet(g.Text("Redacted and opted-out text is never stored.")),
+				mutedText(g.Text("Redacted and opted-out text is never stored.")),
 			),
 		),
 	}

@@ -28,7 +28,7 @@ func (s *Server) viewsPage(c echo.Context) error {
 func (v *viewsView) html(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb("/sessions"),
-		title("Saved views", quiet(g.Text("Filters of the list of sessions, shared by the people who log in."))),
+		title("Saved views", mutedText(g.Text("Filters of the list of sessions, shared by the people who log in."))),
 		g.Iff(f.page.Err == nil && len(v.list) == 0, func() g.Node {
 			return empty("No saved view", h.P(g.Text("Choose filters on the page "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(", then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
 		}),
@@ -108,7 +108,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 				h.Span(h.Class("value"), quoted(w.Name)),
 			))
 		}))),
-		g.If(len(v.views) == 0 && len(present) == 0, quiet(g.Text("Choose filters to save them as a view."))),
+		g.If(len(v.views) == 0 && len(present) == 0, mutedText(g.Text("Choose filters to save them as a view."))),
 		g.Iff(f.MayAct && len(present) > 0 && (current == nil || changed), func() g.Node {
 			hidden := g.Group{f.csrfInput(), g.Map(slices.Sorted(maps.Keys(present)), func(key string) g.Node { return hiddenField(key, present.Get(key)) })}
 			return g.Group{

@@ -154,8 +154,8 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param returns a parameter of the route, unescaped. echo returns the parameter escaped if the path has an escaped
-// slash.
+// param returns the unescaped value of a route parameter. The package echo returns the value escaped if the path has an
+// escaped slash.
 func param(c echo.Context, name string) string {
 	sent := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -168,7 +168,7 @@ func param(c echo.Context, name string) string {
 	return plain
 }
 
-// isRead reports whether the method of a request is one that changes nothing.
+// isRead reports whether the method of a request is GET or HEAD, which change nothing.
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // wantsHTML reports whether the client accepts HTML, as browsers do.

@@ -60,7 +60,7 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 			`mean reward 1.00 of <a href="/sessions?agent=coder&arm=injected&lesson=helpful&min_reward=0">1 session</a>`,
 		},
 		"/api/compare":         {`"sessions":2,"reward":1,"rewarded":1`},
-		"/runs/r":              {"12.50 USD", "3,300,001 tokens; the cost is without 1 session without a price"},
+		"/runs/r":              {"12.50 USD", "3,300,001 tokens; the cost excludes 1 session without a price"},
 		"/api/sessions":        {`"cost":10.5`, `"cost":2`, `"cost":null`},
 		"/api/export/sessions": {`"cost":10.5`, `"cost":2`, `"cost":null`},
 		"/api/export/sessions?format=csv": {

@@ -52,7 +52,7 @@ func (v *sessionsView) sidebar(f frame) g.Node {
 			h.Class("sidebar"), g.Attr("open"), h.Summary(g.Text("Views and filters with counts")),
 			h.Div(
 				v.viewLinks(f), v.ranges(f),
-				g.If(v.counting, quiet(g.Text("The filters are being counted."))),
+				g.If(v.counting, mutedText(g.Text("The filters are being counted."))),
 				g.If(!v.counting, parts),
 				g.If(!v.counting && v.facets.Read > 0, h.P(
 					h.Class("quiet note"), g.Textf("Counted in %s", countOf(v.facets.Read, "session")),

@@ -76,7 +76,7 @@ func rateForm(f frame, id string) g.Node {
 // reason for this state.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
-		return section("lessons", "Lessons", quiet(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
+		return section("lessons", "Lessons", mutedText(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
 	}
 	return section("lessons", "Lessons, and why", h.Ul(h.Class("fates"), some(t.Fates, h.Li, func(x store.Fate) g.Node {
 		return h.Li(
@@ -147,7 +147,7 @@ func sameAs(f frame, field, name string) g.Node {
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",
-		quiet(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The counters of "+
+		mutedText(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The counters of "+
 			"the lessons still include the session, without its name. The deletion cannot be undone.")),
 		h.Form(
 			h.Method("post"), h.Action(f.sameTurns(id, "forget")), f.csrfInput(),

@@ -77,7 +77,7 @@ func entryNode(e *store.Entry) g.Node {
 			g.If(e.Rule != "", aside("(seen by "+e.Rule+")")),
 		),
 		words,
-		g.If(e.Cut > 0, quiet(g.Textf("%d further bytes are not shown; an export has them.", e.Cut))),
+		g.If(e.Cut > 0, mutedText(g.Textf("%d further bytes are not shown; an export has them.", e.Cut))),
 	)
 }
 

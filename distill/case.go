@@ -61,7 +61,7 @@ type CountedFix struct {
 	How      string `json:"how,omitempty"`
 	Sessions int    `json:"sessions"`           // number of sessions in which the fix worked
 	Failed   int    `json:"failed,omitempty"`   // number of sessions that tried the fix without success
-	Distinct int    `json:"distinct,omitempty"` // number of sessions that no other case counts for the same lesson
+	Distinct int    `json:"distinct,omitempty"` // as Sessions, without sessions that another case counts for the same lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 

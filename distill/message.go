@@ -117,7 +117,7 @@ func (l *messageScanner) endRun() {
 // private.
 func (l *messageScanner) classify(word string, quoted bool) wordKind {
 	kind, low := classifyWord(word, l.public), strings.ToLower(word)
-	if kind == privateWord && l.scope > publicWordsOnly && (l.scope == namesToo || isTerm(word)) && isOrganisationWord(word) {
+	if kind == privateWord && l.scope > publicWordsOnly && (l.scope == namesToo || isTerm(word)) && isShareableWord(word) {
 		kind = plainWord
 	}
 	if (quoted || l.sent[low] && word != "") && !l.public[low] || l.persons[low] {

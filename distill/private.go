@@ -20,30 +20,31 @@ const (
 	namesToo                  // also names, which are words with a capital for products, customers and places
 )
 
-// isTerm reports whether a word has the letter case of a term (frozen, SLA, ReleaseTrain) and not of a name (Ada).
+// isTerm reports whether a word is in lower case (frozen), a short form in capitals (SLA) or in camel case
+// (ReleaseTrain). A word with only an initial capital, such as Ada, may be a name.
 func isTerm(word string) bool {
-	const maxShortForm, minPart = 5, 3
+	const maxShortForm, minPartLen = 5, 3
 	if strings.ToLower(word) == word || strings.ToUpper(word) == word && len(word) <= maxShortForm {
 		return true
 	}
-	parts, length := 0, minPart
+	parts, length := 0, minPartLen
 	for _, r := range word {
 		switch {
 		case !unicode.IsUpper(r):
 			length++
-		case length < minPart:
+		case length < minPartLen:
 			return false
 		default:
 			parts, length = parts+1, 1
 		}
 	}
-	return parts >= 2 && length >= minPart && !strings.ContainsAny(word, "-/_.")
+	return parts >= 2 && length >= minPartLen && !strings.ContainsAny(word, "-/_.")
 }
 
-// isOrganisationWord reports whether a lesson for the organisation of the session may quote a word of an error. The
-// word must consist of letters, and must not be a host, an absolute path, random text or an order to a model. Words
-// with digits are ids, versions and times, and change from run to run.
-func isOrganisationWord(word string) bool {
+// isShareableWord reports whether a lesson for the organisation of the session may quote this word of an error
+// message. The word must consist of letters and a few signs, and must not be a host, an absolute path, random text or
+// an instruction to a model. A word with digits is rejected, because ids, versions and times change from run to run.
+func isShareableWord(word string) bool {
 	low := strings.ToLower(word)
 	switch {
 	case len(word) < 2 || len(word) > 40 || word[0] == '/' || word[0] == '~':
@@ -61,18 +62,18 @@ func isOrganisationWord(word string) bool {
 	return !isHost(low, false) && !isRandom(word)
 }
 
-// isOrganisationName reports whether a lesson for the organisation of the session may name a program, package or
+// isShareableName reports whether a lesson for the organisation of the session may name a program, package or
 // script. A name may end with digits: relctl2.
-func isOrganisationName(name string) bool {
+func isShareableName(name string) bool {
 	base := strings.TrimPrefix(strings.TrimRight(name, digits), "./")
-	return len(name)-len(base) <= 4 && isOrganisationWord(base) && !wordList("given names")[strings.ToLower(base)]
+	return len(name)-len(base) <= 4 && isShareableWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
-// isRandom reports whether a word looks like a random key, because the word has seven consonants in a row, or changes
-// between lower case and capitals too often.
+// isRandom reports whether a word looks like a random key. Such a word has seven consonants in a row, or changes from
+// lower case to capitals too often.
 func isRandom(word string) bool {
-	const maxRun, minHump = 6, 3
-	consonants, humps, letters := 0, 0, 0
+	const maxRun, minLettersPerChange = 6, 3
+	consonants, caseChanges, letters := 0, 0, 0
 	previous := ' '
 	for _, r := range word {
 		switch {
@@ -85,14 +86,14 @@ func isRandom(word string) bool {
 			return true
 		}
 		if unicode.IsUpper(r) && unicode.IsLower(previous) {
-			humps++
+			caseChanges++
 		}
 		if unicode.IsLetter(r) {
 			letters++
 		}
 		previous = r
 	}
-	return humps >= 3 && letters < minHump*(humps+1)
+	return caseChanges >= 3 && letters < minLettersPerChange*(caseChanges+1)
 }
 
 // isKnownWord reports whether a word in lower case is a known word of messages, commands or products. Such a word is

@@ -114,7 +114,7 @@ func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (F
 	if wordList("passing").containedIn(errorText) {
 		return Fix{}, false
 	}
-	withoutChatter := func(list []string) []string {
+	withoutChatter := func(list []string) []string { // removes parameters such as comments, unless the error names them
 		return slices.DeleteFunc(list, func(k string) bool {
 			return wordList("chatter")[strings.ToLower(k)] && !namesParameter(errorText, strings.ToLower(k))
 		})
@@ -123,7 +123,7 @@ func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (F
 	if slices.ContainsFunc(slices.Concat(d.added, d.removed), isRiskyOption) {
 		return Fix{}, false
 	}
-	blamed := d.changed // the changed parameters; if there are several, those that the error names
+	blamed := d.changed // if several parameters changed, only those that the error names
 	if len(blamed) > 1 {
 		blamed = slices.DeleteFunc(slices.Clone(blamed), func(k string) bool { return !namesParameter(errorText, k) })
 	}

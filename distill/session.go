@@ -128,7 +128,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // in place of text: the user's words refer to the calls of an agent that writes no text
 				}
-				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
+				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ClassifyTurn(e.Text, words, previous), before: len(r.steps)})
 			}
 		}
 	}

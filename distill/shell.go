@@ -99,7 +99,7 @@ func isProgram(w string) bool { return wordList("programs")[w] }
 
 // mayName reports whether a lesson may name the program of the command.
 func (c *command) mayName() bool {
-	return isProgram(c.program) || c.orgWords && isOrganisationName(c.program)
+	return isProgram(c.program) || c.orgWords && isShareableName(c.program)
 }
 
 // maySet reports whether a lesson may name the environment variable.
@@ -114,7 +114,7 @@ func (c *command) packages(args []string) string {
 	for _, a := range args {
 		switch {
 		case strings.HasPrefix(a, "-"):
-		case !wordList("packages")[a] && !(c.orgWords && isOrganisationName(strings.TrimPrefix(a, "@"))):
+		case !wordList("packages")[a] && !(c.orgWords && isShareableName(strings.TrimPrefix(a, "@"))):
 			return ""
 		default:
 			out.WriteString(" " + a)

@@ -39,7 +39,7 @@ func (s *Session) parts() (out []part) {
 		switch e.Role {
 		case sample.EventUser:
 			_, synthetic := detect.Synthetic(plain)
-			feeling := detect.ReadTurn(e.Text, plain, previous).Feeling
+			feeling := detect.ClassifyTurn(e.Text, plain, previous).Feeling
 			isOpposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
 			out = append(out, part{"USER: " + text, isOpposed})
 		case sample.EventAssistant:

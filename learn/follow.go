@@ -14,13 +14,13 @@ import (
 // feedbackBatch is the maximum number of open sessions whose feedback one call of OpenFeedback reads.
 const feedbackBatch = 500
 
-// follower adds the settlements and the feedback that other replicas have stored to the beliefs.
+// follower updates the beliefs with the settlements and the feedback that other replicas have stored.
 type follower struct {
 	tools       tools
 	beliefs     *beliefs
 	provisional *provisionalRewards
 	fleet       Fleet       // nil means no other replicas
-	hasStarted  atomic.Bool // Fleet.Moved has answered
+	hasStarted  atomic.Bool // Fleet.Moved has returned a result before
 }
 
 // run refreshes the counters at the interval every until ctx ends. Without a fleet, run returns at once.
@@ -67,7 +67,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	var faults []error
 	for name, progress := range moved {
 		f.beliefs.noteTenant(name)
-		if f.beliefs.tenant(name) == nil { // no recent use
+		if f.beliefs.tenant(name) == nil { // the counters of the tenant are not in memory
 			if !first || readCount >= tenantsAtStart {
 				continue
 			}

@@ -27,9 +27,9 @@ type identity struct {
 	key        *configs.Key      // the configured key; nil unless tenancy is keys
 }
 
-// credentialOf returns the credential in a request, "" for none. It reads the headers and the query parameter that the
-// supported APIs define.
-func credentialOf(r *http.Request) string {
+// requestCredential returns the credential of a request, or "" if there is none. It reads the headers and the query
+// parameter that the supported APIs define.
+func requestCredential(r *http.Request) string {
 	if a := r.Header.Get("Authorization"); a != "" {
 		if scheme, token, ok := strings.Cut(a, " "); ok && strings.EqualFold(scheme, "Bearer") {
 			return strings.TrimSpace(token)
@@ -52,13 +52,13 @@ const maxTokenBytes = 16 << 10
 
 // ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), the string contains the
 // issuer and the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the
-// signature. For any other credential, the string is the credential. No other credential equals the string of a signed
-// token, because no header contains a zero byte.
+// signature. For any other credential, the string is the credential. The result for a JWT contains a zero byte, which
+// no header contains, so that no other credential has the same result.
 func ownerOf(credential string) string {
-	token := credential[strings.LastIndexByte(credential, ' ')+1:] // credentialOf removes only the scheme Bearer, not DPoP
+	token := credential[strings.LastIndexByte(credential, ' ')+1:] // requestCredential removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
-	payload, _, signed := strings.Cut(rest, ".")
-	if !signed || len(token) > maxTokenBytes {
+	payload, _, isJWT := strings.Cut(rest, ".")
+	if !isJWT || len(token) > maxTokenBytes {
 		return credential
 	}
 	var header struct {
@@ -68,22 +68,22 @@ func ownerOf(credential string) string {
 		Issuer  string `json:"iss"`
 		Subject string `json:"sub"`
 	}
-	if !readPart(head, &header) || !readPart(payload, &claims) || header.Algorithm == "" || claims.Issuer == "" || claims.Subject == "" {
+	if !decodePart(head, &header) || !decodePart(payload, &claims) || header.Algorithm == "" || claims.Issuer == "" || claims.Subject == "" {
 		return credential
 	}
 	return "jwt\x00" + claims.Issuer + "\x00" + claims.Subject
 }
 
-// readPart decodes a part of a signed token.
-func readPart(part string, to any) bool {
+// decodePart decodes the JSON in one part of a JWT into to, and reports whether the part is valid.
+func decodePart(part string, to any) bool {
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(part, "="))
 	return err == nil && json.Unmarshal(text, to) == nil
 }
 
-// authenticate returns the identity of a request. If tenancy is keys, an unknown key gives a refusal in the error
+// authenticate returns the identity of a request. If tenancy is keys, it refuses an unknown key with an error in the
 // format of the dialect d.
 func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
-	credential := credentialOf(r)
+	credential := requestCredential(r)
 	owner := ownerOf(credential)
 	id := identity{tenant: "default"}
 	if credential != "" {

@@ -51,7 +51,7 @@ func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hide
 // removes from the sample the feedback text that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
-	if !o.HasPathPatterns() && !m.Sample.HasSessionWords() {
+	if !o.HasPathPatterns() && !m.Sample.HasSessionFeedbackText() {
 		return false, nil
 	}
 	var list []sample.Exchange

@@ -59,11 +59,10 @@ type Session struct {
 	// numbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was redacted yet.
 	// Only the recorder uses placeholderNumbers.
 	placeholderNumbers *redact.Numbers
-	// unsure reports that the session began while the backend did not answer, and that an older record of the session
-	// may still exist.
+	// unsure means that the session began while the backend did not answer. An older record of the session may exist.
 	unsure atomic.Bool
-	// unjudged reports that the row was encoded, or left out, before the opt-out rules judged the newest turn. After
-	// the judgement the row is queued again.
+	// unjudged means that the row was encoded, or left out, before the opt-out rules were applied to the newest turn.
+	// After their application the row is queued again.
 	unjudged atomic.Bool
 }
 

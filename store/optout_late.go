@@ -38,8 +38,8 @@ func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.judged) {
 		return false
 	}
-	if m.HasSessionWords() && l.hidesSessionWords() {
-		m.DropWords()
+	if m.HasSessionFeedbackText() && l.hidesSessionWords() {
+		m.DropFeedbackText()
 	}
 	return true
 }

@@ -27,7 +27,8 @@ type sessionFinder interface {
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 }
 
-// optOutFinder is the part of a shared backend that finds the mark of an opted-out session.
+// optOutFinder is the part of a shared backend that returns the opt-out mark of a session. ok is false if the session
+// has no mark.
 type optOutFinder interface {
 	OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
 }
@@ -36,11 +37,11 @@ type optOutFinder interface {
 type sessions struct {
 	live          *liveSessions
 	backend       sessionFinder
-	fleet         optOutFinder // nil means this process owns the backend
+	fleet         optOutFinder // nil if this process is the only user of the backend
 	marks         *optOutMarks
 	state         *state
 	now           func() time.Time
-	lookupTimeout time.Duration // longest wait of a request for the backend
+	lookupTimeout time.Duration // maximum time that a request waits for the backend
 	failed        func(step label.Step, err error)
 }
 
@@ -93,8 +94,8 @@ func (s *sessions) add(rec *session.Record) *Session {
 	return ses
 }
 
-// echoes returns the sessions of echo keys from the backend. uncertain reports that the result may be
-// incomplete.
+// echoes returns the sessions that the backend stores for each echo key (see session.EchoKey). If uncertain is true,
+// the result may be incomplete.
 func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	if len(keys) == 0 {
 		return nil, false

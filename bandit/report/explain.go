@@ -31,7 +31,7 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 		v := all.variance()
 		err := math.Sqrt(v / all.count)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
-		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.count, v, trial.LessonTightestAt)), new(trial.PlannedWidth(all.count, v)), new(all.pValue())
+		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.count, v, trial.LessonTightestAt)), new(trial.PlannedHalfWidth(all.count, v)), new(all.pValue())
 	}
 	e.Smallest = math.Exp(-math.Max(maxDistances(s)))
 	e.ClaimBar = requiredP(e.Smallest, b.claimBar, b.nextClaimBar)

@@ -140,7 +140,7 @@ func (r *Report) current(slug string) *Row {
 // costs.
 func (f *Forecast) cost(r *Report, row *Row) {
 	v, n := f.Variance*trial.VarianceFactor(f.Epsilon), float64(f.Picks)
-	f.Width, f.Anytime = trial.PlannedWidth(n, v), trial.HalfWidth(n, v, trial.LessonTightestAt)
+	f.Width, f.Anytime = trial.PlannedHalfWidth(n, v), trial.HalfWidth(n, v, trial.LessonTightestAt)
 	share := 1.0 // share of the picks with a reward
 	rewarded, assigned := r.Reporting.RewardedTreated+r.Reporting.RewardedControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {

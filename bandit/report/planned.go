@@ -60,9 +60,9 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 		return out
 	}
 	e, v := s.effect(), s.variance()
-	h := trial.PlannedWidth(s.count, v)
+	h := trial.PlannedHalfWidth(s.count, v)
 	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
-	if o, ok := l.OnOutcome(); ok {
+	if o, ok := l.TestedOutcome(); ok {
 		out.Effect, out.Lo, out.Hi = new(inUnit(o, e)), new(inUnit(o, e-h)), new(inUnit(o, e+h))
 	}
 	if l.Taken {

@@ -93,7 +93,7 @@ func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 // trialZ returns z of the pick in its planned trial. ok is false if the pick was not randomised, or has no reward or
 // outcome.
 func (p *Pick) trialZ(y float64) (z float64, ok bool) {
-	o, hasOutcome := NewEvaluation(p.Arm, p.Trial).OnOutcome()
+	o, hasOutcome := NewEvaluation(p.Arm, p.Trial).TestedOutcome()
 	if !hasOutcome {
 		if math.IsNaN(y) {
 			return 0, false
@@ -137,16 +137,17 @@ type Evaluation struct {
 	Trial    string // name
 	Began    int64  // seconds since 1970
 	Planned  int64
-	Outcome  string // empty: a trial on the reward
-	Rewarded int64  // number of entries so far
-	Taken    bool   // the evaluation is final: Rewarded has reached Planned
-	At       int64  // start of the last session in the sums
-	Z, ZZ    float64
+	Outcome  string  // empty: a trial on the reward
+	Rewarded int64   // number of entries so far
+	Taken    bool    // the evaluation is final: Rewarded has reached Planned
+	At       int64   // start of the last session in the sums
+	Z, ZZ    float64 // sums of z and of its square
 	Injected int64
 	Withheld int64
 }
 
-// NewEvaluation returns the evaluation of a trial without entries.
+// NewEvaluation returns an evaluation without entries. The start, the number of picks and the outcome are read from the
+// name of the trial.
 func NewEvaluation(k Arm, name string) Evaluation {
 	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
@@ -165,10 +166,10 @@ func NewEvaluation(k Arm, name string) Evaluation {
 	return out
 }
 
-// OnOutcome returns the outcome of a trial on an outcome. ok is false for a trial on the reward.
-func (e Evaluation) OnOutcome() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
+// TestedOutcome returns the outcome that the trial tests. ok is false for a trial on the reward.
+func (e Evaluation) TestedOutcome() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
 
-// evaluate evaluates the trial over the present entries.
+// evaluate evaluates the trial with its current entries.
 func (t *plannedTrial) evaluate(k Arm, name string) Evaluation {
 	out := NewEvaluation(k, name)
 	t.mu.Lock()
@@ -202,11 +203,11 @@ func (t *plannedTrial) sort() {
 // finds an effect of size detect with the given power: (z(1-level/2) + z(power))^2 V / detect^2, where V = variance
 // VarianceFactor(epsilon) is the variance of z (the usual formula for the difference of two means with shares 1-epsilon
 // and epsilon; Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
-func PicksFor(detect, power, level, epsilon, variance float64) int64 {
-	if !(detect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
+func PicksFor(effect, power, level, epsilon, variance float64) int64 {
+	if !(effect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
 	}
-	k := (Normal(1-level/2) + Normal(power)) / detect
+	k := (Normal(1-level/2) + Normal(power)) / effect
 	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
@@ -227,9 +228,9 @@ func DetectableEffect(picks int64, power, level, epsilon, variance float64) floa
 	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*VarianceFactor(epsilon)/float64(max(picks, 1)))
 }
 
-// PlannedWidth returns the half-width of the 95% interval of a planned trial with a number of picks
+// PlannedHalfWidth returns the half-width of the 95% interval of a planned trial with a number of picks
 // that was set beforehand.
-func PlannedWidth(n, variance float64) float64 { return Normal(1-Alpha/2) * math.Sqrt(variance/n) }
+func PlannedHalfWidth(n, variance float64) float64 { return Normal(1-Alpha/2) * math.Sqrt(variance/n) }
 
 // PlannedP returns the two-sided p-value of a planned trial.
 func PlannedP(effect, n, variance float64) float64 {

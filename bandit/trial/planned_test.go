@@ -100,7 +100,7 @@ func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 	}
 }
 
-// PicksFor, DetectableEffect, PlannedWidth and PlannedP follow their formulas. For PicksFor this is
+// PicksFor, DetectableEffect, PlannedHalfWidth and PlannedP follow their formulas. For PicksFor this is
 // (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014.
 func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
@@ -115,7 +115,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 			t.Errorf("PicksFor(%v) = %d, want 0", bad, n)
 		}
 	}
-	if w, always := trial.PlannedWidth(1000, 1), trial.HalfWidth(1000, 1, trial.LessonTightestAt); w/always < 0.6 || w/always > 0.7 {
+	if w, always := trial.PlannedHalfWidth(1000, 1), trial.HalfWidth(1000, 1, trial.LessonTightestAt); w/always < 0.6 || w/always > 0.7 {
 		t.Errorf("half-widths for 1000 picks = %v for one evaluation and %v for any number, want a ratio of 0.6 to 0.7", w, always)
 	}
 	if p := trial.PlannedP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors

@@ -130,8 +130,8 @@ func (w *write) run(s *snapshot) (c Change) {
 		return Change{}
 	}
 	for _, e := range c.Edits {
-		if len(e.New) > lesson.MaxFile {
-			w.err = refuse(lesson.CodeInvalid, "", "%s has %d bytes, more than the %d allowed; shorten it", e.Name, len(e.New), lesson.MaxFile)
+		if len(e.New) > lesson.MaxFileSize {
+			w.err = refuse(lesson.CodeInvalid, "", "%s has %d bytes, more than the %d allowed; shorten it", e.Name, len(e.New), lesson.MaxFileSize)
 			return Change{}
 		}
 	}

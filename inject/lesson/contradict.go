@@ -124,7 +124,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
 		conditionWords = len(strings.Fields(before))
 	}
-	for i, w := range strings.FieldsFunc(spaced(folded), func(r rune) bool { return r != '\'' && kindOf(r) == signKind }) {
+	for i, w := range strings.FieldsFunc(spaced(folded), func(r rune) bool { return r != '\'' && kindOf(r) == punctuationKind }) {
 		switch {
 		case slices.Contains(strings.Fields(negations), w):
 			if i < conditionWords+3 {

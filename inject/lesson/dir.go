@@ -65,37 +65,37 @@ func DirVersion(dir string) (string, error) {
 	return l.version(), nil
 }
 
-// readFile reads a regular file of at most MaxFile bytes. info is the result of os.Stat for the file. It is checked
-// before the file is opened, because opening a named pipe would block for ever.
+// readFile reads a regular file of at most MaxFileSize bytes. info is the result of os.Stat for the file. It is checked
+// before the file is opened, because opening a named pipe would block forever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file; replace the entry with a regular file, or rename the entry to start with _")
 	}
-	if info.Size() > MaxFile {
-		return nil, fmt.Errorf("has %d bytes, more than the %d allowed; move the long part to a companion file", info.Size(), MaxFile)
+	if info.Size() > MaxFileSize {
+		return nil, fmt.Errorf("has %d bytes, more than the %d allowed; move the long part to a companion file", info.Size(), MaxFileSize)
 	}
 	f, err := os.Open(path) //nolint:gosec // the operator configured the directory
 	if err != nil {
 		return nil, fmt.Errorf("cannot be opened; check its permissions: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	raw, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	raw, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
 	return raw, nil
 }
 
-// listing is one walk through a bank directory.
+// listing is the state and the result of one walk through a directory of lessons.
 type listing struct {
 	dir      string
 	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson; names are relative to dir, with slashes
 	files    int
 	digest   hash.Hash // digest of the names, sizes, times and modes of the files
 	row      []byte    // name, size, times and mode of one file, for the digest
-	problems []Problem // unreadable folders and links
+	problems []Problem // one for each unreadable folder and link
 	folders  []string  // paths of the walked folders
-	roots    []root    // the directory and the symbolic links inside of it, for the kernel events
+	roots    []root    // the directory and the symbolic links in it
 }
 
 // listDir calls visit for each lesson file of a directory. A missing directory has no files.

@@ -134,9 +134,9 @@ func endsUnspaced(text []byte) bool {
 type runeKind uint8
 
 const (
-	signKind runeKind = iota // outside of words
-	wordKind                 // part of a word: a letter, digit, mark or underscore
-	loneKind                 // a word by itself: a letter of a script without spaces
+	punctuationKind runeKind = iota // outside of words
+	wordKind                        // part of a word: a letter, digit, mark or underscore
+	loneKind                        // a word by itself: a letter of a script without spaces
 )
 
 // firstLone is the smallest rune of a script without spaces.
@@ -148,13 +148,13 @@ func kindOf(r rune) runeKind {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
 	case r >= 0x1100 && r < 0x1200: // a single part of a Korean syllable, which writes a sound such as ㅋㅋ or ㅠㅠ
-		return signKind
+		return punctuationKind
 	case r >= firstLone && (isUnspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
 		return loneKind
 	case unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r):
 		return wordKind
 	default:
-		return signKind
+		return punctuationKind
 	}
 }
 

@@ -108,7 +108,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	var stemsByKind [numTextKinds][]string
 	phrases, phraseCounts := 0, map[string]int{}
 	add := func(weight float32, text string, textKinds [numTextKinds]bool) []string {
-		stems := sortedSet(stemsOf(text))
+		stems := sortedSet(textStems(text))
 		if countFunc(stems, isStem) == 1 {
 			weight *= singleWeight
 		}
@@ -144,7 +144,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	}
 	for _, k := range patternKinds(l) {
 		x.byErrorKind[k] = append(x.byErrorKind[k], lesson)
-		x.topicStems[lesson] = sortedSet(stemsOf(strings.Join(append([]string{l.Title, l.Trigger.Description}, l.Trigger.Keywords...), "\n")))
+		x.topicStems[lesson] = sortedSet(textStems(strings.Join(append([]string{l.Title, l.Trigger.Description}, l.Trigger.Keywords...), "\n")))
 	}
 	for _, k := range phraseKinds(l) {
 		x.byRequestKind[k] = append(x.byRequestKind[k], lesson)

@@ -84,7 +84,7 @@ func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblan
 		if len(lessons) == 0 || float64(x.traffic.sessionsByRequestKind[f.Kind]) > maxKindShare*float64(x.traffic.sessions) {
 			continue
 		}
-		w := window{f.Sentence, sortedSet(stemsOf(f.Sentence))}
+		w := window{f.Sentence, sortedSet(textStems(f.Sentence))}
 		w.stems = w.stems[:min(len(w.stems), maxWindowStems)]
 		for l, weight := range x.lessonsSharing(s, w.stems) {
 			if weight > maxWeight && weight > commonWeight*relatedWeight && slices.Contains(lessons, l) {

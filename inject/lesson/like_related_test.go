@@ -86,7 +86,7 @@ func TestEachRelatedTermCanMatch(t *testing.T) {
 			if slices.Contains(terms[:i], term) {
 				t.Errorf("group of %q repeats %q", terms[0], term)
 			}
-			if stems := stemsOf(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().addTerm(term)) {
+			if stems := textStems(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().addTerm(term)) {
 				t.Errorf("group of %q: stems of term %q = %q, want token %q among them", terms[0], term, stems, related().addTerm(term))
 			}
 		}

@@ -342,16 +342,16 @@ func TestIdentifiersAreSplitIntoWords(t *testing.T) {
 		}
 	}
 	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {
-		if stems := stemsOf(same[0]); !slices.Contains(stems, likeStem(same[1])) {
-			t.Errorf("stemsOf(%s) = %q, want %q among them", same[0], stems, likeStem(same[1]))
+		if stems := textStems(same[0]); !slices.Contains(stems, likeStem(same[1])) {
+			t.Errorf("textStems(%s) = %q, want %q among them", same[0], stems, likeStem(same[1]))
 		}
 	}
 }
 
 func TestWordPairHasStemOfSynonym(t *testing.T) {
 	for pair, word := range map[string]string{"I want my money back": "refund", "open a Pull Request": "pr", "sign in": "login"} {
-		if stems := stemsOf(pair); !slices.Contains(stems, likeStem(word)) {
-			t.Errorf("stemsOf(%q) = %q, want the stem of %q among them", pair, stems, word)
+		if stems := textStems(pair); !slices.Contains(stems, likeStem(word)) {
+			t.Errorf("textStems(%q) = %q, want the stem of %q among them", pair, stems, word)
 		}
 	}
 }

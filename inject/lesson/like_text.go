@@ -32,7 +32,7 @@ func windowsOf(text string) iter.Seq[window] {
 	return func(yield func(window) bool) {
 		left := maxLikeWindows
 		for sentence := range request.Sentences(text) {
-			for part := range slices.Chunk(stemsOf(sentence), maxWindowStems) {
+			for part := range slices.Chunk(textStems(sentence), maxWindowStems) {
 				if left--; left < 0 || !yield(window{sentence, sortedSet(part)}) {
 					return
 				}
@@ -68,8 +68,8 @@ func sortedSet(stems []string) []string {
 	return slices.Compact(stems)
 }
 
-// stemsOf returns the stems of a text in order, with repetitions.
-func stemsOf(text string) []string {
+// textStems returns the stems of the words of a text in order, with repetitions.
+func textStems(text string) []string {
 	var out []string
 	for _, stem := range wordStems(text) {
 		out = append(out, stem)
@@ -78,7 +78,8 @@ func stemsOf(text string) []string {
 }
 
 // wordStems yields the words of a text with their stems. Function words (see isFunctionWord) are skipped. A stem may
-// also be a phrase or a shape of related.txt. The name of a file is one word, and is its own stem.
+// also be a phrase of related.txt, or the shape of a word (see shapeOf). The name of a file is one word, and is its own
+// stem.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
@@ -104,10 +105,10 @@ func wordStems(text string) iter.Seq2[string, string] {
 	}
 }
 
-// wordsOf yields the words of a field, which is a text without white space. A name in camel case has several words.
+// wordsOf yields the words of a field, which is a text without white space. A name in camel case is split into words.
 func wordsOf(field string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || kindOf(r) == signKind && r != '\'' && r != '’' }) {
+		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || kindOf(r) == punctuationKind && r != '\'' && r != '’' }) {
 			for part := range nameParts(w) {
 				if !yield(part) {
 					return
@@ -117,14 +118,14 @@ func wordsOf(field string) iter.Seq[string] {
 	}
 }
 
-// nameParts yields the words of a name in camel case, such as LockedFlagError. Names of products,
-// such as GitHub, are one word.
+// nameParts yields the words of a name in camel case, such as LockedFlagError. The name of a product, such as GitHub,
+// is one word.
 func nameParts(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from := 0
 		if !productNames()[strings.ToLower(name)] {
 			for i := 1; i < len(name); i++ {
-				if lower, upper := name[i-1], name[i]; 'a' <= lower && lower <= 'z' && 'A' <= upper && upper <= 'Z' {
+				if before, here := name[i-1], name[i]; 'a' <= before && before <= 'z' && 'A' <= here && here <= 'Z' {
 					if !yield(name[from:i]) {
 						return
 					}
@@ -136,15 +137,15 @@ func nameParts(name string) iter.Seq[string] {
 	}
 }
 
-// fileName returns the file name, in lower case, at the end of a path such as src/main.go or "package-lock.json". It
-// returns "" if the field is not the path of a file.
+// fileName returns the file name, in lower case, at the end of a path such as src/main.go. Quotes and punctuation
+// around the path are ignored. The result is "" if the field is not the path of a file.
 func fileName(field string) string {
 	field = strings.Trim(field, "\"'`()[]{}<>,.:;!?*")
 	if i := strings.LastIndexAny(field, "/\\"); i >= 0 {
 		field = field[i+1:]
 	}
 	dot := strings.LastIndexByte(field, '.')
-	if dot < 1 || len(field)-dot < 3 || len(field)-dot > 6 || len(field) > maxStemmed {
+	if dot < 1 || len(field)-dot < 3 || len(field)-dot > 6 || len(field) > maxStemmedBytes {
 		return ""
 	}
 	for _, r := range field[dot+1:] {
@@ -155,18 +156,18 @@ func fileName(field string) string {
 	return strings.ToLower(field)
 }
 
-// maxStemmed is the maximum length in bytes of a word that is compared. Longer words are usually hashes and encoded
-// data.
-const maxStemmed = 32
+// maxStemmedBytes is the maximum length in bytes of a word that is compared. Longer words are usually hashes and
+// encoded data.
+const maxStemmedBytes = 32
 
 // likeStem returns the stem of a word, or the stem that represents its synonyms. It returns "" for function words,
 // numbers and single letters.
 func likeStem(word string) string {
 	word = strings.Trim(word, "'’_*")
-	if len(word) < 2 || len(word) > maxStemmed {
+	if len(word) < 2 || len(word) > maxStemmedBytes {
 		return ""
 	}
-	folded := make([]byte, 0, maxStemmed)
+	folded := make([]byte, 0, maxStemmedBytes)
 	letters := false
 	for _, r := range word {
 		letters = letters || unicode.IsLetter(r)

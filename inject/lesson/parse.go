@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFile is the maximum size of a lesson file in bytes.
-const MaxFile = 1 << 20
+// MaxFileSize is the maximum size of a lesson file in bytes.
+const MaxFileSize = 1 << 20
 
 // Parse parses a LESSON.md in the AIP-11 form or the gptme form. A lesson in the gptme form gets its slug from path.
 // The error is of type Faults and holds all faults of the file.
@@ -26,8 +26,8 @@ func parse(file, raw string) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
 	}
 	fileFault := func(format string, args ...any) (*Lesson, Faults) { return lineFault(0, format, args...) }
-	if len(raw) > MaxFile {
-		return fileFault("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFile)
+	if len(raw) > MaxFileSize {
+		return fileFault("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFileSize)
 	}
 	if at := invalidUTF8(raw); at >= 0 {
 		return lineFault(lineAt(raw, at), "the file is not valid UTF-8; save it as UTF-8")

@@ -172,7 +172,7 @@ func TestParseRefusesMalformedFiles(t *testing.T) {
 		"not YAML":             "---\na: [\n---\n",
 		"invalid UTF-8":        strings.Replace(sample, "Intro", "\xff", 1),
 		"NUL":                  strings.Replace(sample, "Intro", "\x00", 1),
-		"huge":                 sample + strings.Repeat("x", MaxFile),
+		"huge":                 sample + strings.Repeat("x", MaxFileSize),
 		"large frontmatter":    strings.Replace(sample, "schema:", "# "+strings.Repeat("x", maxFrontmatter)+"\nschema:", 1),
 		"deep nesting":         deep,
 		"unclosed brackets":    open,

@@ -64,7 +64,7 @@ func readPhrase(s string, form Form) phrase {
 // touchesWord reports whether text[from:to] has a letter or digit directly before or after it.
 func touchesWord(text []byte, from, to int) bool {
 	before, after := kindsAround(text, from, to)
-	return before != signKind || after != signKind
+	return before != punctuationKind || after != punctuationKind
 }
 
 // holdsLiteralStar reports whether a phrase contains a * that is literal in the AIP-11 form.
@@ -89,7 +89,7 @@ func (p *phrase) fires() bool {
 			return true
 		case wordKind:
 			words++
-		case signKind:
+		case punctuationKind:
 		}
 	}
 	return words > 0 && nonBlank > 1 && !isStopWord(p.key)
@@ -113,7 +113,7 @@ func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 				break
 			}
 			r, size := utf8.DecodeRune(text[at:])
-			if run == maxRun || kindOf(r) == signKind {
+			if run == maxRun || kindOf(r) == punctuationKind {
 				return false
 			}
 			at += size
@@ -134,7 +134,7 @@ func (p *phrase) matchBefore(text []byte, at int, budget *int) bool {
 				break
 			}
 			r, size := utf8.DecodeLastRune(text[:at])
-			if run == maxRun || kindOf(r) == signKind {
+			if run == maxRun || kindOf(r) == punctuationKind {
 				return false
 			}
 			at -= size

@@ -86,7 +86,7 @@ func TestUnusualFileLoadsOrReportsFault(t *testing.T) {
 		{"nothing.md", "---\n---\n", "the frontmatter is nothing; write key: value lines"},
 		{"binary.md", "\x89PNG\r\n\x1a\n\xff\xfe", "is not valid UTF-8; save it as UTF-8"},
 		{"nul.md", lessonFile("nul", "Read", "Re\x00ad"), "(line 18): the file holds a NUL byte; remove it"},
-		{"large.md", lessonFile("large") + strings.Repeat("x", lesson.MaxFile), "more than the 1048576 allowed; move the long part to a companion file"},
+		{"large.md", lessonFile("large") + strings.Repeat("x", lesson.MaxFileSize), "more than the 1048576 allowed; move the long part to a companion file"},
 	} {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, "good.md"), lessonFile("good"))

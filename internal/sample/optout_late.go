@@ -55,8 +55,8 @@ func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	return out
 }
 
-// VisibleExchanges returns the exchanges of a session that are not hidden. If an exchange repeats the reply of the
-// hidden exchange before it, the repeated reply is removed from a copy of the exchange. list stays unchanged.
+// VisibleExchanges returns the exchanges of a session that are not hidden. An exchange may repeat the reply of the
+// hidden exchange before it. The result then has a copy of the exchange without that reply. list stays unchanged.
 func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
 	hidden := o.HiddenExchanges(list)
 	if !slices.Contains(hidden, true) {
@@ -78,8 +78,8 @@ func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
 }
 
 // countRepeatedItems returns the number of items at the start of New that repeat output of the model.
-func (e *Exchange) countRepeatedItems(before *Reply) int {
-	for i, item := range e.items(before) {
+func (e *Exchange) countRepeatedItems(previous *Reply) int {
+	for i, item := range e.items(previous) {
 		if len(item.Results) > 0 || item.Role == wire.RoleUser || item.Role == wire.RoleSystem || item.Role == wire.RoleTool {
 			return i
 		}
@@ -91,7 +91,7 @@ func (e *Exchange) countRepeatedItems(before *Reply) int {
 // session. If an exchange of the sample was deleted from the store, the paths in its calls are unknown, and the sample
 // is hidden. This does not apply if judged is true, which means that the current patterns were applied to every
 // exchange of the session before it was stored.
-func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
+func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) bool {
 	if !o.HasPathPatterns() {
 		return false
 	}
@@ -103,7 +103,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 		}
 	}
 	ids := m.eventIDs()
-	if len(ids) == 0 || len(ids) >= maxEventIDs { // the sample may have exchanges whose ids it lacks
+	if len(ids) == 0 || len(ids) >= maxEventIDs { // the list of ids may be incomplete
 		if len(hidden) > 0 || o.sampleNamesPath(m) {
 			return true
 		}
@@ -114,24 +114,24 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	if len(list) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !stored[id] }) {
 		return false
 	}
-	return !judged || o.sampleNamesPath(m)
+	return !filteredOnWrite || o.sampleNamesPath(m)
 }
 
-// userTextMembers are the names of the members of Feedback.Details with words of the user.
-var userTextMembers = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
+// userTextKeys are the keys of Feedback.Details whose values are text of the user.
+var userTextKeys = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
-// HasSessionWords reports whether a sample has words of the user from feedback on the whole session.
-func (m *Sample) HasSessionWords() bool {
+// HasSessionFeedbackText reports whether a sample has text of the user from feedback on the whole session.
+func (m *Sample) HasSessionFeedbackText() bool {
 	if _, ok := m.Feedback.Details["turn"]; ok {
 		return false
 	}
-	return slices.ContainsFunc(userTextMembers[:], func(name string) bool { return m.Feedback.Details[name] != nil })
+	return slices.ContainsFunc(userTextKeys[:], func(name string) bool { return m.Feedback.Details[name] != nil })
 }
 
-// DropWords removes the user's words from the feedback of a sample, and keeps the score.
-func (m *Sample) DropWords() {
+// DropFeedbackText removes the user's text from the feedback of a sample, and keeps the score.
+func (m *Sample) DropFeedbackText() {
 	m.Feedback.Details = maps.Clone(m.Feedback.Details)
-	for _, name := range userTextMembers {
+	for _, name := range userTextKeys {
 		delete(m.Feedback.Details, name)
 	}
 }

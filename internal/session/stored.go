@@ -11,9 +11,10 @@ import (
 	"precept/internal/sample"
 )
 
-// The types of this file are the interface of the stores. store/storetest checks each store.
+// Every store uses the types and errors of this file. store/storetest checks each store.
 
-// The errors of a store that its writers distinguish. Every backend wraps these errors.
+// Errors of a store. Every backend wraps one of these errors if its reason applies, because the callers treat each of
+// them in another way.
 var (
 	// ErrInvalid means that the store refuses the value permanently.
 	ErrInvalid = errors.New("the value cannot be stored")

@@ -60,8 +60,8 @@ func checkLesson(name string, text []byte) error {
 	switch {
 	case !bank.IsName(name):
 		return fmt.Errorf("redis: push lessons: %w: %q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", session.ErrInvalid, name)
-	case len(text) > lesson.MaxFile:
-		return fmt.Errorf("redis: push lessons: %w: %s has %d bytes, more than %d", session.ErrInvalid, name, len(text), lesson.MaxFile)
+	case len(text) > lesson.MaxFileSize:
+		return fmt.Errorf("redis: push lessons: %w: %s has %d bytes, more than %d", session.ErrInvalid, name, len(text), lesson.MaxFileSize)
 	}
 	return nil
 }
@@ -79,14 +79,14 @@ func (b *Bank) channel() string { return b.s.commonKey("lessons") }
 const (
 	// pollEvery is the time between two polls of a Watcher. A poll finds a change whose message was lost.
 	pollEvery = 2 * time.Second
-	// resubscribeEvery is the time without a message after which a subscription is checked.
-	resubscribeEvery = 5 * time.Second
+	// healthCheckInterval is the time without a message after which a subscription is checked.
+	healthCheckInterval = 5 * time.Second
 )
 
-// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It works only while Run runs.
+// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It polls the bank only during Run.
 type Watcher struct {
 	Poll time.Duration // time between two polls of the bank; 0 means two seconds
-	// Panicked is called after a panic in a poll; nil means not called. The active book stays.
+	// Panicked, if not nil, is called after a panic in a poll. The lessons of the last successful poll stay in effect.
 	Panicked func(value any)
 
 	bank          *Bank
@@ -122,7 +122,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		// A change that happens before the subscription is found by the next poll.
 		if reached := w.reloadSafely(ctx); reached && sub == nil {
 			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
-			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(resubscribeEvery))
+			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(healthCheckInterval))
 		}
 		select {
 		case <-ctx.Done():
@@ -155,7 +155,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	case err != nil:
 		w.reportFault(err.Error())
 	case version == "" && w.version != "":
-		w.reportFault("Redis has lost the lessons; the lessons of this process stay in effect, push the lessons again")
+		w.reportFault("Redis has lost the lessons; the lessons of this process stay in effect; push the lessons again")
 	case texts != nil:
 		w.hasRead, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)
@@ -182,7 +182,7 @@ func (w *Watcher) reportFault(fault string) {
 	}))
 }
 
-// Name returns the name of the bank for messages. The name is not the address, which may contain a password.
+// Name returns "redis". Messages use the name and not the address, because the address may contain a password.
 func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Place.

@@ -183,7 +183,7 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 			t.Errorf("lesson with name %q: err = %v, want session.ErrInvalid", name, err)
 		}
 	}
-	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
+	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFileSize+1)); !errors.Is(err, session.ErrInvalid) {
 		t.Errorf("lesson that is too long: err = %v, want session.ErrInvalid", err)
 	}
 	texts, version, err := b.Texts(t.Context())

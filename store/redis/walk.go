@@ -74,9 +74,9 @@ type cursor struct {
 // number of cursors.
 type merger struct {
 	cursors    cursorHeap // heap of the cursors with references
-	refillable []*cursor  // cursors that have few references left and whose keyspaces may have further ones
-	emptyCount int        // number of cursors in refillable that have no reference left
-	perCall    int        // number of references that one call reads from a keyspace
+	refillable []*cursor  // cursors with few references left, whose keyspaces may have more references
+	emptyCount int        // number of cursors in refillable without references
+	perCall    int        // maximum number of references that one call reads from a keyspace
 }
 
 // cursorHeap is a heap of cursors, ordered by the position of their first reference.

@@ -68,8 +68,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// signCertificate returns the DER bytes of a certificate for publicKey, signed with parentKey, the private key of
-// parent.
+// signCertificate returns cert in the encoding DER. The certificate is for publicKey and is signed with parentKey,
+// which is the private key of parent.
 func signCertificate(t *testing.T, cert, parent *x509.Certificate, publicKey *ecdsa.PublicKey, parentKey *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, publicKey, parentKey)
@@ -93,8 +93,9 @@ func (s *TLSFiles) Args(port, authClients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", authClients}
 }
 
-// StartRedisTLS starts a server with a TLS listener on a second port, and returns the address of the listener.
-// authClients is as in Args. The test is skipped if redis-server was built without TLS.
+// StartRedisTLS starts a Redis server with an additional TLS port, and returns the server and the address of that port.
+// authClients is "yes" if the server requires client certificates, else "no". The test is skipped if redis-server was
+// built without TLS.
 func StartRedisTLS(t *testing.T, s *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)
