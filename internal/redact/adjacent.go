@@ -105,7 +105,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	if !literal && !takesCredentials(name) {
 		return hit{}
 	}
-	h := m.value(p, passwordClass, shape{literal: literal, dotted: true})
+	h := m.value(p, passwordClass, shape{literal: literal, allowDots: true})
 	if h.kind == none || skipSpace(s, h.end+1) < len(s) && s[skipSpace(s, h.end+1)] != ')' {
 		return hit{}
 	}
@@ -133,7 +133,7 @@ func (m *matcher) identifiedBy(i int) hit {
 	if !bytes.Contains(bytes.ToLower(m.text[max(m.lastEnd, i-maxDistance):i]), []byte("identified ")) {
 		return hit{}
 	}
-	return m.value(i+2, passwordClass, shape{keyed: isQuote(q)})
+	return m.value(i+2, passwordClass, shape{hasQuotedName: isQuote(q)})
 }
 
 // passFile matches the password in a line of .pgpass: host:port:database:user:password. The first
@@ -157,7 +157,7 @@ func (m *matcher) passFile(i int) hit {
 		}
 		p += colon + 1
 	}
-	return m.checkValue(p, end, passwordClass, shape{dotted: true})
+	return m.checkValue(p, end, passwordClass, shape{allowDots: true})
 }
 
 // bareName matches the password after or before a name without = or :. The name contains ss or pw
@@ -182,7 +182,7 @@ func (m *matcher) bareName(i int) hit {
 		if class != passwordClass || p == 0 {
 			return hit{}
 		}
-		return m.value(p, class, shape{literal: true, dotted: true})
+		return m.value(p, class, shape{literal: true, allowDots: true})
 	}
 	if class != passwordClass {
 		if byteAt(s, end) != ' ' {
@@ -202,7 +202,7 @@ func (m *matcher) bareName(i int) hit {
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
 	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(byteAt(s, p)) || m.isNetrc(start)
-	h := m.value(p, class, shape{literal: literal, dotted: true})
+	h := m.value(p, class, shape{literal: literal, allowDots: true})
 	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
 		return hit{}
 	}
@@ -258,7 +258,7 @@ func (m *matcher) valueAfterRemark(i int) hit {
 	if !class.isSecret() || class == headerClass {
 		return hit{}
 	}
-	return m.value(skipMarks(s, i+1), class, shape{dotted: true})
+	return m.value(skipMarks(s, i+1), class, shape{allowDots: true})
 }
 
 // loginPair matches the password in "log in with bob / hunter2!": a user's name and a password after a word
@@ -274,7 +274,7 @@ func (m *matcher) loginPair(i int) hit {
 	}) {
 		return hit{}
 	}
-	h := m.value(i+2, passwordClass, shape{dotted: true})
+	h := m.value(i+2, passwordClass, shape{allowDots: true})
 	if h.kind == none || !isStrong(s[h.start:h.end]) && !isMixed(s[h.start:h.end]) {
 		return hit{}
 	}
@@ -309,7 +309,7 @@ func (m *matcher) htpasswd(p int) hit {
 	for range 2 { // the file and the user
 		p = runEnd(s, p+1, maxLen, wordByte)
 	}
-	return m.value(skipMarks(s, p), passwordClass, shape{dotted: true})
+	return m.value(skipMarks(s, p), passwordClass, shape{allowDots: true})
 }
 
 // isNetrc reports whether the text before the name at start is the beginning of a line of .netrc: "machine HOST login

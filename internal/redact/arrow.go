@@ -8,7 +8,7 @@ func (m *matcher) arrowValue(i int) hit {
 	if m.lastEnd == 0 || i-m.lastEnd != len(`" -`) || !isQuote(m.text[m.lastEnd]) || m.text[i-2] != ' ' {
 		return m.afterArrow(i-1, i+1)
 	}
-	return m.value(i+2, passwordClass, shape{keyed: true})
+	return m.value(i+2, passwordClass, shape{hasQuotedName: true})
 }
 
 // typesetArrow matches the value after API_TOKEN → and API_TOKEN ⇒. The arrow is at i.
@@ -33,5 +33,5 @@ func (m *matcher) afterArrow(i, p int) hit {
 	if !class.isSecret() || class == headerClass {
 		return hit{}
 	}
-	return m.value(skipMarks(m.text, p), class, shape{dotted: true})
+	return m.value(skipMarks(m.text, p), class, shape{allowDots: true})
 }

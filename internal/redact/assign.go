@@ -24,7 +24,7 @@ func (m *matcher) assignment(i int) hit {
 		return hit{}
 	}
 	if class := m.classOfForeignLabel(end); class != noClass {
-		return m.assignedValue(i, p, class, shape{keyed: end < i && isQuote(s[end]), dotted: true})
+		return m.assignedValue(i, p, class, shape{hasQuotedName: end < i && isQuote(s[end]), allowDots: true})
 	}
 	// PASSWORD2 is a name with a number. Most other digits before a sign are values or line numbers.
 	stem := m.runStart(end, maxName, digitByte)
@@ -47,7 +47,7 @@ func (m *matcher) assignment(i int) hit {
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (byteAt(s, p) > ' ' || isQuote(byteAt(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
-	sh := shape{keyed: keyed, literal: literal, assigned: s[i] == '='}
+	sh := shape{hasQuotedName: keyed, literal: literal, afterEqualSign: s[i] == '='}
 	if class == passwordClass && !keyed {
 		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != none {
 			return h
@@ -200,7 +200,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	s := m.text
 	p = skipMarks(s, p)
 	if class == headerClass {
-		return m.header(p, sh.keyed)
+		return m.header(p, sh.hasQuotedName)
 	}
 	if class != passwordClass && s[i] != '>' && byteAt(s, p) == '<' { // Token: <...>
 		p++
@@ -214,7 +214,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	if s[i] != ':' {
 		return m.value(p, class, sh)
 	}
-	if c := byteAt(s, p); !sh.keyed && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
+	if c := byteAt(s, p); !sh.hasQuotedName && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
 		if typed := m.valueAfterType(p); typed > 0 { // password: string = "..."
 			return m.value(typed, class, sh)
 		}
@@ -294,8 +294,8 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 			sh.quoted = true
 			return m.checkValue(p+1, p+1+end, class, sh)
 		}
-		if sh.keyed && p+1+len(area) == len(s) { // the capture was cut inside the value
-			if h := m.checkValue(p+1, len(s), class, shape{quoted: true, keyed: true}); h.kind != none {
+		if sh.hasQuotedName && p+1+len(area) == len(s) { // the capture was cut inside the value
+			if h := m.checkValue(p+1, len(s), class, shape{quoted: true, hasQuotedName: true}); h.kind != none {
 				return h
 			}
 		}
@@ -306,7 +306,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 			return hit{}
 		}
 	}
-	if sh.connection {
+	if sh.inConnectionString {
 		if h := m.connectionValue(p, class); h.kind != none {
 			return h
 		}
@@ -388,7 +388,7 @@ func (m *matcher) connectionValue(p int, class keyClass) hit {
 	if inside < 0 || area[inside] == ' ' && byteAt(area, end) != ';' || area[inside] == ',' && bytes.IndexByte(area[:end], ' ') >= 0 {
 		return hit{}
 	}
-	return m.checkValue(p, p+end, class, shape{quoted: true, connection: true})
+	return m.checkValue(p, p+end, class, shape{quoted: true, inConnectionString: true})
 }
 
 func endsValue(c byte) bool {

@@ -7,13 +7,13 @@ import (
 )
 
 // assignedPassword matches a password by its context: after a user's name, as a passphrase, in a line of settings, or
-// as a generated word. The name is s[start:end], the sign is at i, and the value follows at p. If nothing matches, sh
-// describes the context for the other checks.
+// as a generated word. The name is s[start:end], the sign is at i, and the value follows at p. assignedPassword also
+// sets the fields of sh that describe the context. The caller needs these fields if nothing matches.
 func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	s := m.text
 	if start > 0 && s[start-1] == '/' {
 		if q := afterUser(s, start, p); q > 0 {
-			return m.value(q, passwordClass, shape{dotted: true})
+			return m.value(q, passwordClass, shape{allowDots: true})
 		}
 	}
 	if s[i] == '(' {
@@ -34,10 +34,10 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	if h := m.setting(start, end, i, p, s[start:end]); h.kind != none {
 		return h
 	}
-	tight := end == i && byteAt(s, p) > ' ' && s[i] == '='
+	hasNoBlanks := end == i && byteAt(s, p) > ' ' && s[i] == '='
 	word := s[p:runEnd(s, p, maxName, nameByte)]
-	sh.dotted = tight && (sh.literal || m.isFlag(start) || hasNumberedPart(word)) && !isReferenceOfCode(word)
-	if sh.connection = tight && m.isInConnection(start); !tight || sh.connection {
+	sh.allowDots = hasNoBlanks && (sh.literal || m.isFlag(start) || hasNumberedPart(word)) && !isReferenceOfCode(word)
+	if sh.inConnectionString = hasNoBlanks && m.isInConnection(start); !hasNoBlanks || sh.inConnectionString {
 		return hit{}
 	}
 	h := m.lineValue(p, true, true)
@@ -64,7 +64,7 @@ func (m *matcher) passValue(start, i, p int) hit {
 	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
 		return hit{}
 	}
-	h := m.value(skipMarks(s, p), passwordClass, shape{dotted: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
+	h := m.value(skipMarks(s, p), passwordClass, shape{allowDots: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
 	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && isNameOfPass(s[h.start:h.end]) {
 		return hit{}
 	}
@@ -108,15 +108,15 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 	if m.text[i] == '>' {
 		return m.tagValue(p)
 	}
-	tight := end == i && byteAt(m.text, p) > ' '
+	hasNoBlanks := end == i && byteAt(m.text, p) > ' '
 	value := skipMarks(m.text, p)
-	if end < i-1 || value >= len(m.text) || isQuote(m.text[value]) || tight && m.text[i] != '=' || !m.startsLine(start, m.text[i] == ':') {
+	if end < i-1 || value >= len(m.text) || isQuote(m.text[value]) || hasNoBlanks && m.text[i] != '=' || !m.startsLine(start, m.text[i] == ':') {
 		return hit{}
 	}
-	open := tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
+	mayEndAtBlank := hasNoBlanks && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
 	// A name at the start of its line is a setting, and a word and a blank before a name are prose. Neither has
 	// variables.
-	literal := tight && (start == 0 || m.text[start-1] == '\n') || !tight && start > 1 && m.text[start-1] == ' ' && isAlnum(m.text[start-2])
+	literal := hasNoBlanks && (start == 0 || m.text[start-1] == '\n') || !hasNoBlanks && start > 1 && m.text[start-1] == ' ' && isAlnum(m.text[start-2])
 	oneDot := bytes.Count(m.text[value:lineEnd(m.text, value)], []byte(".")) == 1
-	return m.lineValue(value, open, open || literal && oneDot)
+	return m.lineValue(value, mayEndAtBlank, mayEndAtBlank || literal && oneDot)
 }

@@ -78,7 +78,7 @@ func (m *matcher) pemOrFlag(i int) hit {
 	if !class.isSecret() || m.text[end] == '=' { // the check of the anchor "name=" handles an =
 		return hit{}
 	}
-	return m.value(end+1, class, shape{dotted: true})
+	return m.value(end+1, class, shape{allowDots: true})
 }
 
 // pem matches a private key from BEGIN to END, or to the end of its base64 if END is missing. A header without a body
@@ -210,7 +210,7 @@ func (m *matcher) header(p int, keyed bool) hit {
 		if stop > word && (s[stop-1] == '.' || s[stop-1] == ',') { // belongs to the sentence
 			stop--
 		}
-		if h := m.checkValue(word, stop, secretClass, shape{keyed: keyed}); h.kind != none {
+		if h := m.checkValue(word, stop, secretClass, shape{hasQuotedName: keyed}); h.kind != none {
 			if word > p {
 				h.end = end
 			}

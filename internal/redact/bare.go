@@ -12,13 +12,13 @@ func (m *matcher) bareSecret(i int) hit {
 		return hit{}
 	}
 	end := runEnd(s, i, maxLen, tokenByte)
-	known := maySecretNameEnd(s, end)
+	mayBeSecretName := maySecretNameEnd(s, end)
 	if end > word {
-		if start := m.runStart(i, maxName, nameByte); !known || classOfWord(s[start:end]) == noClass {
+		if start := m.runStart(i, maxName, nameByte); !mayBeSecretName || classOfWord(s[start:end]) == noClass {
 			return m.labelledName(start, end)
 		}
 	}
-	if !known {
+	if !mayBeSecretName {
 		return hit{}
 	}
 	if c := byteAt(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) {
@@ -268,7 +268,7 @@ func (m *matcher) labelledName(start, end int) hit {
 			return hit{}
 		}
 	}
-	h := m.value(skipMarks(s, sign+1), keyNameClass, shape{keyed: sign > end && isQuote(s[end])})
+	h := m.value(skipMarks(s, sign+1), keyNameClass, shape{hasQuotedName: sign > end && isQuote(s[end])})
 	if h.kind == none || isUUID(s[h.start:h.end]) {
 		return hit{}
 	}

@@ -2,13 +2,13 @@ package redact
 
 import "bytes"
 
-// shortFlag is a program with a one-letter flag for a password. separate permits -p PASSWORD, attached
+// shortFlag is a program with a one-letter flag for a password. allowsSeparate permits -p PASSWORD, and allowsAttached
 // permits -pPASSWORD.
 type shortFlag struct {
-	program  string // text that the command before the flag contains
-	letter   byte
-	separate bool
-	attached bool
+	program        string // text that the command before the flag contains
+	letter         byte
+	allowsSeparate bool
+	allowsAttached bool
 }
 
 //nolint:gochecknoglobals // read only
@@ -45,14 +45,14 @@ func (m *matcher) passwordFlag(i int) hit {
 	attached := byteAt(m.text, p) > ' '
 	before := m.command(i)
 	for _, f := range shortFlags {
-		if f.letter != letter || attached && !f.attached || !attached && !f.separate || !bytes.Contains(before, []byte(f.program)) {
+		if f.letter != letter || attached && !f.allowsAttached || !attached && !f.allowsSeparate || !bytes.Contains(before, []byte(f.program)) {
 			continue
 		}
-		return m.value(skipMarks(m.text, p), passwordClass, shape{dotted: true})
+		return m.value(skipMarks(m.text, p), passwordClass, shape{allowDots: true})
 	}
 	end := span(m.text[:min(len(m.text), i+maxBlanks)], i+1, tokenByte)
 	if class := classOfWord(m.text[i+1 : end]); class.isSecret() && byteAt(m.text, end) == ' ' { // -storepass
-		return m.value(skipMarks(m.text, end), class, shape{dotted: true})
+		return m.value(skipMarks(m.text, end), class, shape{allowDots: true})
 	}
 	return hit{}
 }
@@ -119,7 +119,7 @@ func (m *matcher) pipedPassword(i int) hit {
 	p := i - len(line) + echo + len("echo ")
 	if users {
 		end := p + len(bytes.TrimRight(m.text[p:i], quotesAndBlanks))
-		return m.checkValue(p+bytes.IndexByte(m.text[p:end], ':')+1, end, passwordClass, shape{literal: true, dotted: true})
+		return m.checkValue(p+bytes.IndexByte(m.text[p:end], ':')+1, end, passwordClass, shape{literal: true, allowDots: true})
 	}
-	return m.value(p, passwordClass, shape{literal: true, dotted: true})
+	return m.value(p, passwordClass, shape{literal: true, allowDots: true})
 }

@@ -130,7 +130,7 @@ func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	for end > p && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
 		end--
 	}
-	return m.checkValue(p, end, class, shape{dotted: true})
+	return m.checkValue(p, end, class, shape{allowDots: true})
 }
 
 // isForeignPhoneLabel reports whether a word for "phone" in another alphabet, or a symbol for a phone,

@@ -60,7 +60,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	return w.result()
 }
 
-// trimGap returns the text between two strings without blanks and colons at its ends.
+// trimGap returns gap, which is the text between two strings, without blanks and colons at its ends.
 func trimGap(gap []byte) []byte {
 	isOuter := func(c byte) bool { return c <= ' ' || c == ':' }
 	for len(gap) > 0 && isOuter(gap[0]) {
@@ -94,8 +94,8 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 		}
 		end := span(w.src[:to], i, digitByte)
 		c := byteAt(w.src, end)
-		whole := c != '.' && c != 'e' && c != 'E'
-		if whole && end-i >= minLen && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {
+		isInteger := c != '.' && c != 'e' && c != 'E'
+		if isInteger && end-i >= minLen && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {
 			class := noClass
 			if key != nil {
 				class = classOfKey(key)
@@ -114,7 +114,7 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	}
 }
 
-// splicer replaces spans of src in a copy. Without a replacement the result is src, not a copy.
+// splicer replaces ranges of src. The result is in dst or, if nothing was replaced, src itself.
 type splicer struct {
 	dst, src []byte
 	copiedTo int

@@ -48,9 +48,10 @@ func (m *matcher) isInConnection(start int) bool {
 	return false
 }
 
-// lineValue matches the password from p to the end of the line. If tight is true, because no blank is around the
-// assignment sign or the name has a dot, the password may also end at a blank. dotted permits words with dots.
-func (m *matcher) lineValue(p int, tight, dotted bool) hit {
+// lineValue matches the password from p to the end of the line. If mayEndAtBlank is true, the password may also end at
+// a blank. The caller sets mayEndAtBlank if no blank is around the assignment sign, or if the name has a dot. allowDots
+// permits words with dots.
+func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	const maxLen = 256
 	s := m.text
 	area := s[p:min(len(s), p+maxLen)]
@@ -60,7 +61,7 @@ func (m *matcher) lineValue(p int, tight, dotted bool) hit {
 	v := area
 	if end := bytes.IndexAny(v, " \t\"'`\x10\x11\x12\x13"); end >= 0 {
 		rest := bytes.TrimLeft(v[end:], " \t")
-		if v = v[:end]; !tight && len(rest) > 0 && rest[0] != '#' {
+		if v = v[:end]; !mayEndAtBlank && len(rest) > 0 && rest[0] != '#' {
 			return hit{}
 		}
 	}
@@ -79,20 +80,20 @@ func (m *matcher) lineValue(p int, tight, dotted bool) hit {
 	if tag := bytes.Index(v, []byte("</")); tag >= 0 {
 		v = v[:tag]
 	}
-	if n := len(v); n == 0 || v[n-1] == ',' || v[n-1] == ';' || v[n-1] == '\\' || bytes.Contains(v, []byte(Placeholder)) || !isSetting(v, tight, dotted) {
+	if n := len(v); n == 0 || v[n-1] == ',' || v[n-1] == ';' || v[n-1] == '\\' || bytes.Contains(v, []byte(Placeholder)) || !isSetting(v, mayEndAtBlank, allowDots) {
 		return hit{}
 	}
 	return hit{p, p + len(v), m.vendorOf(p, p+len(v), secret)}
 }
 
-// isSetting reports whether v, the unquoted value of a setting, is a password instead of a reference
-// or code. tight and dotted are as in lineValue.
-func isSetting(v []byte, tight, dotted bool) bool {
+// isSetting reports whether v, the unquoted value of a setting, is a password instead of a reference or code.
+// mayEndAtBlank and allowDots are as in lineValue.
+func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 	const minLen = 5
 	if len(v) < minLen || !isLiteral(v) || isPath(v) || isReference(v) || isDummy(v) || bytes.Count(v, v[:1]) == len(v) {
 		return false
 	}
-	if (v[0] == '|' || v[0] == '>' || v[0] == '=') && !(tight && isStrong(v)) { // a YAML block, an operator
+	if (v[0] == '|' || v[0] == '>' || v[0] == '=') && !(mayEndAtBlank && isStrong(v)) { // a YAML block, an operator
 		return false
 	}
 	for _, mark := range [...]string{"${", "$(", "{{", "<%"} {
@@ -100,7 +101,7 @@ func isSetting(v []byte, tight, dotted bool) bool {
 			return false
 		}
 	}
-	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSigns) && (open > 2 && !hasDigit(v[:open]) || !tight && span(v, 0, nameByte) == open) { // a call or an index
+	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSigns) && (open > 2 && !hasDigit(v[:open]) || !mayEndAtBlank && span(v, 0, nameByte) == open) { // a call or an index
 		return false
 	}
 	letters, symbols := false, false
@@ -109,7 +110,7 @@ func isSetting(v []byte, tight, dotted bool) bool {
 		symbols = symbols || !isAlnum(c) && c < 0x80 && strings.IndexByte("._-/:,", c) < 0
 	}
 	path := bytes.IndexByte(v, '.') > 0 && !symbols && classOf[v[len(v)-1]]&alnumByte != 0
-	if path && (!dotted && !hasInnerDigit(v) && !hasNumberedPart(v) || isReferenceOfCode(v)) {
+	if path && (!allowDots && !hasInnerDigit(v) && !hasNumberedPart(v) || isReferenceOfCode(v)) {
 		return false
 	}
 	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
@@ -134,9 +135,9 @@ func hasNumberedPart(v []byte) bool {
 
 func hasDigit(v []byte) bool { return bytes.ContainsAny(v, digits) }
 
-// isPassphrase reports whether a text with blanks is a password, and not a text about passwords. plain permits texts
-// without digits.
-func isPassphrase(v []byte, plain bool) bool {
+// isPassphrase reports whether a text with blanks is a password, and not a text about passwords. withoutDigits permits
+// texts without digits.
+func isPassphrase(v []byte, withoutDigits bool) bool {
 	const maxSpaces = 5
 	if bytes.Count(v, []byte(" ")) > maxSpaces || bytes.ContainsAny(v, "\n\t{}") || v[0] <= ' ' || v[len(v)-1] <= ' ' {
 		return false
@@ -147,7 +148,7 @@ func isPassphrase(v []byte, plain bool) bool {
 			return false
 		}
 	}
-	return plain || hasDigit(v)
+	return withoutDigits || hasDigit(v)
 }
 
 // isPassphraseName reports whether the value of a name is a passphrase of several words.
@@ -197,7 +198,7 @@ func (m *matcher) tagValue(p int) hit {
 	if end < 0 || bytes.ContainsAny(area[:end], "\n<") {
 		return hit{}
 	}
-	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, keyed: true})
+	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, hasQuotedName: true})
 }
 
 // isSeedPhrase reports whether v has the form of a crypto wallet's seed phrase: 12, 15, 18, 21 or 24 words of three to
@@ -213,7 +214,7 @@ func isSeedPhrase(v []byte) bool {
 	})
 }
 
-// namesSeed reports whether the word before "phrase" makes the name of a seed phrase.
+// namesSeed reports whether before, the text before "phrase", ends in a word such as "seed" or "recovery".
 func namesSeed(before []byte) bool {
 	for _, word := range [...]string{"seed ", "recovery ", "backup ", "secret ", "mnemonic "} {
 		if startsFold(before, len(before)-len(word), word) {

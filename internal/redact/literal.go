@@ -146,13 +146,13 @@ func (m *matcher) valueAfterType(p int) int {
 // typeEnd returns the end of the run of type bytes at p, or the position of " or " in the run. The matcher keeps the
 // run, so that the run is read only once for all names of secrets in a sentence.
 func (m *matcher) typeEnd(p int) int {
-	if p >= m.types.start && p < m.types.end {
-		return m.types.end
+	if p >= m.typeRun.start && p < m.typeRun.end {
+		return m.typeRun.end
 	}
 	s, end := m.text, p
 	for end < len(s) && classOf[s[end]]&typeByte != 0 && !(s[end] == ' ' && byteAt(s, end+1) == 'o' && startsWith(s, end, " or ")) {
 		end++
 	}
-	m.types.start, m.types.end = p, end
+	m.typeRun.start, m.typeRun.end = p, end
 	return end
 }

@@ -39,8 +39,8 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is like classOfWord, but for a quoted key. There, "pass" alone means a password, but in prose the result
-// of a test.
+// classOfKey is like classOfWord, but for a quoted key. The key "pass" names a password, whereas the word in prose is
+// the result of a test.
 func classOfKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -88,10 +88,10 @@ func labelsPassword(name []byte) bool {
 
 // ending is the end of the names of a class.
 type ending struct {
-	text   string
-	class  keyClass
-	whole  bool // the name must equal text
-	fourth byte // fourth letter of text from the end, which is compared first; 0 for a shorter text
+	text        string
+	class       keyClass
+	isWholeName bool // the name must equal text
+	fourth      byte // fourth letter of text from the end, which is compared first; 0 for a shorter text
 }
 
 // endings holds the endings of names with a class, by the last letter.
@@ -104,7 +104,7 @@ type endings struct {
 var nameEndings = func() (t endings) {
 	for _, row := range []struct {
 		class keyClass
-		names string // the first match counts; = precedes a whole name
+		names string // the first matching ending decides; = marks an ending that must be the whole name
 	}{
 		{noClass, "=pass bypass compass"},
 		{noClass, "publickey publickeytoken pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key idempotencykey translationkey"},
@@ -129,7 +129,7 @@ var nameEndings = func() (t endings) {
 		for name := range strings.FieldsSeq(row.names) {
 			text, whole := strings.CutPrefix(name, "=")
 			last, before := text[len(text)-1], text[len(text)-2]
-			e := ending{text: text, class: row.class, whole: whole}
+			e := ending{text: text, class: row.class, isWholeName: whole}
 			if len(text) > 3 {
 				e.fourth = text[len(text)-4]
 			}
@@ -159,7 +159,7 @@ func classOfName(n []byte) keyClass {
 		if e.fourth != 0 && e.fourth != fourth {
 			continue
 		}
-		if len(n) >= len(e.text) && string(n[len(n)-len(e.text):]) == e.text && (!e.whole || len(n) == len(e.text)) {
+		if len(n) >= len(e.text) && string(n[len(n)-len(e.text):]) == e.text && (!e.isWholeName || len(n) == len(e.text)) {
 			return e.class
 		}
 	}

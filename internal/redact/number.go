@@ -7,28 +7,28 @@ import "strings"
 func (m *matcher) digits(i int) hit {
 	s := m.text
 	end := span(s, i, digitByte)
-	run := end - i
+	runLength := end - i
 	c := byteAt(s, end)
-	if run == 17 || run == 18 || run == 12 || run == 6 || run == 4 {
+	if runLength == 17 || runLength == 18 || runLength == 12 || runLength == 6 || runLength == 4 {
 		if h := m.nationalID(i, end); h.kind != none {
 			return h
 		}
 	}
-	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || byteAt(s, end+1) > '9' || byteAt(s, end+1) < '(')) {
+	if isAlnum(c) || (runLength < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || byteAt(s, end+1) > '9' || byteAt(s, end+1) < '(')) {
 		return hit{end: end} // most numbers end here
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
 		return hit{end: end} // a later group of a number that did not match
 	}
-	if c == '.' && run <= 3 {
+	if c == '.' && runLength <= 3 {
 		if h := m.ipv4(i); h.kind != none {
 			return h
 		}
 	}
-	if c == '.' && (run == 1 || run == 2 && byteAt(s, end+3) != '.') {
+	if c == '.' && (runLength == 1 || runLength == 2 && byteAt(s, end+3) != '.') {
 		return hit{end: end} // a fraction
 	}
-	if (c == '-' || c == ' ' || c == '.' || run == 9) && (run == 3 || run == 9) {
+	if (c == '-' || c == ' ' || c == '.' || runLength == 9) && (runLength == 3 || runLength == 9) {
 		if h := m.ssn(i, end); h.kind != none {
 			return h
 		}
@@ -40,7 +40,7 @@ func (m *matcher) digits(i int) hit {
 	if h := m.card(i, end, &g); h.kind != none {
 		return h
 	}
-	if h := m.phoneOf(i, &g, false); h.kind != none {
+	if h := m.phoneInGroups(i, &g, false); h.kind != none {
 		return h
 	}
 	return hit{end: end}
@@ -118,15 +118,15 @@ func readGroups(s []byte, i int) (g groups) {
 // check digit must be valid.
 func (m *matcher) card(i, end int, g *groups) hit {
 	s := m.text
-	run := end - i
-	if run >= 13 && run <= 19 {
+	runLength := end - i
+	if runLength >= 13 && runLength <= 19 {
 		negative := i > 0 && s[i-1] == '-' && (i == 1 || !isAlnum(s[i-2]))
-		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || m.isOrder(i) || (run > 16 && !m.hasWordBefore(i, wordsOfCard)) {
+		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || m.isOrder(i) || (runLength > 16 && !m.hasWordBefore(i, wordsOfCard)) {
 			return hit{} // 64-bit integers have 19 digits
 		}
 		return hit{i, end, card}
 	}
-	if c := byteAt(s, end); run != 4 || c != ' ' && c != '-' && c != '.' || i > 4 && s[i-1] == c && span(s[:i-1], i-5, hexByte) == i-1 { // a dump in groups of four
+	if c := byteAt(s, end); runLength != 4 || c != ' ' && c != '-' && c != '.' || i > 4 && s[i-1] == c && span(s[:i-1], i-5, hexByte) == i-1 { // a dump in groups of four
 		return hit{}
 	}
 	n := g.digitCount
@@ -162,23 +162,24 @@ func hasCardShape(size []int) bool {
 	return false
 }
 
-// isCard reports whether the digits are in the range of an issuer, and have its length and a valid check digit.
+// isCard reports whether the first digits belong to an issuer of cards, and whether the number has a length that the
+// issuer uses and a valid check digit.
 func isCard(d []byte) bool {
 	n := len(d)
-	two, three, four := number(d[:2]), number(d[:3]), number(d[:4])
+	firstTwo, firstThree, firstFour := number(d[:2]), number(d[:3]), number(d[:4])
 	ok := false
 	switch {
 	case d[0] == '4':
 		ok = n == 13 || n == 16 || n == 19
-	case two >= 51 && two <= 55, four >= 2221 && four <= 2720:
+	case firstTwo >= 51 && firstTwo <= 55, firstFour >= 2221 && firstFour <= 2720:
 		ok = n == 16
-	case two == 34 || two == 37:
+	case firstTwo == 34 || firstTwo == 37:
 		ok = n == 15
-	case three >= 300 && three <= 305, two == 36, two == 38, two == 39:
+	case firstThree >= 300 && firstThree <= 305, firstTwo == 36, firstTwo == 38, firstTwo == 39:
 		ok = n == 14 || n == 16
-	case four == 6011, two == 65, three >= 644 && three <= 649, two == 62, four >= 3528 && four <= 3589:
+	case firstFour == 6011, firstTwo == 65, firstThree >= 644 && firstThree <= 649, firstTwo == 62, firstFour >= 3528 && firstFour <= 3589:
 		ok = n >= 16
-	case two == 50, two >= 56 && two <= 58, two == 63, two == 67, two == 60, two == 81:
+	case firstTwo == 50, firstTwo >= 56 && firstTwo <= 58, firstTwo == 63, firstTwo == 67, firstTwo == 60, firstTwo == 81:
 		ok = n >= 16
 	}
 	return ok && hasLuhnDigit(d)
@@ -243,44 +244,44 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches an IBAN, in blocks of four characters or in one piece. It has a country code, two check digits and the
-// length of the country. The first check digit is at i.
+// iban matches an IBAN, in blocks of four characters or in one piece. An IBAN has a country code, two check digits, and
+// the length that its country uses. The first check digit is at i.
 func (m *matcher) iban(i int) hit {
 	s := m.text
-	after := hit{end: span(s, i, digitByte)} // no hit; digits after a letter match no other kind either
+	noHit := hit{end: span(s, i, digitByte)} // no hit; digits after a letter match no other kind either
 	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
-		return after
+		return noHit
 	}
 	if i < m.lastEnd || !startsWord(s, i) || !isDigit(byteAt(s, i+3)) {
-		return after
+		return noHit
 	}
-	small := !isUpper(s[i]) // lower case throughout
-	want := 0
+	isLowerCase := !isUpper(s[i]) // lower case throughout
+	wantLength := 0
 	if isAlnum(s[i]) && isAlnum(s[i+1]) {
-		want = ibanLength(strings.ToUpper(string(s[i : i+2])))
+		wantLength = ibanLength(strings.ToUpper(string(s[i : i+2])))
 	}
-	if want == 0 {
-		return after
+	if wantLength == 0 {
+		return noHit
 	}
 	var d [34]byte
 	n, end := 0, i
-	for end < len(s) && n < want {
+	for end < len(s) && n < wantLength {
 		c := s[end]
 		if (c == ' ' || c == '-' || c == '.') && n > 0 && n%4 == 0 && end+1 < len(s) {
 			end++
 			c = s[end]
 		}
-		if isLower(c) && small {
+		if isLower(c) && isLowerCase {
 			c = upper(c)
-		} else if !isDigit(c) && (small || !isUpper(c)) {
-			return after
+		} else if !isDigit(c) && (isLowerCase || !isUpper(c)) {
+			return noHit
 		}
 		d[n] = c
 		n++
 		end++
 	}
-	if n < want || (end < len(s) && isAlnum(s[end])) || !hasIBANCheckDigits(d[:n]) {
-		return after
+	if n < wantLength || (end < len(s) && isAlnum(s[end])) || !hasIBANCheckDigits(d[:n]) {
+		return noHit
 	}
 	return hit{i, end, iban}
 }

@@ -12,14 +12,14 @@ const (
 // Numbers assigns the numbers in the placeholders of one session. It holds seeded 64-bit hashes of values, never the
 // values. Numbers is not safe for concurrent use.
 type Numbers struct {
-	seed   maphash.Seed
-	limit  int
-	byHash map[uint64]int
-	newest map[kind]int // newest number by kind; most sessions have none
+	seed          maphash.Seed
+	limit         int
+	byHash        map[uint64]int
+	highestByKind map[kind]int // newest number by kind; most sessions have none
 }
 
-// NewNumbers returns the numbers of a session. highest is the last result of Highest, so that a value does not get the
-// number of another value after a restart.
+// NewNumbers returns the numbers of a session. highest is the result of Highest before the restart. Further numbers are
+// greater, so that no value gets the number of another value.
 func NewNumbers(highest map[string]int) *Numbers {
 	n := &Numbers{seed: maphash.MakeSeed(), limit: maxPerSession}
 	n.Raise(highest)
@@ -29,27 +29,27 @@ func NewNumbers(highest map[string]int) *Numbers {
 // Raise makes further numbers greater than highest, which are the highest numbers of another replica.
 func (n *Numbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
-		if number := highest[name]; number > n.newest[kind(k)] {
+		if number := highest[name]; number > n.highestByKind[kind(k)] {
 			n.raiseTo(kind(k), number)
 		}
 	}
 }
 
-// raiseTo sets the newest number of a kind.
+// raiseTo sets the highest number of a kind.
 func (n *Numbers) raiseTo(k kind, number int) {
-	if n.newest == nil {
-		n.newest = make(map[kind]int)
+	if n.highestByKind == nil {
+		n.highestByKind = make(map[kind]int)
 	}
-	n.newest[k] = number
+	n.highestByKind[k] = number
 }
 
 // Highest returns the highest number of each kind, by name, and nil if there are no numbers.
 func (n *Numbers) Highest() map[string]int {
-	if len(n.newest) == 0 {
+	if len(n.highestByKind) == 0 {
 		return nil
 	}
-	highest := make(map[string]int, len(n.newest))
-	for k, number := range n.newest {
+	highest := make(map[string]int, len(n.highestByKind))
+	for k, number := range n.highestByKind {
 		highest[k.String()] = number
 	}
 	return highest
@@ -62,7 +62,7 @@ func (n *Numbers) reset() {
 		n.byHash = nil
 	}
 	clear(n.byHash)
-	clear(n.newest)
+	clear(n.highestByKind)
 }
 
 // number returns the number of a value. All spellings of a value have the same number: it ignores the grouping of
@@ -88,7 +88,7 @@ func (n *Numbers) number(k kind, value []byte) int {
 	if number, ok := n.byHash[sum]; ok {
 		return number
 	}
-	next := n.newest[k] + 1
+	next := n.highestByKind[k] + 1
 	n.raiseTo(k, next)
 	if n.byHash == nil {
 		n.byHash = make(map[uint64]int)

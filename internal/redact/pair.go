@@ -30,7 +30,7 @@ func (m *matcher) valueOfPair(i int) hit {
 	case class == headerClass:
 		h = m.header(p, keyed)
 	default:
-		h = m.value(p, class, shape{keyed: keyed, dotted: !keyed})
+		h = m.value(p, class, shape{hasQuotedName: keyed, allowDots: !keyed})
 	}
 	if h.kind != none && isProse(class, s[h.start:h.end]) {
 		return hit{}

@@ -19,7 +19,7 @@ func (m *matcher) phone(i int) hit {
 		return hit{}
 	}
 	g := readGroups(s, i)
-	return m.phoneOf(start, &g, plus)
+	return m.phoneInGroups(start, &g, plus)
 }
 
 // isAreaCodeInBrackets reports whether an area code and a closing bracket are at i. The area code has two or three
@@ -30,9 +30,9 @@ func isAreaCodeInBrackets(s []byte, i int) bool {
 	return byteAt(s, end) == ')' && (n == 3 || n == 2 || n <= 5 && n > 1 && s[i] == '0')
 }
 
-// phoneOf matches the longest telephone number in the groups g. The number begins at start with a digit, a + or a
+// phoneInGroups matches the longest telephone number in the groups g. The number begins at start with a digit, a + or a
 // bracket.
-func (m *matcher) phoneOf(start int, g *groups, plus bool) hit {
+func (m *matcher) phoneInGroups(start int, g *groups, plus bool) hit {
 	const minLen = 7
 	for k, n := g.groupCount, g.digitCount; k > 0; k-- {
 		if n < minLen {

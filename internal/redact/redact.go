@@ -8,7 +8,7 @@ import (
 
 // maxPasses is the maximum number of passes over one string. A replacement makes a new word boundary, which can reveal
 // another value, so a string with a replacement is scanned again. Ordinary text needs at most two passes. The limit
-// bounds the cost of a text that is built to need many.
+// bounds the cost of a text that was made to need many passes.
 const maxPasses = 16
 
 // maxKnownSecrets is the maximum number of secret values that a Redactor remembers to find them again without their
@@ -17,9 +17,9 @@ const maxKnownSecrets = 32
 
 // Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. Until Reset or
 // Continue, equal values get equal numbers. Continue takes the numbers of a session, so that placeholders are stable
-// within the session. A number counts the different values of a kind, so equal placeholders of two sessions or tenants
-// say nothing about the values. A secret that was found by its name is also found without the name until Reset or
-// Continue. Its value is kept in memory only until then.
+// within the session. The values of a kind are numbered in the order of their first occurrence, so the placeholders of
+// two sessions may be equal although the values differ. A secret that was found by its name is also found without the
+// name until Reset or Continue. Its value is kept in memory only until then.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -28,7 +28,7 @@ type Redactor struct {
 	bufs         [2][]byte
 	input        []byte
 	numbers      *Numbers
-	own          Numbers // numbers that are used until Continue sets others
+	ownNumbers   Numbers // numbers that are used until Continue sets others
 	counts       [kindCount]int
 	knownSecrets [][]byte    // secret values since Reset or Continue
 	secretTable  secretTable // index of knownSecrets
@@ -38,15 +38,15 @@ type Redactor struct {
 // New returns a redactor of secrets. If personal is true, it also redacts e-mail addresses, phone numbers, payment
 // cards, IBANs, social security numbers and IP addresses.
 func New(personal bool) *Redactor {
-	r := &Redactor{m: matcher{table: standardTable, personal: personal}, own: Numbers{seed: maphash.MakeSeed(), limit: maxRemembered}}
-	r.numbers = &r.own
+	r := &Redactor{m: matcher{table: standardTable, personal: personal}, ownNumbers: Numbers{seed: maphash.MakeSeed(), limit: maxRemembered}}
+	r.numbers = &r.ownNumbers
 	return r
 }
 
 // Reset forgets the numbers, the secrets and the counts. It keeps the buffers for reuse.
 func (r *Redactor) Reset() {
-	r.own.reset()
-	r.Continue(&r.own)
+	r.ownNumbers.reset()
+	r.Continue(&r.ownNumbers)
 }
 
 // Continue forgets the counts and the secrets of the last exchange, and uses the numbers of a session from now on.
@@ -101,23 +101,23 @@ func (r *Redactor) DrainCounts() map[string]int {
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {
-		deep, depth := s, 0
+		unescaped, depth := s, 0
 		if isLongBase64(s) {
 			return s, found
 		}
-		for depth < maxLevels && bytes.IndexByte(deep, '\\') >= 0 && r.levels[depth].unescape(deep, byte(depth)) {
-			deep = r.levels[depth].buf
+		for depth < maxLevels && bytes.IndexByte(unescaped, '\\') >= 0 && r.levels[depth].unescape(unescaped, byte(depth)) {
+			unescaped = r.levels[depth].buf
 			depth++
 		}
-		hits := r.m.findHits(deep, class)
-		for folds := 0; len(hits) == 0 && r.m.encoded && folds < maxFolds && r.levels[depth].fold(deep); folds++ {
-			deep = r.levels[depth].buf
+		hits := r.m.findHits(unescaped, class)
+		for folds := 0; len(hits) == 0 && r.m.hasEncodedSigns && folds < maxFolds && r.levels[depth].fold(unescaped); folds++ {
+			unescaped = r.levels[depth].buf
 			depth++
-			hits = r.m.findHits(deep, class)
+			hits = r.m.findHits(unescaped, class)
 		}
 		changed := len(hits) > 0
 		if changed {
-			s = r.replace(buf, s, deep, hits, depth)
+			s = r.replace(buf, s, unescaped, hits, depth)
 			buf ^= 1
 		}
 		if hits = r.findKnownSecrets(s); len(hits) > 0 {
@@ -133,24 +133,24 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace returns s with a placeholder instead of each hit. deep is s after depth calls of unescape or fold, and the
-// positions of the hits are positions in deep. The result is stored in r.bufs[buf].
-func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byte {
+// replace returns s with a placeholder instead of each hit. unescaped is s after depth calls of unescape or fold, and
+// the positions of the hits are positions in unescaped. The result is stored in r.bufs[buf].
+func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
-	done := 0
+	copiedTo := 0
 	for _, h := range hits {
 		start, end := h.start, h.end
 		for d := depth - 1; d >= 0; d-- {
 			start, end = r.levels[d].rawStart(start), r.levels[d].rawEnd(end)
 		}
-		if start < done { // two hits share one escape unit, which the first hit has replaced
-			start = done
+		if start < copiedTo { // two hits share one escape unit, which the first hit has replaced
+			start = copiedTo
 		}
-		out = append(out, s[done:start]...)
-		out = r.placeholder(out, h.kind, deep[h.start:h.end])
-		done = max(end, start)
+		out = append(out, s[copiedTo:start]...)
+		out = r.placeholder(out, h.kind, unescaped[h.start:h.end])
+		copiedTo = max(end, start)
 	}
-	out = append(out, s[done:]...)
+	out = append(out, s[copiedTo:]...)
 	r.bufs[buf] = out
 	return out
 }

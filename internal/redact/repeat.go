@@ -32,8 +32,8 @@ func (r *Redactor) remember(k kind, value []byte) {
 	r.knownSecrets = append(r.knownSecrets, bytes.Clone(value))
 }
 
-// secretTable finds known secrets in one pass. Bit n of secretTable[i][b] is set if the byte at offset i of secret n
-// is b.
+// secretTable finds known secrets in one pass by their first three bytes. Bit n of secretTable[i][b] is set if the byte
+// at offset i of secret n is b.
 type secretTable [3][256]uint32
 
 func (t *secretTable) add(value []byte, number int) {

@@ -2,8 +2,8 @@ package redact
 
 import "math/bits"
 
-// hit is a match in the unescaped text. If the kind is none, there is no match, and the scan continues at end, or at
-// the next byte if end is 0.
+// hit is the range of a value to redact in the unescaped text. If the kind is none, there is no value. The scan then
+// continues at end, or at the next byte if end is 0.
 type hit struct {
 	start, end int
 	kind       kind
@@ -13,24 +13,24 @@ type hit struct {
 // of an address or the = of an assignment, so that ordinary text costs three table look-ups per byte. Hits are in order
 // and do not overlap.
 type matcher struct {
-	table    *table
-	text     []byte
-	lastEnd  int // end of the last match or placeholder; the next match starts at or after last
-	class    keyClass
-	personal bool
-	encoded  bool // the text contains a character that level.fold rewrites
-	heading  heading
-	types    struct{ start, end int } // the last run of type bytes; see typeEnd
-	hits     []hit
+	table           *table
+	text            []byte
+	lastEnd         int // end of the last match or placeholder; the next match starts at or after lastEnd
+	class           keyClass
+	personal        bool
+	hasEncodedSigns bool // the text contains a character that level.fold rewrites
+	heading         heading
+	typeRun         struct{ start, end int } // the last run of type bytes; see typeEnd
+	hits            []hit
 }
 
 // findHits returns the hits in s. class is the class of the JSON key of s, noClass for none. The result is valid until
 // the next call.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
-	m.text, m.lastEnd, m.class, m.encoded, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
-	m.types.start, m.types.end = 0, 0
+	m.text, m.lastEnd, m.class, m.hasEncodedSigns, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
+	m.typeRun.start, m.typeRun.end = 0, 0
 	if class.isSecret() {
-		h := m.checkValue(0, len(s), class, shape{quoted: true, keyed: true})
+		h := m.checkValue(0, len(s), class, shape{quoted: true, hasQuotedName: true})
 		if class == headerClass {
 			h = m.header(0, true)
 		}
@@ -87,7 +87,7 @@ func (m *matcher) check(i int, wanted uint64) (h hit) {
 	return h
 }
 
-// vendorAt runs only the checks at i for keys of vendors, which are recognised without a name before them.
+// vendorAt matches a vendor's key at i. Such a key is recognised without a name before it.
 func (m *matcher) vendorAt(i int) hit {
 	before := byte(0)
 	if i > 0 {

@@ -16,13 +16,13 @@ type column struct {
 // is open.
 type heading struct {
 	rowAnchor        uint64 // anchor of the rows; 0 means no open table
-	tuples           bool   // the rows are the brackets of an INSERT instead of lines
-	manifest         bool   // the rows are the lines of a Kubernetes Secret
-	inData           bool   // the rows are in the data of the Secret
+	isInsert         bool   // the rows are the brackets of an INSERT instead of lines
+	isManifest       bool   // the rows are the lines of a Kubernetes Secret
+	inSecretData     bool   // the rows are in the data of the Secret
 	separator        byte
 	separatorsPerRow int // separators in each row
 	columns          [4]column
-	count            int // number of columns
+	columnCount      int // number of columns
 }
 
 // maxRowBytes is the maximum length of a row.
@@ -32,7 +32,7 @@ const maxRowBytes = 512
 func (m *matcher) markColumn(start, end int, class keyClass) {
 	s := m.text
 	h := &m.heading
-	if h.manifest || !class.isSecret() || class == headerClass || class == bareKeyClass || h.count == len(h.columns) {
+	if h.isManifest || !class.isSecret() || class == headerClass || class == bareKeyClass || h.columnCount == len(h.columns) {
 		return
 	}
 	left := start
@@ -51,13 +51,13 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 		return
 	}
 	if h.rowAnchor == 0 {
-		if open := m.insertList(start, end); open >= 0 {
-			*h = heading{rowAnchor: m.table.rows, tuples: true, separator: ',', separatorsPerRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
+		if open := m.insertListStart(start, end); open >= 0 {
+			*h = heading{rowAnchor: m.table.rows, isInsert: true, separator: ',', separatorsPerRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
 			h.add(bytes.Count(s[open:start], []byte(",")), class)
 			return
 		}
-	} else if h.tuples {
-		if open := m.insertList(start, end); open >= 0 {
+	} else if h.isInsert {
+		if open := m.insertListStart(start, end); open >= 0 {
 			h.add(bytes.Count(s[open:start], []byte(",")), class)
 		}
 		return
@@ -81,8 +81,8 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 }
 
 func (h *heading) add(index int, class keyClass) {
-	h.columns[h.count] = column{index, class}
-	h.count++
+	h.columns[h.columnCount] = column{index, class}
+	h.columnCount++
 }
 
 func isFieldEnd(c byte) bool {
@@ -93,9 +93,9 @@ func isFieldEnd(c byte) bool {
 	return false
 }
 
-// insertList returns the position of the bracket that opens the column list of an INSERT, -1 if s[start:end] is not in
-// such a list.
-func (m *matcher) insertList(start, end int) int {
+// insertListStart returns the position of the bracket that opens the column list of an INSERT. The result is -1 if
+// s[start:end] is not in such a list.
+func (m *matcher) insertListStart(start, end int) int {
 	from := max(m.lastEnd, start-maxRowBytes/2)
 	open := bytes.LastIndexByte(m.text[from:start], '(')
 	if open < 0 || bytes.IndexByte(m.text[from+open:start], ')') >= 0 {
@@ -128,15 +128,15 @@ func lineEnd(s []byte, i int) int {
 
 // row matches the first secret in the row of the open table after the line feed or bracket at i.
 func (m *matcher) row(i int) hit {
-	if (m.text[i] == '(') != m.heading.tuples {
+	if (m.text[i] == '(') != m.heading.isInsert {
 		return hit{}
 	}
-	if m.heading.tuples {
+	if m.heading.isInsert {
 		return m.rowOfInsert(i)
 	}
 	start := i + 1
 	stop := lineEnd(m.text, start)
-	if m.heading.manifest {
+	if m.heading.isManifest {
 		return m.manifestRow(start, stop)
 	}
 	if start >= stop {
@@ -153,7 +153,7 @@ func (m *matcher) row(i int) hit {
 // openManifest opens the manifest of a Kubernetes Secret at the name s[start:end] in "kind: Secret".
 func (m *matcher) openManifest(start, end int) {
 	if m.heading.rowAnchor == 0 && string(m.text[start:end]) == "Secret" && startsWith(m.text, start-len("kind: "), "kind: ") {
-		m.heading = heading{rowAnchor: m.table.rows, manifest: true}
+		m.heading = heading{rowAnchor: m.table.rows, isManifest: true}
 	}
 }
 
@@ -166,12 +166,12 @@ func (m *matcher) manifestRow(start, stop int) hit {
 		return hit{}
 	}
 	if len(line) > 0 && line[0] != ' ' {
-		m.heading.inData = string(line) == "data:"
+		m.heading.inSecretData = string(line) == "data:"
 		return hit{}
 	}
 	name, value, found := bytes.Cut(line, []byte(": "))
 	value = bytes.TrimLeft(value, quotesAndBlanks)
-	if !m.heading.inData || !found || len(value) < minLen || len(value)%block != 0 || span(value, 0, base64Byte) < len(value) || len(bytes.TrimLeft(name, " ")) == 0 || startsWith(value, 0, wrappedHeader) {
+	if !m.heading.inSecretData || !found || len(value) < minLen || len(value)%block != 0 || span(value, 0, base64Byte) < len(value) || len(bytes.TrimLeft(name, " ")) == 0 || startsWith(value, 0, wrappedHeader) {
 		return hit{}
 	}
 	end := start + len(line)
@@ -181,7 +181,7 @@ func (m *matcher) manifestRow(start, stop int) hit {
 // rowOfInsert matches the first secret in the values of an INSERT. The opening bracket is at i.
 func (m *matcher) rowOfInsert(i int) hit {
 	start := i + 1
-	if m.insertList(start, start) >= 0 { // the list of columns itself
+	if m.insertListStart(start, start) >= 0 { // the list of columns itself
 		return hit{}
 	}
 	quote, stop := false, start
@@ -209,7 +209,7 @@ func (m *matcher) secretInRow(start, stop int) hit {
 		c := byteAt(m.text, p)
 		switch {
 		case p == stop || c == h.separator && quote == 0:
-			for _, column := range h.columns[:h.count] {
+			for _, column := range h.columns[:h.columnCount] {
 				if column.index == field && found.kind == none {
 					found = m.field(from, p, column.class)
 				}
@@ -241,5 +241,5 @@ func (m *matcher) field(from, to int, class keyClass) hit {
 	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true)) {
 		return hit{}
 	}
-	return m.checkValue(from, to, class, shape{quoted: true, keyed: true})
+	return m.checkValue(from, to, class, shape{quoted: true, hasQuotedName: true})
 }

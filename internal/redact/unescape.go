@@ -153,7 +153,7 @@ func foldTypographic(s []byte, i int) (c byte, w int) {
 // encodedSign records that the text contains a character that fold rewrites, and matches nothing.
 func (m *matcher) encodedSign(i int) hit {
 	_, w := foldSign(m.text, i)
-	m.encoded = m.encoded || w > 1
+	m.hasEncodedSigns = m.hasEncodedSigns || w > 1
 	return hit{}
 }
 

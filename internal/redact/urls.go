@@ -124,7 +124,7 @@ func (m *matcher) userPassword(p int) hit {
 	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // a key as the name of the user
 		return hit{p, p + colon, urlCredentials}
 	}
-	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, dotted: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
+	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, allowDots: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
 		return hit{}
 	}
 	return hit{p, end, urlCredentials}

@@ -8,15 +8,15 @@ import (
 
 // shape describes the context of a value.
 type shape struct {
-	quoted     bool // the value is in quotes
-	keyed      bool // the name is in quotes, as in JSON, so the text is data and not code
-	literal    bool // the context has no variables, so a plain word is a value
-	connection bool // the name is part of a connection string
-	dotted     bool // dots are part of the value, as after a flag
-	assigned   bool // the assignment sign is =, so a quoted word is a value and not a label
+	quoted             bool // the value is in quotes
+	hasQuotedName      bool // the name is in quotes, as in JSON, so the text is data and not code
+	literal            bool // the context has no variables, so a plain word is a value
+	inConnectionString bool // the name is part of a connection string
+	allowDots          bool // dots are part of the value, as after a flag
+	afterEqualSign     bool // the assignment sign is =, so a quoted word is a value and not a label
 }
 
-// checkValue matches s[start:end], the value of a name of the class, if it is a secret.
+// checkValue matches s[start:end] if it is a secret. class is the class of the name to which the value belongs.
 func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	v := m.text[start:end]
 	if start < m.lastEnd || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
@@ -98,13 +98,13 @@ func isPassword(v []byte, sh shape) bool {
 	if isPath(v) || isReference(v) || bytes.Count(v, v[:1]) == len(v) || isDummy(v) {
 		return false
 	}
-	if sh.quoted && sh.keyed {
+	if sh.quoted && sh.hasQuotedName {
 		return len(v) <= 256 && spaces < 4
 	}
 	if spaces > 0 {
-		return sh.quoted && !sh.keyed && isPassphrase(v, sh.literal || sh.connection)
+		return sh.quoted && !sh.hasQuotedName && isPassphrase(v, sh.literal || sh.inConnectionString)
 	}
-	if sh.connection && len(v) >= 4 && letters+digits > 0 && dots < 2 && v[0] != '@' && v[0] != ':' {
+	if sh.inConnectionString && len(v) >= 4 && letters+digits > 0 && dots < 2 && v[0] != '@' && v[0] != ':' {
 		return true
 	}
 	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') && !isStrong(v) { // the quote closed an earlier text: "PWD=" + dir + "x"
@@ -115,9 +115,9 @@ func isPassword(v []byte, sh shape) bool {
 	}
 	random := letters == len(v) && letters >= 8 && hasRandomCase(v)
 	if sh.quoted {
-		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.assigned && isPlainPassword(v)
+		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.afterEqualSign && isPlainPassword(v)
 	}
-	if dots > 0 && symbols == 0 && !mayHaveDots(v, sh.dotted && digits > 0 && letters > 1) {
+	if dots > 0 && symbols == 0 && !mayHaveDots(v, sh.allowDots && digits > 0 && letters > 1) {
 		return false
 	}
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
