@@ -56,8 +56,8 @@ type Session struct {
 	rowFlush       atomic.Int64  // number of the newest flush with the row of the session; 0 if none
 	unmarkedOptOut atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
 	forgotten      atomic.Bool   // the session was deleted, and its row must not be written again
-	// numbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was redacted yet.
-	// Only the recorder uses placeholderNumbers.
+	// placeholderNumbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was
+	// redacted yet. Only the recorder uses placeholderNumbers.
 	placeholderNumbers *redact.Numbers
 	// unsure means that the session began while the backend did not answer. An older record of the session may exist.
 	unsure atomic.Bool

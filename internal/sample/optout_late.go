@@ -88,9 +88,9 @@ func (e *Exchange) countRepeatedItems(previous *Reply) int {
 }
 
 // HidesSample reports whether a sample has content of a hidden exchange. list holds the stored exchanges of the
-// session. If an exchange of the sample was deleted from the store, the paths in its calls are unknown, and the sample
-// is hidden. This does not apply if judged is true, which means that the current patterns were applied to every
-// exchange of the session before it was stored.
+// session. If an exchange of the sample was deleted from the store, the paths in its calls are unknown. Such a sample
+// is hidden, unless filteredOnWrite is true: the current patterns were then applied to every exchange of the session
+// before the exchange was stored.
 func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) bool {
 	if !o.HasPathPatterns() {
 		return false

@@ -13,10 +13,10 @@ import (
 
 // The bounds of the facts in a row.
 const (
-	maxTask      = 160     // characters of the task
-	taskRead     = 8 << 10 // bytes of the first words that are redacted; a secret at the cut is far beyond maxTask
-	maxFacts     = 64      // entries of a list
-	maxFactBytes = 100     // bytes of an entry; a longer entry is left out
+	maxTask      = 160     // maximum number of characters of the task
+	taskRead     = 8 << 10 // number of bytes of the first words that are redacted; a secret at the cut is far beyond maxTask
+	maxFacts     = 64      // maximum number of entries of a list
+	maxFactBytes = 100     // maximum length of an entry in bytes; a longer entry is left out
 )
 
 // mixedPaths is the value of Facts.Paths after patterns with different hashes. No PathHash has this value.

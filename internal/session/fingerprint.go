@@ -11,19 +11,19 @@ import (
 
 // The bounds of Quotes, which finds the conversation that a side request (a title, a summary, a judgement) quotes.
 const (
-	maxQuoteScopes        = 512              // scopes: credentials with conversations
-	maxQuoteConversations = 64               // conversations with tools per scope; the same maximum holds for conversations without tools
-	maxAnswers            = 6                // answers and tool results of a conversation
-	maxSidePhrases        = 6                // phrases of a reply to a side request
-	maxReplyCalls         = 8                // calls of a reply that are read
-	maxCallPhrases        = 4                // phrases of a call
+	maxQuoteScopes        = 512              // maximum number of scopes, which are the credentials with conversations
+	maxQuoteConversations = 64               // maximum number per scope, once for conversations with tools and once for those without
+	maxAnswers            = 6                // maximum number of answers and tool results of a conversation
+	maxSidePhrases        = 6                // maximum number of phrases of a reply to a side request
+	maxReplyCalls         = 8                // maximum number of calls of a reply that are read
+	maxCallPhrases        = 4                // maximum number of phrases of a call
 	quoteTTL              = 30 * time.Minute // maximum age of the newest request of a quoted conversation
 	sideRequestGap        = 2 * time.Minute  // maximum gap between two side requests about a conversation
 	minPieceBytes         = 12               // minimum length of a piece; shorter texts occur by chance
 	minUniqueBytes        = 24               // minimum length of a piece that identifies a conversation on its own
 	maxPieceBytes         = 80
-	maxSearchedBytes      = 128 << 10 // searched bytes of a request
-	maxNewestItems        = 8         // the newest words and results are searched in this many last items
+	maxSearchedBytes      = 128 << 10 // maximum number of bytes of a request that are searched
+	maxNewestItems        = 8         // number of last items in which the newest words and results are searched
 	maxTailBytes          = 80        // maximum number of bytes after an answer that ends a request
 	tailWordLimit         = 4         // fewer words than this may follow the answer
 )
@@ -70,8 +70,8 @@ func (x *fingerprint) addAnswer(text string) {
 	x.answers = push(x.answers, w, maxAnswers)
 }
 
-// newestTexts returns the newest words of the user and the two newest tool results that accompany or follow
-// the words. newest skips the items before index from.
+// newestTexts returns the newest words of the user, and the two newest tool results that accompany or follow these
+// words. It skips the items before index from.
 func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)

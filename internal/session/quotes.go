@@ -177,8 +177,8 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	return id, ok, ok
 }
 
-// openingText returns the first words of the user, at most callerText bytes. task returns "" if the first items of
-// the request contain an answer.
+// openingText returns the first words of the user, at most callerText bytes. The result is "" if the first items of the
+// request contain an answer.
 func openingText(req *wire.Request) string {
 	for i := range min(req.Len(), maxFirstItems) {
 		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {

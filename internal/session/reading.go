@@ -10,9 +10,9 @@ import (
 const (
 	maxTrail         = 32  // maximum number of echoes that are read, newest first
 	maxSearchedItems = 96  // maximum number of items that are searched
-	maxItemsBefore   = 8   // items before the new part that are searched for unknown content
-	maxFirstItems    = 16  // items from the start that are searched for the first words
-	maxWords         = 512 // hashed bytes at each end of the first words
+	maxItemsBefore   = 8   // maximum number of items before the new part that are searched for unknown content
+	maxFirstItems    = 16  // maximum number of items from the start that are searched for the first words
+	maxWords         = 512 // maximum number of hashed bytes at each end of the first words
 )
 
 // firstUserItem returns the first words of the user. ok is false if the request does not show the

@@ -53,8 +53,8 @@ type Row struct {
 	IsUnit      bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
 	Data        []byte
 
-	Exchanges int  // stored exchanges of a due session, where the store knows the number
-	Unrated   bool // the store knows that a due session has no feedback and the feedback state 0
+	Exchanges int  // number of stored exchanges of a due session; 0 if the store does not know the number
+	Unrated   bool // true if the store knows that a due session has no feedback and the feedback state 0
 }
 
 // Echo records that an echo key occurred in a session.
@@ -150,7 +150,7 @@ var ErrUnknownPosition = errors.New("the position in the list is unknown; start 
 // ListRange selects a part of a list.
 type ListRange struct {
 	Since, Until time.Time // Since <= when < Until; zero means no bound
-	After        string    // Page.Next of the page before; "" means from its start
+	After        string    // Page.Next of the previous page; "" means the start of the list
 	Limit        int       // maximum number of entries
 	OldestFirst  bool      // of a list of sessions: from old to new; otherwise from new to old
 }

@@ -11,10 +11,10 @@ import (
 // summary as the user's words. If the agent keeps no call and no answer, only the lines of the
 // summary tie the new list to the session.
 const (
-	summaryLine           = 48 // bytes of a line that identifies a session together with the next line
-	summaryAlone          = 80 // bytes of a line that identifies a session alone
-	maxReplySummaryKeys   = 64 // stored keys of the reply to a side request; thoughts may precede the summary
-	maxRequestSummaryKeys = 8  // keys that are looked up per request
+	summaryLine           = 48 // minimum length in bytes of a line that identifies a session together with the next line
+	summaryAlone          = 80 // minimum length in bytes of a line that identifies a session alone
+	maxReplySummaryKeys   = 64 // maximum number of stored keys of the reply to a side request; thoughts may precede the summary
+	maxRequestSummaryKeys = 8  // maximum number of keys that are looked up per request
 	summaryBytes          = 64 << 10
 )
 

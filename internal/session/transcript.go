@@ -36,14 +36,14 @@ type seam struct {
 
 // Bounds of the stored transcripts.
 const (
-	maxTranscriptKeys    = 1024 // maximum number of keys: a key covers the texts with the same first line
-	maxTranscriptsPerKey = 64   // conversations per key
+	maxTranscriptKeys    = 1024 // maximum number of keys; a key covers the texts with the same first line
+	maxTranscriptsPerKey = 64   // maximum number of conversations per key
 	transcriptSeams      = 4
-	transcriptHead       = 128     // bytes of the first line that enter the key
-	answerLines          = 4       // stored lines per answer
-	maxAnswerLine        = 80      // maximum bytes per stored line
-	minAnswerLine        = 12      // minimum bytes of a stored line
-	maxComparedBytes     = 8 << 20 // maximum bytes that a request compares, in addition to twice the size of the request
+	transcriptHead       = 128     // number of bytes of the first line that the key covers
+	answerLines          = 4       // maximum number of stored lines per answer
+	maxAnswerLine        = 80      // maximum length of a stored line in bytes
+	minAnswerLine        = 12      // minimum length of a stored line in bytes
+	maxComparedBytes     = 8 << 20 // maximum number of bytes that a request compares, in addition to twice its size
 )
 
 // transcripts holds the transcripts of recent conversations.
@@ -109,9 +109,9 @@ func (s *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 	return repeated
 }
 
-// rate returns the rating of a text as the next text of the conversation. A longer common prefix
-// rates higher; at equal length, more answer lines in the insertion rate higher. The rating is 0 if
-// the text does not continue the conversation.
+// rate returns the rating of a text as the next text of the conversation. A text with a longer common prefix has a
+// higher rating. Of two texts with equal prefixes, the text whose insertion contains more lines of the answer has the
+// higher rating. The rating is 0 if the text does not continue the conversation.
 func (x *transcript) rate(p *prefixes) int {
 	if x.unanswered || len(x.answer) == 0 || len(p.text) <= x.size {
 		return 0

@@ -186,7 +186,7 @@ func (m *Memory) findCheckpoint(key uint64, body []byte) *checkpoint {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cp := *best // with the value of lent before this call
+	cp := *best // with the value of isShared before this call
 	cp.digest, best.isShared = found, true
 	if cp.isShared { // another parser appends to the arrays
 		cp.list, cp.results = slices.Clip(cp.list), slices.Clip(cp.results)

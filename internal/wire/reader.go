@@ -14,7 +14,7 @@ import (
 type ReplyReader struct {
 	dialect   Dialect
 	size      int64
-	limit     int // maximum of kept
+	limit     int // maximum of keptBytes
 	keptBytes int // number of stored bytes of the reply, plus itemCost for each item
 	mode      replyMode
 	sse       sseReader

@@ -23,8 +23,8 @@ type replyItem struct {
 	id, name     string
 	itemID       string
 	fullPieces   [][]byte // full pieces of the text or of the call's arguments
-	fullCapacity int      // capacity of the pieces in full, in bytes
-	text         []byte   // the piece after full, which still grows
+	fullCapacity int      // capacity of fullPieces, in bytes
+	text         []byte   // the last piece, which still grows
 	nesting      nesting  // nesting of the text, up to the last call of isWholeValue
 	surrogate    []byte   // escape of a high surrogate at the end of the last piece, whose pair may begin the next piece
 }
@@ -178,8 +178,8 @@ func (r *ReplyReader) set(s *replyItem, t string) {
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 
-// cutOff cuts text at the limit, between two characters, and adds the number of its new bytes to kept. before is the
-// previous length of text.
+// cutOff cuts text at the limit, between two characters, and adds the number of its new bytes to keptBytes. before is
+// the previous length of text.
 func (r *ReplyReader) cutOff(text []byte, before int) []byte {
 	if room := r.limit - r.keptBytes; len(text)-before > room {
 		r.rep.Cut = true

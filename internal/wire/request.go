@@ -233,7 +233,7 @@ func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
 			r.SystemHash = r.systemHash(at.system)
 		}
 	}
-	if r.Hints.PreviousID != "" { // the results words after another reply are another request
+	if r.Hints.PreviousID != "" { // an equal list after another reply is another request
 		r.ListHash ^= xxhash.Sum64String(r.Hints.PreviousID)
 	}
 }
