@@ -24,7 +24,7 @@ type provisionalRewards struct {
 	reward  feedback.Definition
 
 	startedAt  time.Time   // sessions before this time were started by an earlier process
-	after      session.Row // last of these sessions that was read
+	after      session.Row // last of these sessions that was read; the next read starts after it
 	isRestored bool        // all of these sessions were read
 }
 

@@ -18,7 +18,7 @@ import (
 // Client is a coding agent that keeps its conversations in history files.
 type Client struct {
 	Name string // value of the flag --from
-	// places returns glob patterns of the history files.
+	// patterns returns glob patterns of the history files.
 	patterns func(e Env) []string
 	// read returns the conversations of one file. skipped is an error that names the unreadable entries.
 	read func(path string) (list []Conversation, skipped, err error)
