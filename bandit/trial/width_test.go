@@ -78,7 +78,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{100, 50, 50, true, true},
 	} {
 		if shown, claimed := trial.EnoughPicks(c.n, c.injected, c.withheld), trial.Claimable(c.injected, c.withheld); shown != c.shown || claimed != c.claimed {
-			t.Errorf("%+v: Enough = %v and Claimable = %v, want %v and %v", c, shown, claimed, c.shown, c.claimed)
+			t.Errorf("%+v: EnoughPicks = %v and Claimable = %v, want %v and %v", c, shown, claimed, c.shown, c.claimed)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func TestArchivedSlugIsReserved(t *testing.T) {
 	}
 	l, err := restore(ctx, b, "one")
 	if err != nil || l.Slug != "one" || l.State != lesson.Active {
-		t.Errorf("Restore = %+v, %v, want slug one and state %s", l, err, lesson.Active)
+		t.Errorf("restore(\"one\") = %+v, %v, want slug one and state %s", l, err, lesson.Active)
 	}
 	if _, err := restore(ctx, b, "one"); err == nil || !strings.Contains(err.Error(), "only an archived lesson can be restored") {
 		t.Errorf("restoring a second time: err = %v, want \"only an archived lesson can be restored\"", err)

@@ -77,7 +77,7 @@ func TestFiredListsMatchedTriggers(t *testing.T) {
 	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
 	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
-		t.Errorf(`Fired = %q, want ["load more", "web", "E42"]`, got)
+		t.Errorf(`FiredTriggers = %q, want ["load more", "web", "E42"]`, got)
 	}
 	q.Errors = nil // error patterns do not match user text
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web"}) {

@@ -304,7 +304,7 @@ func TestForbidsReturnsForbiddingWord(t *testing.T) {
 		{"Nevertheless, be brief.", ""},
 	} {
 		if got := rules.Prohibition(c.text); got != c.want {
-			t.Errorf("Forbids(%q) = %q, want %q", c.text, got, c.want)
+			t.Errorf("Prohibition(%q) = %q, want %q", c.text, got, c.want)
 		}
 	}
 }

@@ -46,11 +46,11 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 		for _, echo := range []bool{true, false} {
 			list := conversation(dialect, echo)
 			if got, want := o.HiddenExchanges(list), []bool{false, true, true, false}; !slices.Equal(got, want) {
-				t.Errorf("%s, echo %v: Hidden = %v, want %v", dialect, echo, got, want)
+				t.Errorf("%s, echo %v: HiddenExchanges = %v, want %v", dialect, echo, got, want)
 			}
 			got := o.VisibleExchanges(list)
 			if len(got) != 2 || got[1].ID != "4" || len(got[1].New) != 1 {
-				t.Errorf("%s, echo %v: Visible = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, echo, got)
+				t.Errorf("%s, echo %v: VisibleExchanges = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, echo, got)
 			}
 			if len(list[3].New) == 1 && echo {
 				t.Error("Visible changed its argument")

@@ -61,11 +61,11 @@ func TestOptOutHits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := o.NamesPath(tt.args); got != tt.want {
-			t.Errorf("Hits(%s) = %v, want %v", tt.args, got, tt.want)
+			t.Errorf("NamesPath(%s) = %v, want %v", tt.args, got, tt.want)
 		}
 	}
 	if optOut(t).NamesPath(`{"path":".env"}`) {
-		t.Error("no pattern: Hits = true, want false")
+		t.Error("no pattern: NamesPath = true, want false")
 	}
 }
 
@@ -99,7 +99,7 @@ func TestOptOutHitsPathInAnyForm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !o.NamesPath(string(raw)) {
-			t.Fatalf("Hits(%s) = false, want true", raw)
+			t.Fatalf("NamesPath(%s) = false, want true", raw)
 		}
 	})
 }
@@ -107,7 +107,7 @@ func TestOptOutHitsPathInAnyForm(t *testing.T) {
 func TestOptOutOfAgentsAndTenants(t *testing.T) {
 	o := optOut(t)
 	if !o.OptsOutAgent("CI-42") || o.OptsOutAgent("coder") || !o.OptsOutTenant("acme") || o.OptsOutTenant("acme2") {
-		t.Errorf("Agent(CI-42) = %v, Agent(coder) = %v, Tenant(acme) = %v, Tenant(acme2) = %v, want true, false, true, false",
+		t.Errorf("OptsOutAgent(CI-42) = %v, OptsOutAgent(coder) = %v, OptsOutTenant(acme) = %v, OptsOutTenant(acme2) = %v, want true, false, true, false",
 			o.OptsOutAgent("CI-42"), o.OptsOutAgent("coder"), o.OptsOutTenant("acme"), o.OptsOutTenant("acme2"))
 	}
 	var zero sample.OptOut
@@ -133,7 +133,7 @@ func FuzzOptOut(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args string) {
 		o := optOut(t, "*.env", "a/**/b")
 		if hit := o.NamesPath(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
-			t.Errorf("Hits(%q) = false, want true", args)
+			t.Errorf("NamesPath(%q) = false, want true", args)
 		}
 	})
 }
@@ -168,11 +168,11 @@ func TestOptOutNamedFindsPathsInAllCalls(t *testing.T) {
 		"invalid JSON":            {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
 	} {
 		if got := o.ExchangeNamesPath(&c.x); got != c.want {
-			t.Errorf("%s: Named = %v, want %v", name, got, c.want)
+			t.Errorf("%s: ExchangeNamesPath = %v, want %v", name, got, c.want)
 		}
 	}
 	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).ExchangeNamesPath(&x) {
-		t.Error("no pattern: Named = true, want false")
+		t.Error("no pattern: ExchangeNamesPath = true, want false")
 	}
 }
 

@@ -48,7 +48,7 @@ func resultMessage(id, text string) string {
 func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 	th := newThreader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
-		c := claimOf(t, req, "Precept-Session", "above")
+		c := claimOf(t, req, "Precept-Session", "parent")
 		return th.Resolve(testScope, c, req, testStart, nil), c
 	}
 	reply := func(r session.Resolved, rep wire.Reply) {
@@ -122,7 +122,7 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	} {
 		c := claimOf(t, req, "User-Agent", product)
 		if c.Session != "k" || c.HasUniqueName() != want {
-			t.Errorf("User-Agent %q: got Session = %q, Named() = %v, want k, %v", product, c.Session, c.HasUniqueName(), want)
+			t.Errorf("User-Agent %q: got Session = %q, HasUniqueName = %v, want k, %v", product, c.Session, c.HasUniqueName(), want)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 		next := parseChat(t, k.next...)
 		r.Begin(next, testStart.Add(time.Second))
 		if got := r.KeepsIndices(next); got != k.want {
-			t.Errorf("%s: got InPlace = %v, want %v", name, got, k.want)
+			t.Errorf("%s: got KeepsIndices = %v, want %v", name, got, k.want)
 		}
 	}
 }

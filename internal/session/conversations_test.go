@@ -114,7 +114,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				return
 			}
 			if r := o.resolve(x); r.ID != x.id || r.New || len(r.EqualSessions) > 0 {
-				t.Fatalf("%s: got session %s by %s (New = %v, %d in Doubt), want %s and empty Doubt; history: %s", what, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
+				t.Fatalf("%s: got session %s by %s (New = %v, %d EqualSessions), want %s (false, 0); history: %s", what, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){

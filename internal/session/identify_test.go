@@ -83,7 +83,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 			}
 			c := session.Identify(h, path, requestWithHints(hints))
 			if c.Session != w.name || c.Namespace != w.space || c.Method != w.method {
-				t.Errorf("got Session = %q, Space = %q, Method = %q, want %q, %q, %q", c.Session, c.Namespace, c.Method, w.name, w.space, w.method)
+				t.Errorf("got Session = %q, Namespace = %q, Method = %q, want %q, %q, %q", c.Session, c.Namespace, c.Method, w.name, w.space, w.method)
 			}
 			if c.Previous != "resp_1" {
 				t.Errorf("got Previous = %q, want resp_1", c.Previous)

@@ -73,7 +73,7 @@ func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 		next := parseChat(t, userMessage("one, rewritten"), assistantMessage(reply), userMessage("two"))
 		r.Begin(next, testStart)
 		if got := r.KeepsIndices(next); got != want {
-			t.Errorf("request with %q: got InPlace = %v, want %v", reply, got, want)
+			t.Errorf("request with %q: got KeepsIndices = %v, want %v", reply, got, want)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.IDOf("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
-		t.Errorf("KeyOf(alice, ci-42) = %s, want %x", got, want[:16])
+		t.Errorf("IDOf(alice, ci-42) = %s, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
 	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
@@ -151,7 +151,7 @@ func TestOfRequestReadsSessionFromRequestID(t *testing.T) {
 		"":                                         false,
 	} {
 		if got, ok := session.IDOfRequest(requestID); ok != want || ok && got != id {
-			t.Errorf("OfRequest(%q) = %s, %v, want ok = %v (session %s if true)", requestID, got, ok, want, id)
+			t.Errorf("IDOfRequest(%q) = %s, %v, want ok = %v (session %s if true)", requestID, got, ok, want, id)
 		}
 	}
 }
@@ -205,13 +205,13 @@ func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	row, fields := rowOf(t, r)
 	thread, _ := fields["thread"].(map[string]any)
 	if r.IsFullyOptedOut() || !r.HasVisibleTurn() || thread["list_hash"] == nil || thread["first_words"] == nil {
-		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true, and list_hash and first_words in the row", r.IsFullyOptedOut(), r.HasVisibleTurn(), row.Data)
+		t.Errorf("got IsFullyOptedOut = %v, HasVisibleTurn = %v, row %s, want false, true, and list_hash and first_words in the row", r.IsFullyOptedOut(), r.HasVisibleTurn(), row.Data)
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.IsFullyOptedOut() {
-		t.Error("mark with 2 items, session with 3 items: got Silent = true, want false")
+		t.Error("mark with 2 items, session with 3 items: got IsFullyOptedOut = true, want false")
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.IsFullyOptedOut() {
-		t.Error("mark with 3 items, session with 3 items: got Silent = false, want true")
+		t.Error("mark with 3 items, session with 3 items: got IsFullyOptedOut = false, want true")
 	}
 }
 
@@ -232,7 +232,7 @@ func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 	for _, i := range []int{1, 0} {
 		next := d.open(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
 		if next.ID != all[i].ID || len(next.EqualSessions) > 0 {
-			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, next.ID, next.EqualSessions, all[i].ID)
+			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, next.ID, next.EqualSessions, all[i].ID)
 		}
 	}
 }

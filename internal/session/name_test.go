@@ -19,21 +19,21 @@ func TestBoundedTrimsAndShortensNames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := NormalizeName(c.in); got != c.want {
-				t.Errorf("Bounded(%q) = %q, want %q", c.in, got, c.want)
+				t.Errorf("NormalizeName(%q) = %q, want %q", c.in, got, c.want)
 			}
 		})
 	}
 	for _, hostile := range []string{long, long[:MaxName+1], "a\x00b", "a\r\nX-Evil: 1", "a\x7fb", "a\xffb", "a\u0085b"} {
 		got := NormalizeName(hostile)
 		if !strings.HasPrefix(got, "h_") || len(got) != 34 {
-			t.Errorf("Bounded(%.20q) = %q, want h_ and 32 hash characters", hostile, got)
+			t.Errorf("NormalizeName(%.20q) = %q, want h_ and 32 hash characters", hostile, got)
 		}
 		if got != NormalizeName(hostile) {
-			t.Errorf("second Bounded(%.20q) = %q, want %q", hostile, NormalizeName(hostile), got)
+			t.Errorf("second NormalizeName(%.20q) = %q, want %q", hostile, NormalizeName(hostile), got)
 		}
 	}
 	if NormalizeName(long) == NormalizeName(long+"y") {
-		t.Errorf("Bounded of two different long names = %q for both, want different names", NormalizeName(long))
+		t.Errorf("NormalizeName of two different long names = %q for both, want different names", NormalizeName(long))
 	}
 }
 
@@ -42,16 +42,16 @@ func TestBoundedProperties(t *testing.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
 		b := NormalizeName(name)
 		if len(b) > MaxName {
-			t.Fatalf("Bounded(%q): got %d bytes, want at most %d", name, len(b), MaxName)
+			t.Fatalf("NormalizeName(%q): got %d bytes, want at most %d", name, len(b), MaxName)
 		}
 		if strings.ContainsAny(b, "\x00\r\n") {
-			t.Fatalf("Bounded(%q) = %q, want no NUL, CR or LF", name, b)
+			t.Fatalf("NormalizeName(%q) = %q, want no NUL, CR or LF", name, b)
 		}
 		if NormalizeName(b) != b {
-			t.Fatalf("Bounded(%q) = %q, want a bounded name unchanged", b, NormalizeName(b))
+			t.Fatalf("NormalizeName(%q) = %q, want a bounded name unchanged", b, NormalizeName(b))
 		}
 		if IDOf("t", NamespaceSession, name) != IDOf("t", NamespaceSession, b) {
-			t.Fatalf("KeyOf(%q) differs from KeyOf of its bounded form %q, want the same ID", name, b)
+			t.Fatalf("IDOf(%q) differs from IDOf of its bounded form %q, want the same ID", name, b)
 		}
 	})
 }
@@ -81,7 +81,7 @@ func TestCandidatesCoverEverySpace(t *testing.T) {
 			found = found || c == id
 		}
 		if !found {
-			t.Errorf("Candidates(ses_1) lacks the ID in space %s; feedback would miss its session", namespace)
+			t.Errorf("IDsOfName(ses_1) lacks the ID in namespace %s; feedback would miss its session", namespace)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestCandidatesCoverEverySpace(t *testing.T) {
 func TestIDTextRoundTrip(t *testing.T) {
 	id := IDOf("t", NamespaceSession, "x")
 	if c := IDsOfName("t", id.String()); c[len(c)-1] != id {
-		t.Errorf("Candidates(%s) = %v, want %v as the last", id, c, id)
+		t.Errorf("IDsOfName(%s) = %v, want %v as the last", id, c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
 		t.Errorf("record without a name: got name %q, want its ID %s", r.Identity.Name, id)

@@ -146,7 +146,7 @@ func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 			}
 		}
 		if want := turns == 0 || out+unjudged < turns; r.HasVisibleTurn() != want {
-			t.Fatalf("%d turns, %d opted out, %d not judged: got Visible = %v, want %v", turns, out, unjudged, r.HasVisibleTurn(), want)
+			t.Fatalf("%d turns, %d opted out, %d not judged: got HasVisibleTurn = %v, want %v", turns, out, unjudged, r.HasVisibleTurn(), want)
 		}
 		mark, silent := r.OptOutMark()
 		if want := turns > 0 && out == turns; silent != want || r.IsFullyOptedOut() != want {
@@ -155,14 +155,14 @@ func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 		other := recordOf("s")
 		other.Hide(mark)
 		if turns > 0 && (!other.IsFullyOptedOut() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
-			t.Fatalf("other record after Hide: got %d turns, %d items, Silent = %v, want %d, %d, true",
+			t.Fatalf("other record after Hide: got %d turns, %d items, IsFullyOptedOut = %v, want %d, %d, true",
 				other.Thread.Turns, other.Thread.Items, other.IsFullyOptedOut(), turns, r.Thread.Items)
 		}
 		longer := recordOf("s")
 		longer.Begin(parseChat(t, append(messages, userMessage("more"), userMessage("and more"))...), testStart)
 		longer.Hide(mark)
 		if longer.IsFullyOptedOut() {
-			t.Fatal("record with more items than the mark: got Silent = true, want false")
+			t.Fatal("record with more items than the mark: got IsFullyOptedOut = true, want false")
 		}
 	})
 }

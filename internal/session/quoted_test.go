@@ -114,7 +114,7 @@ func TestAboutRequiresQuestionAndAnswer(t *testing.T) {
 	} {
 		id, ok := q.QuotedSession(testScope, k.req, k.at)
 		if ok != (k.want != "") || ok && id != sessionID(k.want) {
-			t.Errorf("%s: About = %v, %v, want conversation %q (none if empty)", name, id, ok, k.want)
+			t.Errorf("%s: QuotedSession = %v, %v, want conversation %q (none if empty)", name, id, ok, k.want)
 		}
 	}
 }
@@ -134,12 +134,12 @@ func TestAboutFindsQuotedReplyToSideRequest(t *testing.T) {
 		return req
 	}
 	if _, ok := q.QuotedSession(testScope, shaped(), testStart.Add(time.Minute)); !ok {
-		t.Error("quoted after one minute: About = false, want true")
+		t.Error("quoted after one minute: QuotedSession = false, want true")
 	}
 	if _, ok := q.QuotedSession(testScope, shaped(), testStart.Add(2*time.Minute)); ok {
-		t.Error("quoted after two minutes: About = true, want false")
+		t.Error("quoted after two minutes: QuotedSession = true, want false")
 	}
 	if _, ok := q.QuotedSession(testScope, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), testStart); ok {
-		t.Error("quoted in a request that does not require JSON: About = true, want false")
+		t.Error("quoted in a request that does not require JSON: QuotedSession = true, want false")
 	}
 }

@@ -50,20 +50,20 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		{"another tenant", Scope{Tenant: "u", Credential: 1}, now, false},
 	} {
 		if got := about(k.scope, 0, k.at); got != k.want {
-			t.Errorf("%s: About = %v, want %v", k.name, got, k.want)
+			t.Errorf("%s: QuotedSession = %v, want %v", k.name, got, k.want)
 		}
 	}
 	for n := 1; n <= maxQuoteConversations; n++ {
 		play(one, n)
 	}
 	if about(one, 0, now) || !about(one, 1, now) {
-		t.Errorf("after %d more conversations: About = %v for conversation 0 and %v for conversation 1, want false, true", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
+		t.Errorf("after %d more conversations: QuotedSession = %v for conversation 0 and %v for conversation 1, want false, true", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
 	}
 	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
 	if about(one, 1, now) {
-		t.Errorf("after conversations of %d more credentials: About = true for the first credential, want false", maxQuoteScopes)
+		t.Errorf("after conversations of %d more credentials: QuotedSession = true for the first credential, want false", maxQuoteScopes)
 	}
 	if len(q.byScope.values) != maxQuoteScopes {
 		t.Errorf("got quotes of %d credentials, want %d", len(q.byScope.values), maxQuoteScopes)
@@ -90,7 +90,7 @@ func TestAboutFindsConversationQuotedAsMessages(t *testing.T) {
 		"only the question":                     {[]obj{system("You plan."), userMessage("this is the second task")}, false},
 	} {
 		if got, ok := q.QuotedSession(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
-			t.Errorf("%s: About = %v, %v, want ok = %v (%v if true)", name, got, ok, c.want, id)
+			t.Errorf("%s: QuotedSession = %v, %v, want ok = %v (%v if true)", name, got, ok, c.want, id)
 		}
 	}
 }

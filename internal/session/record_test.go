@@ -152,7 +152,7 @@ func TestSide(t *testing.T) {
 			}
 			got, side := r.SideReason(c.req, Claim{Product: c.product}, c.signs)
 			if got != c.want || side != (c.want != "") {
-				t.Errorf("Side() = %q, %v, want %q, %v", got, side, c.want, c.want != "")
+				t.Errorf("SideReason = %q, %v, want %q, %v", got, side, c.want, c.want != "")
 			}
 		})
 	}

@@ -65,7 +65,7 @@ func TestElsewhere(t *testing.T) {
 			r.Thread.Replied = c.replied
 		}
 		if got := r.WasServedElsewhere(chatOf(t, c.next)); got != c.want {
-			t.Errorf("%s: got Elsewhere = %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: got WasServedElsewhere = %v, want %v", c.name, got, c.want)
 		}
 	}
 }

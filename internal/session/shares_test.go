@@ -54,13 +54,13 @@ func TestSharesRequiresNewItemOfLastTurn(t *testing.T) {
 	} {
 		r := recordWithTurns(k.turns...)
 		if got := r.SharesItemsWith(k.next); got != k.want {
-			t.Errorf("%s: got Shares = %v, want %v", name, got, k.want)
+			t.Errorf("%s: got SharesItemsWith = %v, want %v", name, got, k.want)
 		}
 	}
 	withoutItems := recordOf("s") // as stored after an opted-out turn: a turn without its items
 	withoutItems.Thread.Turns, withoutItems.Thread.ListHash = 1, 7
 	if !withoutItems.SharesItemsWith(one) {
-		t.Error("record without item hashes of its last turn: got Shares = false, want true")
+		t.Error("record without item hashes of its last turn: got SharesItemsWith = false, want true")
 	}
 }
 
@@ -101,7 +101,7 @@ func TestBeginsWhenFirstMessageIsRepeatedAfterReply(t *testing.T) {
 		"replied, and a later turn": {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
 	} {
 		if got := k.r.RepeatsAnsweredList(k.next); got != k.want {
-			t.Errorf("%s: got Begins = %v, want %v", name, got, k.want)
+			t.Errorf("%s: got RepeatsAnsweredList = %v, want %v", name, got, k.want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestAboutFindsQuotesOfEachTurn(t *testing.T) {
 		more := append(append([]string{}, history...), assistantMessage(answerText), userMessage(newest))
 		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", k.tools, more...), testStart)
 		if _, ok := q.QuotedSession(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, testStart.Add(time.Minute)); ok != k.want {
-			t.Errorf("%s: got About = %v, want %v", name, ok, k.want)
+			t.Errorf("%s: got QuotedSession = %v, want %v", name, ok, k.want)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 			addExchange(q, other, n, tools[other])
 		}
 		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
-			t.Errorf("one %s conversation, then 200 %s conversations: About = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+			t.Errorf("one %s conversation, then 200 %s conversations: QuotedSession = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestAboutFindsQuotedCallArgumentsOfSideReply(t *testing.T) {
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
 	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, testStart)
 	if _, ok := q.QuotedSession(testScope, constrainedRequest(t, true, userMessage("Sort this: "+made)), testStart); !ok {
-		t.Error("quoted call arguments of a side reply: About = false, want true")
+		t.Error("quoted call arguments of a side reply: QuotedSession = false, want true")
 	}
 }
 

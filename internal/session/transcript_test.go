@@ -98,7 +98,7 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	for built, want := range map[string]Resolved{"the mill": b, "the shop": a} {
 		r := w.open(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
 		if w.checkSame(built, want, r); len(r.EqualSessions) > 0 {
-			t.Errorf("%s: got Doubt = %v, want none", built, r.EqualSessions)
+			t.Errorf("%s: got EqualSessions = %v, want none", built, r.EqualSessions)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	list := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.EqualSessions) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("got sessions %v and %v, Doubt = %v; want %v and %v in any order, both in Doubt", c.ID, d.ID, c.EqualSessions, a.ID, b.ID)
+		t.Errorf("got sessions %v and %v, EqualSessions = %v, want %v and %v in any order, both in EqualSessions", c.ID, d.ID, c.EqualSessions, a.ID, b.ID)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 			resolved = append(resolved, r)
 		}
 		if len(got) != len(all) || len(ambiguous) != len(all) {
-			t.Fatalf("turn %d: got %d sessions and %d in Doubt, want %d of each", turn, len(got), len(ambiguous), len(all))
+			t.Fatalf("turn %d: got %d sessions and %d in EqualSessions, want %d of each", turn, len(got), len(ambiguous), len(all))
 		}
 		for _, r := range resolved {
 			w.answer(r, callReply(fmt.Sprintf("call_%d", turn+1)))
@@ -67,7 +67,7 @@ func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, all[i].ID)
+			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }
@@ -84,18 +84,18 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 	for i := range all {
 		second[i] = w.request(chat(t, history(i)...), callReply("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].EqualSessions) == 0 {
-			t.Fatalf("request %d: got empty Doubt, want the sessions with the same history", i)
+			t.Fatalf("request %d: got empty EqualSessions, want the sessions with the same history", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := extend(history(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
 		r := w.request(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, second[i].ID)
+			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
 		}
 		r = w.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d after its reply: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, second[i].ID)
+			t.Fatalf("conversation %d after its reply: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, all[i].ID)
+			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 		got := w.open(next)
 		w.checkSame("next turn of the newest session", r, got)
 		if !slices.Contains(got.EqualSessions, idle.ID) || !slices.Contains(got.EqualSessions, r.ID) {
-			t.Errorf("got Doubt = %v, want both sessions %s and %s", got.EqualSessions, idle.ID, r.ID)
+			t.Errorf("got EqualSessions = %v, want both sessions %s and %s", got.EqualSessions, idle.ID, r.ID)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	}
 	for i := 11; i < 20; i++ {
 		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.EqualSessions) != 0 {
-			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.EqualSessions, all[i].ID)
+			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }

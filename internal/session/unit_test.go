@@ -17,8 +17,8 @@ func runOf(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunID("default", name), at)
 }
 
-// A run counts the turns, the tokens and the members of its sessions. A session with sub-agents counts its members, but
-// not the turns of the members.
+// A run counts its member sessions, their turns and their tokens. A session with sub-agents counts its members, but not
+// the turns of the members.
 func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run, one, two := runOf("ci-1", testStart), recordOf("one"), recordOf("two")
 	run.AddMember(one)
@@ -30,21 +30,21 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
 		t.Errorf("got run %+v, Turns = %d, Used = %+v, MemberNo = %d and %d, want Members = 2, Turns = 2, 10 input and 4 cached tokens, MemberNo = 1 and 2", run.Member(), run.Thread.Turns, run.Thread.Used, one.Unit.MemberNo, two.Unit.MemberNo)
 	}
-	parent := recordOf("above")
+	parent := recordOf("parent")
 	if parent.IsShared() {
-		t.Error("session without members: got Shared = true, want false")
+		t.Error("session without members: got IsShared = true, want false")
 	}
 	parent.AddMember(one)
 	parent.CountTurn(testStart)
 	if !parent.IsShared() || parent.Thread.Turns != 0 {
-		t.Errorf("parent after a member's turn: got Shared = %v, Turns = %d, want true, 0", parent.IsShared(), parent.Thread.Turns)
+		t.Errorf("parent after a member's turn: got IsShared = %v, Turns = %d, want true, 0", parent.IsShared(), parent.Thread.Turns)
 	}
 	one.Unit.ID = parent.Identity.ID.String()
 	if id, ok := one.UnitID(); !ok || id != parent.Identity.ID {
 		t.Errorf("UnitID = %v, %v, want %v, true", id, ok, parent.Identity.ID)
 	}
 	if _, ok := two.UnitID(); ok {
-		t.Error("session without a unit: UnitID = true, want false")
+		t.Error("UnitID of a session without a unit: got ok = true, want false")
 	}
 	if m := one.Member(); m.Unit != parent.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
 		t.Errorf(`session: got Member = %+v, want Unit = %v, MemberNo = 1, Name = "one", empty Run`, m, parent.Identity.ID)
@@ -54,7 +54,8 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	}
 }
 
-// Merged keeps the picks of both rows of a unit and the larger of each number, in either order of the rows.
+// Merged keeps the picks of both rows of a unit and the larger turn count, member count and token usage, in either order of the
+// rows.
 func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 	earlier, later := runOf("ci-1", testStart), runOf("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
@@ -94,7 +95,7 @@ func TestMergedPrefersRecordToStandIn(t *testing.T) {
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.Provisional || string(got.Data) != string(a.Data) {
-			t.Errorf("Merged = %+v, %v, want StandIn = false, Data = %s, no error", got, err, a.Data)
+			t.Errorf("Merged = %+v, %v, want Provisional = false, Data = %s, no error", got, err, a.Data)
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
@@ -104,13 +105,13 @@ func TestMergedPrefersRecordToStandIn(t *testing.T) {
 
 // finder returns the known members, and records the number of keys of each lookup.
 type finder struct {
-	known map[session.EchoKey][]session.ID
-	asked []int
-	err   error
+	known   map[session.EchoKey][]session.ID
+	lookups []int
+	err     error
 }
 
 func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
-	f.asked = append(f.asked, len(keys))
+	f.lookups = append(f.lookups, len(keys))
 	return f.known, f.err
 }
 
@@ -138,8 +139,8 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	if err := session.EachMember(t.Context(), f, "default", of, use); err != nil || len(seen) != want || calls != 2 {
 		t.Errorf("EachMember: err = %v, got %d members in %d calls of use, want no error and %d members in 2 calls", err, len(seen), calls, want)
 	}
-	if len(f.asked) != 3 || f.asked[2] != members-512 {
-		t.Errorf("got lookups of %v keys, want 3 lookups, the last of %d keys", f.asked, members-512)
+	if len(f.lookups) != 3 || f.lookups[2] != members-512 {
+		t.Errorf("got lookups of %v keys, want 3 lookups, the last of %d keys", f.lookups, members-512)
 	}
 	stop := errors.New("stop")
 	if err := session.EachMember(t.Context(), f, "default", of, func([]session.ID) error { return stop }); !errors.Is(err, stop) {

@@ -75,11 +75,11 @@ func TestEchoTextIgnoresFormatOfTagCalls(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	reformatted := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if TextEchoHash(callText) != TextEchoHash(reformatted) {
-		t.Errorf("EchoText = %s for the reply and %s for the reformatted reply, want the same key", TextEchoHash(callText), TextEchoHash(reformatted))
+		t.Errorf("TextEchoHash = %s for the reply and %s for the reformatted reply, want the same key", TextEchoHash(callText), TextEchoHash(reformatted))
 	}
 	for _, other := range []string{strings.Replace(reformatted, "I look", "I see", 1), strings.Replace(reformatted, "[2]", "[3]", 1)} {
 		if TextEchoHash(callText) == TextEchoHash(other) {
-			t.Errorf("EchoText(%q) is the key of %q, want a different key", other, callText)
+			t.Errorf("TextEchoHash(%q) is the key of %q, want a different key", other, callText)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func TestEchoKeysOfItems(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).EchoKeys(0); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("Echo = %q, want %q", got, c.want)
+				t.Errorf("EchoKeys = %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 		r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
 		echo := r.EchoKeys(1)
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: Echo = %q, want the first among the reply's keys %q", content, echo, keys)
+			t.Errorf("%s: EchoKeys = %q, want the first among the reply's keys %q", content, echo, keys)
 		}
 		if prefilled := r.Prefilled(); strings.Contains(content, "srv_1") && prefilled != "" {
 			t.Errorf("%s: Prefilled = %q, want none, because the provider wrote the text", content, prefilled)
@@ -221,7 +221,7 @@ func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 		keys := ReplyEchoKeys(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 		r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
 		if echo := r.EchoKeys(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: Echo = %q, want the first among the reply's keys %q", c.name, echo, keys)
+			t.Errorf("%s: EchoKeys = %q, want the first among the reply's keys %q", c.name, echo, keys)
 		}
 	}
 }

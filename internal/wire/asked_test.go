@@ -33,13 +33,13 @@ func TestAskedRemovesTemplates(t *testing.T) {
 	} {
 		req := messagesOf(t, "U "+c.words)
 		if got := req.UserRequest(1); got != c.asked {
-			t.Errorf("%s: Request.Asked = %q, want %q", name, got, c.asked)
+			t.Errorf("%s: Request.UserRequest = %q, want %q", name, got, c.asked)
 		}
 		if got := wire.UserRequest(req.Item(1).UserText); got != c.asked {
-			t.Errorf("%s: Asked(Words) = %q, want %q", name, got, c.asked)
+			t.Errorf("%s: UserRequest(UserText) = %q, want %q", name, got, c.asked)
 		}
 		if got := req.UserRequest(0); got != "" {
-			t.Errorf("%s: Request.Asked of the system prompt = %q, want none", name, got)
+			t.Errorf("%s: Request.UserRequest of the system prompt = %q, want none", name, got)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
 	} {
 		req := messagesOf(t, "U "+text)
 		if got, want := req.UserRequest(1), req.Item(1).UserText; got != want {
-			t.Errorf("Asked = %q, want the whole text %q", got, want)
+			t.Errorf("UserRequest = %q, want the whole text %q", got, want)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestAskedReturnsHugeMessageUnchanged(t *testing.T) {
 		t.Errorf("Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
 	if got := messagesOf(t, "U "+text).UserRequest(1); got != text {
-		t.Errorf("Request.Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
+		t.Errorf("Request.UserRequest returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
 }
 
@@ -98,7 +98,7 @@ func TestAskedRemovesTemplateOfEachMessage(t *testing.T) {
 	t.Parallel()
 	req := messagesOf(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
 	if first, second := req.UserRequest(1), req.UserRequest(3); first != "Round the total." || second != "Round the tax." {
-		t.Errorf(`got Asked = %q and %q, want "Round the total." and "Round the tax."`, first, second)
+		t.Errorf(`got UserRequest = %q and %q, want "Round the total." and "Round the tax."`, first, second)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 					_, _ = r.Write([]byte(rest[:min(piece, len(rest))]))
 				}
 				if got := r.Reply(); !reflect.DeepEqual(got, want) || r.UnreadReason() != "" {
-					t.Errorf("%s in pieces of %d bytes: got reply %+v, Unread = %q, want %+v and an empty Unread", name, piece, got, r.UnreadReason(), want)
+					t.Errorf("%s in pieces of %d bytes: got reply %+v, UnreadReason = %q, want %+v and an empty UnreadReason", name, piece, got, r.UnreadReason(), want)
 				}
 			}
 		}

@@ -35,7 +35,7 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
 			r := parse(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
 			if r.Role(1) != role || (r.FirstNew() == 2) != (role == wire.RoleAssistant) {
-				t.Errorf("%s: got role %d, New = %d, want role %d, and New = 2 only for model output", kind, r.Role(1), r.FirstNew(), role)
+				t.Errorf("%s: got role %d, FirstNew = %d, want role %d, and FirstNew = 2 only for model output", kind, r.Role(1), r.FirstNew(), role)
 			}
 		}
 	}
@@ -444,7 +444,7 @@ func TestEchoReplyKeysOfResponsesItems(t *testing.T) {
 	keys := wire.ReplyEchoKeys(r.Reply(), "")
 	slices.Sort(keys)
 	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
-		t.Errorf("EchoReply = %q, want %q", keys, want)
+		t.Errorf("ReplyEchoKeys = %q, want %q", keys, want)
 	}
 	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // a stream without its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")

@@ -94,7 +94,7 @@ func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
 			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))
 		}
 		if strings.Join(got, ";") != want || it.UserText != "x" {
-			t.Errorf(`%q: got steps %q, Words = %q, want %q, "x"`, text, got, it.UserText, want)
+			t.Errorf(`%q: got steps %q, UserText = %q, want %q, "x"`, text, got, it.UserText, want)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func TestStringInputIsUserItem(t *testing.T) {
 	r := mustParse(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
 	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", UserText: "go", HasText: true}
 	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.FirstNew() != 0 {
-		t.Errorf("got item %+v, LastUser = %d, New = %d, want item %+v, 0, 0", got, r.LastUser(), r.FirstNew(), want)
+		t.Errorf("got item %+v, LastUser = %d, FirstNew = %d, want item %+v, 0, 0", got, r.LastUser(), r.FirstNew(), want)
 	}
 }
 
@@ -165,13 +165,13 @@ func TestNewItemsAndLastUser(t *testing.T) {
 				ids = append(ids, res.Result.CallID)
 			}
 			if r.FirstNew() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewUserTexts(), c.words) || !reflect.DeepEqual(ids, c.results) {
-				t.Errorf("got New = %d, LastUser = %d, words %q, results %q, want New = %d, LastUser = %d, words %q, results %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, c.want, c.last, c.words, c.results)
+				t.Errorf("got FirstNew = %d, LastUser = %d, words %q, results %q, want FirstNew = %d, LastUser = %d, words %q, results %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, c.want, c.last, c.words, c.results)
 			}
 		})
 	}
 	delta := mustParse(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
 	if delta.FirstNew() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
-		t.Errorf("delta request: got New = %d, results %+v, want New = 0, the result of item 1", delta.FirstNew(), delta.NewResults())
+		t.Errorf("delta request: got FirstNew = %d, results %+v, want FirstNew = 0, the result of item 1", delta.FirstNew(), delta.NewResults())
 	}
 }
 

@@ -46,11 +46,11 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
 		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != want {
-			t.Errorf("%s body %s: got Lead = %q, Text = %q, want %q, %q", c.d, c.body, res.LeadingBlocks, res.Text, lead, want)
+			t.Errorf("%s body %s: got LeadingBlocks = %q, Text = %q, want %q, %q", c.d, c.body, res.LeadingBlocks, res.Text, lead, want)
 		}
 	}
 	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.LeadingBlocks != lead {
-		t.Errorf("user message %s: got Lead = %q, want %q", text, it.LeadingBlocks, lead)
+		t.Errorf("user message %s: got LeadingBlocks = %q, want %q", text, it.LeadingBlocks, lead)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q: Echo = %v shares a key with the reply (%s) = %v, want %v", done, r.EchoKeys(0), keys, got, known)
+			t.Errorf("%q: EchoKeys = %v shares a key with the reply (%s) = %v, want %v", done, r.EchoKeys(0), keys, got, known)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestStripWordsRemovesAgentText(t *testing.T) {
 		piece := "<" + tag + ">\nx\n</" + tag + ">"
 		words, out := wire.StripUserText("do " + piece + "it")
 		if words != "do it" || len(out) != 1 || out[0].Kind != tag || out[0].Text != piece {
-			t.Errorf("%s: StripWords = %q, %v, want \"do it\", the piece %q of kind %s", tag, words, out, piece, tag)
+			t.Errorf("%s: StripUserText = %q, %v, want \"do it\", the piece %q of kind %s", tag, words, out, piece, tag)
 		}
 	}
 	for text, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestStripWordsRemovesAgentText(t *testing.T) {
 			kinds = append(kinds, s.Kind)
 		}
 		if got := strings.Join(kinds, ","); got != want || want != "observation" && want != "caveat" && !strings.Contains(words, "go") {
-			t.Errorf("StripWords(%q) = %q, kinds %q, want kinds %q and the word go (except for observation and caveat)", text, words, got, want)
+			t.Errorf("StripUserText(%q) = %q, kinds %q, want kinds %q and the word go (except for observation and caveat)", text, words, got, want)
 		}
 	}
 }

@@ -165,10 +165,10 @@ func TestEchoReplyCachesKeys(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := ReplyEchoKeys(rep, "")
 	if n := testing.AllocsPerRun(10, func() { ReplyEchoKeys(rep, "") }); n != 0 {
-		t.Errorf("second EchoReply: got %v allocations, want 0", n)
+		t.Errorf("second ReplyEchoKeys: got %v allocations, want 0", n)
 	}
 	if prefilled := ReplyEchoKeys(rep, "it begins: "); len(prefilled) != len(first)+1 || !slices.Equal(first, ReplyEchoKeys(rep, "")) {
-		t.Errorf("EchoReply = %q without and %q with a prefilled text, want one more key with the text", first, prefilled)
+		t.Errorf("ReplyEchoKeys = %q without and %q with a prefilled text, want one more key with the text", first, prefilled)
 	}
 }
 
@@ -206,19 +206,19 @@ func TestEchoReplyMatchesNextRequest(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			keys := mustParse(t, c.dialect, c.request).EchoKeys(0)
 			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
-				t.Fatalf("request: Echo = %q, want the first key to begin with %q", keys, c.want)
+				t.Fatalf("request: EchoKeys = %q, want the first key to begin with %q", keys, c.want)
 			}
 			replied := ReplyEchoKeys(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
-				t.Errorf("EchoReply = %q, want key %q of the request and none of its other keys", replied, keys[:1])
+				t.Errorf("ReplyEchoKeys = %q, want key %q of the request and none of its other keys", replied, keys[:1])
 			}
 		})
 	}
 	if got := ReplyEchoKeys(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
-		t.Errorf("EchoReply of a cut text = %q, want only the reply id", got)
+		t.Errorf("ReplyEchoKeys of a cut text = %q, want only the reply id", got)
 	}
 	if got := ReplyEchoKeys(&Reply{Text: " "}, ""); len(got) != 0 {
-		t.Errorf("EchoReply of an empty text = %q, want none", got)
+		t.Errorf("ReplyEchoKeys of an empty text = %q, want none", got)
 	}
 }
 
@@ -293,7 +293,7 @@ data: [DONE]
 	keys := ReplyEchoKeys(rep, "")
 	for _, want := range []string{"t:" + TextEchoHash("one"), "t:" + TextEchoHash("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
-			t.Errorf("EchoReply = %q, want %q among them", keys, want)
+			t.Errorf("ReplyEchoKeys = %q, want %q among them", keys, want)
 		}
 	}
 }

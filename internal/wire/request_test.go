@@ -76,7 +76,7 @@ func TestParseReadsTopLevelMembers(t *testing.T) {
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
 	if r.Model != "m1" || !r.NoGeneration || !r.Delta {
-		t.Errorf("got Model = %q, NoRun = %v, Delta = %v, want m1, true, true", r.Model, r.NoGeneration, r.Delta)
+		t.Errorf("got Model = %q, NoGeneration = %v, Delta = %v, want m1, true, true", r.Model, r.NoGeneration, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
 		t.Errorf("got hints %+v, want %+v", r.Hints, want)
@@ -123,7 +123,7 @@ func TestParseDetectsCompaction(t *testing.T) {
 		{"another dialect", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
 	} {
 		if got := mustParse(t, c.dialect, c.body).RequestsCompaction; got != c.want {
-			t.Errorf("%s: got Compact = %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: got RequestsCompaction = %v, want %v", c.name, got, c.want)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestParseIgnoresMembersOfWrongType(t *testing.T) {
 	r := mustParse(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
 	if r.Model != "" || r.NoGeneration || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
-		t.Errorf("got %+v, want empty Model, NoRun = false, Delta = false, Hints = %+v", r, (Hints{PreviousID: "x"}))
+		t.Errorf("got %+v, want empty Model, NoGeneration = false, Delta = false, Hints = %+v", r, (Hints{PreviousID: "x"}))
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {
 		t.Errorf("got tools %q, want old", r.Tools)
@@ -197,7 +197,7 @@ func TestRawReturnsBytesOfItem(t *testing.T) {
 		t.Errorf("string input: got %d items, first %s with role %v, want one user item with the string", s.Len(), s.Raw(0), s.Role(0))
 	}
 	if e := mustParse(t, Responses, `{"input":[]}`); e.Len() != 0 || e.FirstNew() != 0 || e.LastUser() != -1 {
-		t.Errorf("empty input: got %d items, New = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.FirstNew(), e.LastUser())
+		t.Errorf("empty input: got %d items, FirstNew = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.FirstNew(), e.LastUser())
 	}
 }
 

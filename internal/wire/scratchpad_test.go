@@ -32,7 +32,7 @@ func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 			t.Errorf("%.90q: got steps %q, want %q", text, got, want)
 		}
 		if asked, _, ok := parseScratchpad(text); ok && it.UserText != asked {
-			t.Errorf("%.60q: got Words = %q, want %q", text, it.UserText, asked)
+			t.Errorf("%.60q: got UserText = %q, want %q", text, it.UserText, asked)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 			words = r.Item(0).UserText
 		}
 		if r.Item(0).UserText != words || len(r.Item(0).Results) != n || r.Item(0).Text != text {
-			t.Fatalf("after %d steps: got %+v, want Words = %q, %d results and the unchanged text", n, r.Item(0), words, n)
+			t.Fatalf("after %d steps: got %+v, want UserText = %q, %d results and the unchanged text", n, r.Item(0), words, n)
 		}
 		for i, res := range r.Item(0).Results {
 			a := r.AnchorAt(0, res.CallID)

@@ -46,12 +46,12 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// The wanted items are in the notation of shape. Splice without edits returns the body unchanged, and a second parse
+// In each case, want is in the notation that describeItems returns. Splice without edits returns the body unchanged, and a second parse
 // gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect
-		list    string
+		items   string
 		want    string
 	}{
 		{wire.Chat, `[{"role":"developer","content":"d"},{"role":"user","content":"u"}]`, `s"d" | u+"u"`},
@@ -87,8 +87,8 @@ func TestParseUnusualBodies(t *testing.T) {
 		if c.dialect == wire.Responses {
 			key = "input"
 		}
-		for _, form := range []string{`{"model":"m",%q:%s}`, "\r\n{%[1]q\t:\n%[2]s ,\"n\":-1.5E+400} \n", `{"tools":[],"x":{"messages":1,"input":[[]]},%q:%s,"prompt":{"id":"pmpt_1","variables":{}}}`} {
-			body := fmt.Sprintf(form, key, c.list)
+		for _, template := range []string{`{"model":"m",%q:%s}`, "\r\n{%[1]q\t:\n%[2]s ,\"n\":-1.5E+400} \n", `{"tools":[],"x":{"messages":1,"input":[[]]},%q:%s,"prompt":{"id":"pmpt_1","variables":{}}}`} {
+			body := fmt.Sprintf(template, key, c.items)
 			r := parse(t, c.dialect, body)
 			if got := shape(r); got != c.want {
 				t.Errorf("%s:\n got %s\nwant %s", body, got, c.want)
@@ -98,14 +98,14 @@ func TestParseUnusualBodies(t *testing.T) {
 			}
 			for i := range r.Len() {
 				if r.Hash(i) != parse(t, c.dialect, body).Hash(i) {
-					t.Errorf("item %d of %s: got another hash after a second parse, want the same", i, body)
+					t.Errorf("item %d of %s: hash differs after a second parse, want the same hash", i, body)
 				}
 			}
 		}
 	}
 }
 
-// The hash of an item covers its content, but not the changes that agents make before they send the item back.
+// The hash of an item depends on its content, and ignores the changes that agents make to an item that they send back.
 func TestHashIgnoresChangesToReturnedItems(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]

@@ -70,7 +70,7 @@ func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 				t.Errorf("%s: got task %q, want %q", harness, got, task)
 			}
 			if text := req.Item(1).UserText; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
-				t.Errorf("got Words = %q, want the whole message, because its hash covers Words", text)
+				t.Errorf("got UserText = %q, want the whole message, because its hash covers UserText", text)
 			}
 		}
 	}

@@ -445,7 +445,7 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 		_, _ = reader.Write(raw)
 		known := wire.ReplyEchoKeys(reader.Reply(), "")
 		if !slices.ContainsFunc(r.EchoKeys(i), func(key string) bool { return slices.Contains(known, key) }) {
-			t.Errorf("assistant message %d: Echo = %v, want one of the reply's keys %v", i, r.EchoKeys(i), known)
+			t.Errorf("assistant message %d: EchoKeys = %v, want one of the reply's keys %v", i, r.EchoKeys(i), known)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 		"text after an object": func(int) string { return `{"tool":"search"} and so on` },
 	} {
 		if r := repeatedCall(t, answer); r.Item(4).ResultInferred() || r.Item(4).UserText == "" {
-			t.Errorf("%s: got ResultInferred = %v, Words = %q, want false, the user message", name, r.Item(4).ResultInferred(), r.Item(4).UserText)
+			t.Errorf("%s: got ResultInferred = %v, UserText = %q, want false, the user message", name, r.Item(4).ResultInferred(), r.Item(4).UserText)
 		}
 	}
 	changing := chatOf(t, `U find it

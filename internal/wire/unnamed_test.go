@@ -66,7 +66,7 @@ func TestEchoKeyOfCallWithoutID(t *testing.T) {
 		raw, _ := json.Marshal(args)
 		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
 		if echo := r.EchoKeys(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
-			t.Errorf("arguments %q: Echo = %v, want one key, in the reply's keys %v = %v", args, echo, keys, known)
+			t.Errorf("arguments %q: EchoKeys = %v, want one key, in the reply's keys %v = %v", args, echo, keys, known)
 		}
 	}
 	spaced := wire.CallEchoHash(&wire.Call{Name: "g", Args: " x "})
@@ -76,7 +76,7 @@ func TestEchoKeyOfCallWithoutID(t *testing.T) {
 		}
 	}
 	if !slices.Contains(keys, "t:"+spaced) {
-		t.Errorf("EchoReply = %v, want the key t:%s of the second call among them", keys, spaced)
+		t.Errorf("ReplyEchoKeys = %v, want the key t:%s of the second call among them", keys, spaced)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestEchoKeyOfReturnedText(t *testing.T) {
 		"role": "assistant", "content": "Calling tools:\n[{'id': 'call_1', 'type': 'function'}, {'id': 'call_2'}, {'id': '" + strings.Repeat("x", 300) + "'}]",
 	}}})))
 	if echo := listed.EchoKeys(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {
-		t.Errorf("Echo = %v, want c:call_1, c:call_2 and a third key", echo)
+		t.Errorf("EchoKeys = %v, want c:call_1, c:call_2 and a third key", echo)
 	}
 }
 
