@@ -54,8 +54,8 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	}
 }
 
-// Merged keeps the picks of both rows of a unit and the larger turn count, member count and token usage, in either order of the
-// rows.
+// Merged keeps the picks of both rows of a unit and the larger turn count, member count and token usage, in either order of
+// the rows.
 func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 	earlier, later := runOf("ci-1", testStart), runOf("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
