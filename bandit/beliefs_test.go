@@ -12,15 +12,15 @@ import (
 // has at least 50 picks. The fields n1 and s1 hold the number and the summed residuals of injected sessions; nu counts
 // matches without a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		picks    int
 		residual float64
 		want     bool
 	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
 		c := bandit.New()
-		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.residual*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
-		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
-			t.Errorf("%+v: belief = %+v, want Leaning = %v", k, p, k.want)
+		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(tc.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(tc.residual*float64(tc.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
+		if p := c.Posterior(lesson("a")); p.Leaning != tc.want {
+			t.Errorf("%+v: belief = %+v, want Leaning = %v", tc, p, tc.want)
 		}
 	}
 }
@@ -28,19 +28,19 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 // Posterior.Trusted, which reduces the holdout further, is true only while the mean belief is well above 0. Otherwise,
 // a harmful lesson with early luck would take ten times as long to detect.
 func TestTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		picks int64
 		mean  float64
 		want  bool
 	}{{400, 0.5, true}, {400, 0.06, true}, {400, 0.03, false}, {400, -0.5, false}, {150, 0.5, false}} {
 		c := bandit.New()
 		c.Add([]trial.Delta{
-			delta("a@1", "n1", 1, k.picks*trial.One),
-			delta("a@1", "s1", 1, trial.Fixed(k.mean*float64(k.picks))),
+			delta("a@1", "n1", 1, tc.picks*trial.One),
+			delta("a@1", "s1", 1, trial.Fixed(tc.mean*float64(tc.picks))),
 			delta("a@1", "nu", 1, 4000*trial.One),
 		})
-		if p := c.Posterior(lesson("a")); p.Trusted != k.want {
-			t.Errorf("%+v: Trusted = %v with a mean of %v standard deviations, want %v", k, p.Trusted, p.Mean/math.Sqrt(p.Var), k.want)
+		if p := c.Posterior(lesson("a")); p.Trusted != tc.want {
+			t.Errorf("%+v: Trusted = %v with a mean of %v standard deviations, want %v", tc, p.Trusted, p.Mean/math.Sqrt(p.Var), tc.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 // If Published is evaluated after each session, a lesson rarely becomes a caution unless it harms, even if it matches
 // harder sessions than the model expects.
 func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		match, effect float64
 		most, least   int
 	}{
@@ -21,8 +21,8 @@ func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 		"harms":                         {0, -0.35, 400, 380},
 		"harms, in easy sessions":       {0.2, -0.35, 400, 380},
 	} {
-		if n := cautionsOf(k.match, k.effect); n > k.most || n < k.least {
-			t.Errorf("%s: %d of 400 lessons became cautions, want %d to %d", name, n, k.least, k.most)
+		if n := simulateCautions(tc.match, tc.effect); n > tc.most || n < tc.least {
+			t.Errorf("%s: %d of 400 lessons became cautions, want %d to %d", name, n, tc.least, tc.most)
 		}
 	}
 }

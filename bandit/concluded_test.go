@@ -35,7 +35,7 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 // effect. A harmful lesson keeps the full holdout.
 func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 	now := time.Unix(86_400, 0)
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		what   string
 		n      int
 		effect float64
@@ -49,20 +49,20 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		{"no effect, narrow interval", 30_000, 0, 0.5, true},
 		{"no effect, wide interval", 3000, 0, 0.5, false},
 	} {
-		c := newMeasuredChooser(k.n, k.effect, k.eps)
+		c := newMeasuredChooser(tc.n, tc.effect, tc.eps)
 		c.Maxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
-		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != k.want || (eps == 0.05) != k.want {
-			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", k.what, got.Concluded, eps, k.want)
+		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != tc.want || (eps == 0.05) != tc.want {
+			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", tc.what, got.Concluded, eps, tc.want)
 		}
 		// A replica that reads the same sums without the maxima computes the maxima from the sums. A clone has the
 		// maxima.
-		if again := newMeasuredChooser(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s, replica: Concluded = %v, want %v", k.what, !k.want, k.want)
+		if again := newMeasuredChooser(tc.n, tc.effect, tc.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
+			t.Errorf("%s, replica: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
 		}
-		if c.Clone().Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s, clone: Concluded = %v, want %v", k.what, !k.want, k.want)
+		if c.Clone().Posterior(lesson("a")).Concluded != tc.want {
+			t.Errorf("%s, clone: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
 		}
 	}
 }

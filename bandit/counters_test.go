@@ -50,7 +50,7 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 
 // From 200 picks on, a lesson is benched if its mean is below 0. A match without a pick does not count as a pick.
 func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
-	for _, x := range []struct {
+	for _, tc := range []struct {
 		injected, withheld, unpicked, mean float64
 		want                               bool
 	}{
@@ -59,12 +59,12 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 		{160, 40, 0, 0.001, false},
 		{20, 5, 900, -0.02, true},
 	} {
-		e := seen{n1: x.injected, n0: x.withheld, nu: x.unpicked}
+		e := seen{n1: tc.injected, n0: tc.withheld, nu: tc.unpicked}
 		least, most := -1.0, 1.0 // bounds of the mean residual that gives x.mean
 		for range 60 {
 			mid := (least + most) / 2
-			e.s1 = mid * x.injected
-			if got, _, _, _ := e.solve(bandit.DefaultPriors(), 0.01); got < x.mean {
+			e.s1 = mid * tc.injected
+			if got, _, _, _ := e.solve(bandit.DefaultPriors(), 0.01); got < tc.mean {
 				least = mid
 			} else {
 				most = mid
@@ -72,8 +72,8 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 		}
 		c := bandit.New()
 		e.addTo(c, "a@1", 0)
-		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Benched != x.want {
-			t.Errorf("%+v: belief = %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
+		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-tc.mean) > 1e-4 || p.Benched != tc.want {
+			t.Errorf("%+v: belief = %+v, want Mean = %v and Benched = %v", tc, p, tc.mean, tc.want)
 		}
 	}
 }
@@ -121,14 +121,14 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 		c.Advance(day, half)
 		return c.Posterior(lesson("a")).Mean
 	}
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		day    int32
 		half   float64
 		weight float64
 	}{{0, 7, 1}, {7, 7, 0.5}, {14, 7, 0.25}, {14, 14, 0.5}, {-5, 7, 1}, {14, 0, 0.25}, {14, math.NaN(), 0.25}, {1000, 7, 0}, {200, 200, 0.5}} {
-		want, _, _, _ := seen{n1: 100 * k.weight, s1: 50 * k.weight}.solve(bandit.DefaultPriors(), 0.01)
-		if got := meanAt(k.day, k.half); !almostEqual(got, want) {
-			t.Errorf("day %d, half-life %v: mean = %v, want %v", k.day, k.half, got, want)
+		want, _, _, _ := seen{n1: 100 * tc.weight, s1: 50 * tc.weight}.solve(bandit.DefaultPriors(), 0.01)
+		if got := meanAt(tc.day, tc.half); !almostEqual(got, want) {
+			t.Errorf("day %d, half-life %v: mean = %v, want %v", tc.day, tc.half, got, want)
 		}
 	}
 	c.Advance(7, 7)
@@ -169,7 +169,7 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 	c.Add(good)
 	c.Add(bad)
 	wantHalf := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		what string
 		c    bandit.Action
 		want float64
@@ -183,8 +183,8 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 		{"new lesson", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
 		{"lesson that is its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
-		if got := c.Posterior(k.c).Mean; !almostEqual(got, k.want) {
-			t.Errorf("%s: mean = %v, want %v", k.what, got, k.want)
+		if got := c.Posterior(tc.c).Mean; !almostEqual(got, tc.want) {
+			t.Errorf("%s: mean = %v, want %v", tc.what, got, tc.want)
 		}
 	}
 	if wantHalf < 0.03 {
@@ -259,22 +259,22 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.One), delta("a@1", "better", 0, int64(better*trial.One)), delta("a@1", "worse", 0, int64(worse*trial.One))})
 		return c.Published("a@1")
 	}
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		n             int
 		better, worse float64
 		caution       bool
 	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
-		b, w := publish(k.n, k.better, k.worse)
-		if (w > b) != k.caution {
-			t.Errorf("%+v: Published = %v, %v, want worse > better: %v", k, b, w, k.caution)
+		b, w := publish(tc.n, tc.better, tc.worse)
+		if (w > b) != tc.caution {
+			t.Errorf("%+v: Published = %v, %v, want worse > better: %v", tc, b, w, tc.caution)
 		}
 	}
 }
 
-// cautionsOf simulates 1,000 sessions for each of 400 lessons, a fifth of them withheld, and returns the number of
-// lessons that were a caution at any time. A session succeeds with probability 0.5 + match, plus effect with the
+// simulateCautions simulates 1,000 sessions for each of 400 lessons, a fifth of them withheld, and returns the number
+// of lessons that were a caution at any time. A session succeeds with probability 0.5 + match, plus effect with the
 // lesson.
-func cautionsOf(match, effect float64) (cautions int) {
+func simulateCautions(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	for range lessons {

@@ -51,8 +51,8 @@ func genSeen(t *rapid.T) seen {
 	return e
 }
 
-// checkNear fails the test unless got and want are equal up to rounding.
-func checkNear(t *rapid.T, what string, got, want float64) {
+// assertNear fails the test unless got and want are equal up to rounding.
+func assertNear(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
 		t.Fatalf("%s = %v, want %v", what, got, want)
@@ -74,9 +74,9 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 		observed.addTo(c, "a@1", 0)
 		p := c.Posterior(lesson("a"))
 		mean, variance, del, _ := want.solve(bandit.DefaultPriors(), 0.01)
-		checkNear(t, "the mean", p.Mean, mean)
-		checkNear(t, "the variance", p.Var, variance)
-		checkNear(t, "the match effect", p.Match, del)
+		assertNear(t, "the mean", p.Mean, mean)
+		assertNear(t, "the variance", p.Var, variance)
+		assertNear(t, "the match effect", p.Match, del)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
 			t.Fatalf("Benched = %v with mean %v and variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
 		}
@@ -113,9 +113,9 @@ func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 			want.Mu0, want.T02, want.W2 = mu0, max(0.0002, t02/k), max(0.0005, w2/k)
 		}
 		got := c.Refit()
-		checkNear(t, "mu0", got.Mu0, want.Mu0)
-		checkNear(t, "t02", got.T02, want.T02)
-		checkNear(t, "w2", got.W2, want.W2)
+		assertNear(t, "mu0", got.Mu0, want.Mu0)
+		assertNear(t, "t02", got.T02, want.T02)
+		assertNear(t, "w2", got.W2, want.W2)
 		if got.Version != 1 || c.Priors().Version != 0 {
 			t.Fatalf("version of the refit = %d, in use = %d, want 1 and 0", got.Version, c.Priors().Version)
 		}
@@ -137,7 +137,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		}
 		whole.Advance(140, 20)
 		before.Advance(at, 20)
-		checkNear(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
+		assertNear(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
 		if got := whole.Clone().MeanAt(lesson("a"), at); got != whole.MeanAt(lesson("a"), at) {
 			t.Fatalf("clone: MeanAt = %v, want %v", got, whole.MeanAt(lesson("a"), at))
 		}

@@ -205,9 +205,9 @@ func (a *agent) responsesItems() []obj {
 	return list
 }
 
-// messagesOf returns the messages of a body as a prefix cache compares them. Text parts are joined;
+// cachedMessages returns the messages of a body as a prefix cache compares them. Text parts are joined;
 // cache_control and reminders, which agents move between messages, are left out.
-func messagesOf(t tb, body []byte) []string {
+func cachedMessages(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
 		Messages []obj
@@ -337,7 +337,7 @@ func (r *testSession) plan(body []byte) Plan {
 	if (p.Skip == "") != (len(p.Edits) > 0) {
 		r.t.Fatalf("plan has Skip = %q and %d edits, want either a skip reason or edits", p.Skip, len(p.Edits))
 	}
-	r.sent = messagesOf(r.t, r.body)
+	r.sent = cachedMessages(r.t, r.body)
 	return p
 }
 

@@ -189,7 +189,7 @@ func TestManyMatchesStayWithinLimits(t *testing.T) { // fifty lessons match
 	for range 4 {
 		r.a.addUser("deploy", false)
 		r.send()
-		r.checkBounds(injectAll())
+		r.assertBounds(injectAll())
 		r.endTurn()
 		r.a.addAnswer("ok")
 	}
@@ -400,7 +400,7 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	if p := r.send(); len(p.Edits) != 2 {
 		t.Errorf("next plan = %+v, want the two blocks", p)
 	}
-	r.checkBounds(injectAll())
+	r.assertBounds(injectAll())
 }
 
 func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {

@@ -75,7 +75,7 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 				r.book = second
 			}
 			r.send()
-			r.checkBounds(cfg)
+			r.assertBounds(cfg)
 		}
 	})
 }
@@ -89,8 +89,8 @@ func (r *testSession) callOnce(cmd, word string, fails bool) {
 	r.a.addResult(id, out, fails)
 }
 
-// checkBounds fails the test if the blocks and picks of the session exceed the limits of cfg.
-func (r *testSession) checkBounds(cfg Config) {
+// assertBounds fails the test if the blocks and picks of the session exceed the limits of cfg.
+func (r *testSession) assertBounds(cfg Config) {
 	r.t.Helper()
 	inserted := 0
 	for i := range r.rec.Lessons.Blocks {

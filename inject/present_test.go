@@ -11,8 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// linesOf returns the lines of a lesson in a block.
-func linesOf(block, slug string) string {
+// lessonLines returns the lines of a lesson in a block.
+func lessonLines(block, slug string) string {
 	var out []string
 	in := false
 	for part := range strings.SplitSeq(block, "\n") {
@@ -47,7 +47,7 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 				t.Fatalf("block has %d bytes, want at most %d", len(e.Text), defaultBudget)
 			}
 			for _, slug := range p.Injected {
-				got := linesOf(e.Text, slug)
+				got := lessonLines(e.Text, slug)
 				if first[slug] == "" {
 					first[slug] = got
 				}

@@ -30,7 +30,7 @@ func sampleLines() []line {
 	}
 }
 
-func checkGolden(t *testing.T, name, got string) {
+func assertGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -48,10 +48,10 @@ func checkGolden(t *testing.T, name, got string) {
 }
 
 func TestBlockGolden(t *testing.T) {
-	checkGolden(t, "advice.txt", Advice.block(sampleLines()))
-	checkGolden(t, "pitfalls.txt", Pitfalls.block(sampleLines()))
-	checkGolden(t, "cautions.txt", Advice.block(sampleLines()[1:2]))
-	checkGolden(t, "plain.txt", Advice.block(sampleLines()[:1]))
+	assertGolden(t, "advice.txt", Advice.block(sampleLines()))
+	assertGolden(t, "pitfalls.txt", Pitfalls.block(sampleLines()))
+	assertGolden(t, "cautions.txt", Advice.block(sampleLines()[1:2]))
+	assertGolden(t, "plain.txt", Advice.block(sampleLines()[:1]))
 }
 
 func TestBlockDoesNotDependOnOrder(t *testing.T) {

@@ -63,7 +63,7 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 		}
 		b.WriteString(w)
 	}
-	checkGolden(t, "warnings.txt", b.String())
+	assertGolden(t, "warnings.txt", b.String())
 }
 
 // Block markers in a tool name or in arguments neither end the warning nor start another block.

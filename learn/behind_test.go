@@ -38,9 +38,9 @@ func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	f.clock.add(time.Second)
 	f.beginSession(tenantA, "last", newAssignment(true))
 	f.advancePastClose()
-	checkEqual(t, "version of the last session", f.applied(last).Version, 1)
-	checkEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), 1)
-	checkEqual(t, "sessions set aside", f.Store.Tally.SetAside.Load(), learn.CloseBatch)
+	assertEqual(t, "version of the last session", f.applied(last).Version, 1)
+	assertEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), 1)
+	assertEqual(t, "sessions set aside", f.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
 // If a correction panics while the program stops, the session is recorded as a dead letter.
@@ -54,7 +54,7 @@ func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "panics", p.panics.Load(), 1)
+	assertEqual(t, "panics", p.panics.Load(), 1)
 	if m := f.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
 		t.Errorf("dead letters = %+v, want one for session %v and step \"correct\"", m, id)
 	}
@@ -67,7 +67,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	f.addSession("s", newAssignment(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		f.closeDue(f.ctx())
-		checkEqual(t, "calls of Unsampled", f.countCalls("unsampled"), want)
+		assertEqual(t, "calls of Unsampled", f.countCalls("unsampled"), want)
 		f.clock.add(learn.UnsampledEvery / 2)
 	}
 }
@@ -87,7 +87,7 @@ func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 		f.Deliver(f.ctx())
 		f.backend.takeCalls()
 		f.closeDue(f.ctx())
-		checkEqual(t, fmt.Sprintf("session s%d: rewarded", i), f.applied(id).Rewarded, true)
-		checkEqual(t, fmt.Sprintf("session s%d: priors written", i), slices.Contains(f.backend.takeCalls(), "priors"), fitted)
+		assertEqual(t, fmt.Sprintf("session s%d: rewarded", i), f.applied(id).Rewarded, true)
+		assertEqual(t, fmt.Sprintf("session s%d: priors written", i), slices.Contains(f.backend.takeCalls(), "priors"), fitted)
 	}
 }

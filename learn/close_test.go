@@ -30,22 +30,22 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 		f.clock.add(step)
 		f.deliverAndCorrect()
 		f.closeDue(f.ctx())
-		checkEqual(t, "version before the closing age", f.applied(rewarded).Version, 0)
-		checkEqual(t, "counters of an open session", f.counters(tenantA), noCounters)
+		assertEqual(t, "version before the closing age", f.applied(rewarded).Version, 0)
+		assertEqual(t, "counters of an open session", f.counters(tenantA), noCounters)
 	}
 	f.clock.add(time.Second + time.Microsecond)
 	f.closeDue(f.ctx())
-	checkEqual(t, "version of the rewarded session", f.applied(rewarded).Version, 1)
-	checkEqual(t, "version of the unrewarded session", f.applied(unrewarded).Version, 1)
-	checkEqual(t, "closed sessions in the counters", f.counter("", "closed"), 2)
-	checkEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
-	checkEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), 2)
-	checkEqual(t, "rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 1)
+	assertEqual(t, "version of the rewarded session", f.applied(rewarded).Version, 1)
+	assertEqual(t, "version of the unrewarded session", f.applied(unrewarded).Version, 1)
+	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 2)
+	assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
+	assertEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), 2)
+	assertEqual(t, "rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 1)
 	if a := f.applied(unrewarded); a.Rewarded || a.Reward != 0 {
 		t.Errorf("applied state of the unrewarded session = %+v, want no reward", a)
 	}
 	f.closeDue(f.ctx())
-	checkEqual(t, "closed sessions in the tally after a second pass", f.Learner.Tally.Closed.Load(), 2)
+	assertEqual(t, "closed sessions in the tally after a second pass", f.Learner.Tally.Closed.Load(), 2)
 }
 
 // One pass closes more sessions than fit into one transaction.
@@ -58,8 +58,8 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 	}
 	f.deliverAndCorrect()
 	f.advancePastClose()
-	checkEqual(t, "closed sessions in the counters", f.counter("", "closed"), float64(n))
-	checkEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), int64(n))
+	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), float64(n))
+	assertEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), int64(n))
 }
 
 func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
@@ -73,17 +73,17 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	if calls := f.backend.takeCalls(); slices.Contains(calls, "settle") {
 		t.Errorf("calls after samples could not be written = %v, want no settle", calls)
 	}
-	checkEqual(t, "counters after a failed write of samples", f.counters(tenantA), noCounters)
-	checkEqualList(t, "failures", f.takeFailures(), []string{"samples"})
+	assertEqual(t, "counters after a failed write of samples", f.counters(tenantA), noCounters)
+	assertEqualList(t, "failures", f.takeFailures(), []string{"samples"})
 	f.backend.failNext("settle", 1, errDown)
 	f.closeDue(f.ctx())
 	calls := f.backend.takeCalls()
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
 		t.Errorf("calls = %v, want samples before settle", calls)
 	}
-	checkEqual(t, "counters after a failed settlement", f.counters(tenantA), noCounters)
+	assertEqual(t, "counters after a failed settlement", f.counters(tenantA), noCounters)
 	f.closeDue(f.ctx())
-	checkEqual(t, "rewarded sessions", f.counter("", "told"), 1)
+	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
 	// The repeated write of the sample changed nothing, because the id of a sample is derived from the session.
 	var families []string
 	each := f.backend.backend.(interface {
@@ -91,12 +91,12 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	})
 	if err := each.EachSample(f.ctx(), tenantA, time.Time{}, time.Time{}, func(s session.StoredSample) error {
 		families = append(families, s.Sample.Family)
-		checkEqual(t, "label of the sample", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
+		assertEqual(t, "label of the sample", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	checkEqualList(t, "families of the samples", families, []string{sample.DialogResponse})
+	assertEqualList(t, "families of the samples", families, []string{sample.DialogResponse})
 }
 
 // If a session has another turn after its close has failed, it remains due. The next pass closes it, in the same
@@ -118,11 +118,11 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 			if restart {
 				f = f.reopen(nil)
 			}
-			checkEqual(t, step+" failed: version before the retry", f.applied(id).Version, 0)
+			assertEqual(t, step+" failed: version before the retry", f.applied(id).Version, 0)
 			f.closeDue(f.ctx())
-			checkEqual(t, step+" failed: version after the retry", f.applied(id).Version, 1)
-			checkEqual(t, step+" failed: closed sessions in the counters", f.counter("", "closed"), 1)
-			checkEqual(t, step+" failed: number of samples", len(f.samplesOf(id)), 1)
+			assertEqual(t, step+" failed: version after the retry", f.applied(id).Version, 1)
+			assertEqual(t, step+" failed: closed sessions in the counters", f.counter("", "closed"), 1)
+			assertEqual(t, step+" failed: number of samples", len(f.storedSamples(id)), 1)
 		}
 	}
 }
@@ -167,18 +167,18 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 				late.postFeedback(tenantA, id, e)
 				late.deliverAndCorrect()
 			}
-			checkEqual(t, "counters after late feedback", late.countersWithoutTiming(tenantA), early.countersWithoutTiming(tenantA))
-			checkEqual(t, "late feedback: late rewards", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
-			checkEqual(t, "early feedback: late rewards", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
-			checkEqual(t, "early feedback: rewards at close", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
-			checkEqual(t, "late feedback: rewards at close", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
+			assertEqual(t, "counters after late feedback", late.countersWithoutTiming(tenantA), early.countersWithoutTiming(tenantA))
+			assertEqual(t, "late feedback: late rewards", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
+			assertEqual(t, "early feedback: late rewards", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
+			assertEqual(t, "early feedback: rewards at close", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
+			assertEqual(t, "late feedback: rewards at close", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
 			for _, f := range []*fixture{early, late} {
 				a := f.applied(id)
-				checkEqual(t, "reward", a.Reward, c.reward)
-				checkEqual(t, "tier", a.Tier, c.tier)
-				checkEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
-				checkEqual(t, "rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 1)
-				checkEqual(t, "rewarded sessions in memory", f.Beliefs(tenantA).Measured().Global().All.Rewarded, 1)
+				assertEqual(t, "reward", a.Reward, c.reward)
+				assertEqual(t, "tier", a.Tier, c.tier)
+				assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
+				assertEqual(t, "rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 1)
+				assertEqual(t, "rewarded sessions in memory", f.Beliefs(tenantA).Measured().Global().All.Rewarded, 1)
 			}
 		})
 	}
@@ -193,7 +193,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	if a := f.applied(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("applied state after feedback of another tier = %+v, want no reward and version 1", a)
 	}
-	checkEqual(t, "definition", f.Definition(), "verifier@1h0m0s")
+	assertEqual(t, "definition", f.Definition(), "verifier@1h0m0s")
 }
 
 // An excluded session adds only one counter, for the reason of its exclusion. Its feedback changes no counter.
@@ -207,9 +207,9 @@ func TestExcludedSessionCountsOnlyItsReason(t *testing.T) {
 	f.advancePastClose()
 	f.postFeedback(tenantA, id, userScore("b", 2, 0))
 	f.deliverAndCorrect()
-	checkEqual(t, "counters", f.counters(tenantA), `[{"Key":{"Scope":"r:user\u003everifier\u003eimplicit@1h0m0s|","Field":"excluded.late","Day":0},"Value":1000000}]`)
-	checkEqual(t, "reward", f.applied(id).Reward, 0)
-	checkEqual(t, "version", f.applied(id).Version, 2)
+	assertEqual(t, "counters", f.counters(tenantA), `[{"Key":{"Scope":"r:user\u003everifier\u003eimplicit@1h0m0s|","Field":"excluded.late","Day":0},"Value":1000000}]`)
+	assertEqual(t, "reward", f.applied(id).Reward, 0)
+	assertEqual(t, "version", f.applied(id).Version, 2)
 }
 
 // A close counts the newest assignment in memory, not the stored row. Later changes of the assignment have no effect.
@@ -222,7 +222,7 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	ses.Record.Assignment = newAssignment(false)
 	ses.Record.Mutex.Unlock()
 	f.advancePastClose()
-	checkEqual(t, "counter picked", f.counter("look-twice@0123456789ab", "picked"), 1)
+	assertEqual(t, "counter picked", f.counter("look-twice@0123456789ab", "picked"), 1)
 	ses.Record.Mutex.Lock()
 	ses.Record.Assignment.Picks[0].Injected = true
 	ses.Record.Mutex.Unlock()
@@ -230,7 +230,7 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	f.deliverAndCorrect()
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.deliverAndCorrect()
-	checkEqual(t, "rewarded sessions with the lesson withheld", f.counter("look-twice@0123456789ab", "m0"), 1)
+	assertEqual(t, "rewarded sessions with the lesson withheld", f.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
 	if err := json.Unmarshal(f.applied(id).Frozen, &frozen); err != nil || frozen.Picks[0].Injected {
 		t.Errorf("frozen assignment = %+v, decode error %v, want the pick withheld", frozen, err)
@@ -248,11 +248,11 @@ func TestCorrectionIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 			f.backend.failNext(op, 3, errDown)
 			for range 3 {
 				f.deliverAndCorrect()
-				checkEqual(t, "rewarded sessions during the failure", f.counter("", "told"), 0)
+				assertEqual(t, "rewarded sessions during the failure", f.counter("", "told"), 0)
 			}
-			checkEqual(t, "reported failures", len(f.takeFailures()), 3)
+			assertEqual(t, "reported failures", len(f.takeFailures()), 3)
 			f.deliverAndCorrect()
-			checkEqual(t, "rewarded sessions after the failure", f.counter("", "told"), 1)
+			assertEqual(t, "rewarded sessions after the failure", f.counter("", "told"), 1)
 		})
 	}
 }
@@ -268,10 +268,10 @@ func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 			f.backend.failNext(op, 2, errDown)
 			f.advancePastClose()
 			f.closeDue(f.ctx())
-			checkEqual(t, "version during the failure", f.applied(id).Version, 0)
+			assertEqual(t, "version during the failure", f.applied(id).Version, 0)
 			f.closeDue(f.ctx())
-			checkEqual(t, "version after the failure", f.applied(id).Version, 1)
-			checkEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
+			assertEqual(t, "version after the failure", f.applied(id).Version, 1)
+			assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
 		})
 	}
 }
@@ -286,10 +286,10 @@ func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.advancePastClose()
-	checkEqual(t, "version", f.applied(id).Version, 1)
-	checkEqualList(t, "failures", f.takeFailures(), []string{"decode"})
+	assertEqual(t, "version", f.applied(id).Version, 1)
+	assertEqualList(t, "failures", f.takeFailures(), []string{"decode"})
 	f.closeDue(f.ctx())
-	checkEqualList(t, "failures in the second pass", f.takeFailures(), nil)
+	assertEqualList(t, "failures in the second pass", f.takeFailures(), nil)
 }
 
 func TestRunClosesDueSessions(t *testing.T) {
@@ -312,7 +312,7 @@ func TestRunClosesDueSessions(t *testing.T) {
 	}
 	f.backend.hook = nil
 	f.closeDue(f.ctx()) // the cancellation may have interrupted the pass
-	checkEqual(t, "rewarded sessions", f.counter("", "told"), 1)
+	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
 }
 
 func TestCloseTickIsBounded(t *testing.T) {
@@ -320,7 +320,7 @@ func TestCloseTickIsBounded(t *testing.T) {
 	for _, c := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
 	} {
-		checkEqual(t, fmt.Sprintf("CloseTick(%v)", c.age), learn.CloseTick(c.age), c.want)
+		assertEqual(t, fmt.Sprintf("CloseTick(%v)", c.age), learn.CloseTick(c.age), c.want)
 	}
 }
 
@@ -347,12 +347,12 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 		}
 	}
 	f.advancePastClose()
-	checkEqual(t, "sessions closed by this replica", f.Learner.Tally.Closed.Load(), 0)
+	assertEqual(t, "sessions closed by this replica", f.Learner.Tally.Closed.Load(), 0)
 	f.deliverAndCorrect()
-	checkEqual(t, "version", f.applied(id).Version, 2)
-	checkEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
-	checkEqual(t, "sessions with the lesson withheld (assignment of the other replica)", f.counter("look-twice@0123456789ab", "m0"), 1)
-	checkEqual(t, "sessions with the lesson injected (assignment of this replica)", f.counter("look-twice@0123456789ab", "m1"), 0)
+	assertEqual(t, "version", f.applied(id).Version, 2)
+	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
+	assertEqual(t, "sessions with the lesson withheld (assignment of the other replica)", f.counter("look-twice@0123456789ab", "m0"), 1)
+	assertEqual(t, "sessions with the lesson injected (assignment of this replica)", f.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
 // If the program stops after it has stored feedback on a closed session, the next start makes the correction.
@@ -362,16 +362,16 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
-	checkEqual(t, "reward", f.applied(id).Reward, 1.0)
+	assertEqual(t, "reward", f.applied(id).Reward, 1.0)
 	e := userScore("b", 2, .25)
 	f.postFeedback(tenantA, id, e) // stored, but not applied
 	f = f.reopen(nil)
-	checkEqual(t, "reward after the restart, before the first pass", f.applied(id).Reward, 1.0)
+	assertEqual(t, "reward after the restart, before the first pass", f.applied(id).Reward, 1.0)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	checkEqual(t, "reward after the restart and the first pass", f.applied(id).Reward, .25)
-	checkEqual(t, "rewarded sessions", f.counter("", "told"), 1)
-	checkEqual(t, "version", f.applied(id).Version, 2)
+	assertEqual(t, "reward after the restart and the first pass", f.applied(id).Reward, .25)
+	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
+	assertEqual(t, "version", f.applied(id).Version, 2)
 
 	// More feedback arrives during the settlement of a correction, and the program stops before the next pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
@@ -387,16 +387,16 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	}
 	f.postFeedback(tenantA, id, e)
 	f.recomputeRewards(f.ctx())
-	checkEqual(t, "reward after the interrupted correction", f.applied(id).Reward, .5)
+	assertEqual(t, "reward after the interrupted correction", f.applied(id).Reward, .5)
 	f = f.reopen(nil)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	checkEqual(t, "reward after the second restart and a pass", f.applied(id).Reward, .75)
+	assertEqual(t, "reward after the second restart and a pass", f.applied(id).Reward, .75)
 	unsettled, err := f.backend.Unsettled(f.ctx(), 10)
 	if err != nil || len(unsettled) > 0 {
 		t.Errorf("Unsettled = %v, %v, want no sessions and no error", unsettled, err)
 	}
-	checkEqualList(t, "failures", f.takeFailures(), nil)
+	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
 // If the backend fails to list the unsettled sessions, the next pass lists them again. After a successful listing, the
@@ -411,11 +411,11 @@ func TestUnsettledSessionsAreListedUntilSuccess(t *testing.T) {
 	f.backend.failNext("unsettled", 1, errDown)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	checkEqual(t, "rewarded after the failed listing", f.applied(id).Rewarded, false)
+	assertEqual(t, "rewarded after the failed listing", f.applied(id).Rewarded, false)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	checkEqual(t, "rewarded after the next listing", f.applied(id).Rewarded, true)
-	checkEqualList(t, "failures", f.takeFailures(), []string{"pick_up"})
+	assertEqual(t, "rewarded after the next listing", f.applied(id).Rewarded, true)
+	assertEqualList(t, "failures", f.takeFailures(), []string{"pick_up"})
 	f.backend.takeCalls()
 	f.closeDue(f.ctx())
 	for _, op := range f.backend.takeCalls() {
@@ -459,9 +459,9 @@ func TestTallyCountsMembersOfRunButNotRun(t *testing.T) {
 				f.deliverAndCorrect()
 			}
 		}
-		checkEqual(t, name+": version of the run is above 0", f.applied(id).Version > 0, true)
-		checkEqual(t, name+": run is rewarded", f.applied(id).Rewarded, true)
-		checkEqual(t, name+": closed sessions in the tally", f.Learner.Tally.Closed.Load(), 2)
-		checkEqual(t, name+": rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 2)
+		assertEqual(t, name+": version of the run is above 0", f.applied(id).Version > 0, true)
+		assertEqual(t, name+": run is rewarded", f.applied(id).Rewarded, true)
+		assertEqual(t, name+": closed sessions in the tally", f.Learner.Tally.Closed.Load(), 2)
+		assertEqual(t, name+": rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 2)
 	}
 }

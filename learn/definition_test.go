@@ -43,7 +43,7 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkEqualList(t, "sessions under other definitions", rep.Elsewhere, want)
+				assertEqualList(t, "sessions under other definitions", rep.Elsewhere, want)
 			}
 			verified := userScore("v", 3, 1)
 			verified.Source, verified.Tier = feedback.SourceSystem, feedback.TierVerifier
@@ -53,33 +53,33 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 			users.postFeedback(tenantA, a, userScore("f", 1, 1))
 			users.postFeedback(tenantA, a, verified)
 			users.advancePastClose()
-			checkEqual(t, "user definition: rewarded sessions", rewardedSessions(users), 1)
-			checkEqual(t, "user definition: sum of rewards", users.counter("", "sumy"), 1)
+			assertEqual(t, "user definition: rewarded sessions", rewardedSessions(users), 1)
+			assertEqual(t, "user definition: sum of rewards", users.counter("", "sumy"), 1)
 			checkOtherDefinitions(users)
 			before := users.Beliefs(tenantA).Posterior(lookTwice)
 			users.stop()
 
 			tests := open(feedback.TierVerifier)
-			checkEqual(t, "verifier definition: rewarded sessions", rewardedSessions(tests), 0)
+			assertEqual(t, "verifier definition: rewarded sessions", rewardedSessions(tests), 0)
 			checkOtherDefinitions(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
-			checkEqual(t, "verifier definition: initial belief", tests.Beliefs(tenantA).Posterior(lookTwice), bandit.New().Posterior(lookTwice))
+			assertEqual(t, "verifier definition: initial belief", tests.Beliefs(tenantA).Posterior(lookTwice), bandit.New().Posterior(lookTwice))
 			b := tests.addSession("b", newAssignment(true))
 			tests.postFeedback(tenantA, b, verified)
 			tests.postFeedback(tenantA, b, userScore("f", 1, 0))
 			tests.advancePastClose()
-			checkEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(tests), 1)
+			assertEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(tests), 1)
 			belief := tests.Beliefs(tenantA).Posterior(lookTwice)
 			tests.postFeedback(tenantA, a, userScore("f", 2, 0)) // the user of the first session changes the score
 			tests.recomputeRewards(tests.ctx())
-			checkEqual(t, "verifier definition: belief after a correction under the user definition", tests.Beliefs(tenantA).Posterior(lookTwice), belief)
-			checkEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(tests), 1)
-			checkEqual(t, "verifier definition: sum of rewards", tests.counter("", "sumy"), 1)
-			checkEqualList(t, "failures", tests.takeFailures(), nil)
+			assertEqual(t, "verifier definition: belief after a correction under the user definition", tests.Beliefs(tenantA).Posterior(lookTwice), belief)
+			assertEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(tests), 1)
+			assertEqual(t, "verifier definition: sum of rewards", tests.counter("", "sumy"), 1)
+			assertEqualList(t, "failures", tests.takeFailures(), nil)
 			tests.stop()
 
 			users = open(feedback.TierUser)
-			checkEqual(t, "user definition again: rewarded sessions", rewardedSessions(users), 1)
-			checkEqual(t, "user definition again: sum of rewards after the correction", users.counter("", "sumy"), 0)
+			assertEqual(t, "user definition again: rewarded sessions", rewardedSessions(users), 1)
+			assertEqual(t, "user definition again: sum of rewards after the correction", users.counter("", "sumy"), 0)
 			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := users.Beliefs(tenantA).Posterior(lookTwice); after.Mean >= before.Mean {
 				t.Errorf("user definition again: belief = %v, want a mean below that of %v", after, before)
@@ -90,7 +90,7 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 
 func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	t.Parallel()
-	checkEqual(t, "text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
+	assertEqual(t, "text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	f := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("f", 1, 1))

@@ -65,10 +65,10 @@ func TestCloseReadsExchangesFromCache(t *testing.T) {
 	if calls := f.backend.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
 		t.Errorf("calls during close = %q, want samples and no read of exchanges", calls)
 	}
-	checkEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), 3)
+	assertEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), 3)
 	f.postFeedback(tenantA, sessionID("a"), userScore("late", 1, 1)) // rebuilds the samples after the session left the cache
 	f.deliverAndCorrect()
-	checkEqual(t, "correction read exchanges from the backend", slices.Contains(f.backend.takeCalls(), "read exchanges"), true)
+	assertEqual(t, "correction read exchanges from the backend", slices.Contains(f.backend.takeCalls(), "read exchanges"), true)
 }
 
 // The samples do not depend on whether a close reads the exchanges from the cache or from the backend.
@@ -78,7 +78,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	plain.offerTurns(1, 6)
 	plain.advancePastClose()
 	want := plain.samplesText()
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		size       int64
 		disturb    func(f *fixture) *fixture // after half of the turns
 		fromMemory int64
@@ -106,14 +106,14 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, withCache(t, k.size))
+			f := newFixture(t, withCache(t, tc.size))
 			f.offerTurns(1, 3)
-			f = k.disturb(f)
+			f = tc.disturb(f)
 			f.offerTurns(4, 6)
 			f.clock.add(2 * time.Second) // longer than the delay of a retry
 			f.advancePastClose()
-			checkEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), k.fromMemory)
-			checkEqual(t, "samples", f.samplesText(), want)
+			assertEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), tc.fromMemory)
+			assertEqual(t, "samples", f.samplesText(), want)
 		})
 	}
 }

@@ -51,20 +51,20 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 	}
 	check := func(t *testing.T, when string, f *fixture) {
 		t.Helper()
-		checkEqual(t, when+": flow", toJSON(t, f.mustReport(learn.ReportQuery{}).Flow), toJSON(t, want))
+		assertEqual(t, when+": flow", toJSON(t, f.mustReport(learn.ReportQuery{}).Flow), toJSON(t, want))
 		stored := map[string]float64{}
 		for _, why := range []string{"late", "member", "secret", "twin", "unknown"} {
 			stored[why] = f.counter("", "excluded."+why)
 		}
-		checkEqual(t, when+": stored counters", fmt.Sprint(stored), "map[late:2 member:1 secret:1 twin:1 unknown:1]")
+		assertEqual(t, when+": stored counters", fmt.Sprint(stored), "map[late:2 member:1 secret:1 twin:1 unknown:1]")
 	}
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, nil)
 		f.addFlowSessions()
 		f.clock.add(time.Minute)
-		checkEqual(t, "Closed before close", f.mustReport(learn.ReportQuery{}).Flow.Closed, 0)
-		checkEqual(t, "provisional flow", toJSON(t, f.mustReport(learn.ReportQuery{Provisional: true}).Flow), toJSON(t, want))
+		assertEqual(t, "Closed before close", f.mustReport(learn.ReportQuery{}).Flow.Closed, 0)
+		assertEqual(t, "provisional flow", toJSON(t, f.mustReport(learn.ReportQuery{Provisional: true}).Flow), toJSON(t, want))
 		f.advancePastClose()
 		check(t, "after close", f)
 		f.closeDue(f.ctx())

@@ -135,15 +135,15 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	}
 	waitForRise := func(name, tenant string, from float64) {
 		t.Helper()
-		eventually(t, name, func() bool { return mean(tenant) > from })
+		waitFor(t, name, func() bool { return mean(tenant) > from })
 	}
 	prior, otherPrior := mean(tenantA), mean(otherTenant)
 
 	playRewarded(tenantA, "bad", 1)
 	playRewarded(tenantA, "good", 1)
 	waitForRise("the reward of the good session", tenantA, prior)
-	checkEqual(t, "panics", sessionPanic.panics.Load(), 1)
-	checkEqual(t, "Tally.SetAside", follower.Store.Tally.SetAside.Load(), 1)
+	assertEqual(t, "panics", sessionPanic.panics.Load(), 1)
+	assertEqual(t, "Tally.SetAside", follower.Store.Tally.SetAside.Load(), 1)
 	follower.Guard().StorePending(follower.ctx(), follower.backend)
 	marks, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
@@ -153,12 +153,12 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	tenant := tenantA
 	backendPanic.counters.Store(&tenant)
 	writer.advancePastClose() // the counters of tenantA change, and the follower panics when it reads them
-	eventually(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
+	waitFor(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
 	playRewarded(otherTenant, "other", 1)
 	waitForRise("the reward of another tenant", otherTenant, otherPrior)
 
 	backendPanic.moved.Store(true)
-	eventually(t, "the panic at a poll", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
+	waitFor(t, "the panic at a poll", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
 	backendPanic.moved.Store(false)
 	backendPanic.counters.Store(nil)
 	before := mean(otherTenant)

@@ -53,8 +53,8 @@ func (f *fixture) startWorkers() (stop func()) {
 	}
 }
 
-// eventually waits until ok returns true, and fails the test after a minute. name describes the awaited event.
-func eventually(t *testing.T, name string, ok func() bool) {
+// waitFor waits until ok returns true, and fails the test after a minute. name describes the awaited event.
+func waitFor(t *testing.T, name string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -75,8 +75,8 @@ func (f *fixture) deadLetters() []session.DeadLetter {
 	return list
 }
 
-// samplesOf returns the stored samples of a session.
-func (f *fixture) samplesOf(id session.ID) (list []sample.Sample) {
+// storedSamples returns the stored samples of a session.
+func (f *fixture) storedSamples(id session.ID) (list []sample.Sample) {
 	f.t.Helper()
 	err := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
@@ -135,21 +135,21 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 						time.Sleep(2 * learn.CorrectEvery) // the recorder writes while the exchange is in flight
 						f.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
-					eventually(t, "a stored exchange of session "+name, func() bool { return f.exchangeCount(id) >= 1 })
+					waitFor(t, "a stored exchange of session "+name, func() bool { return f.exchangeCount(id) >= 1 })
 					f.postFeedback(tenantA, id, userScore("f"+name, 1, 1))
 				}
 				f.clock.add(2 * time.Second)
-				eventually(t, "the good session to close with samples", func() bool { return f.applied(good).Rewarded && len(f.samplesOf(good)) > 0 })
-				eventually(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(f.deadLetters()) > 0 })
+				waitFor(t, "the good session to close with samples", func() bool { return f.applied(good).Rewarded && len(f.storedSamples(good)) > 0 })
+				waitFor(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(f.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
-				checkEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), c.stored)
-				checkEqual(t, "panics", p.panics.Load(), 1)
+				assertEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), c.stored)
+				assertEqual(t, "panics", p.panics.Load(), 1)
 				m := f.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
 					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, c.step, c.of)
 				}
-				checkEqual(t, "Tally.SetAside", f.Store.Tally.SetAside.Load(), 1)
+				assertEqual(t, "Tally.SetAside", f.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (f.applied(bad).Version > 0) && c.step != "encode" {
 					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, c.closed)
 				}
@@ -180,14 +180,14 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			f.deliverAndCorrect()
 			f.advancePastClose()
 			f.advancePastClose()
-			if !f.applied(good).Rewarded || len(f.samplesOf(good)) != 1 {
-				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.applied(good), len(f.samplesOf(good)))
+			if !f.applied(good).Rewarded || len(f.storedSamples(good)) != 1 {
+				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.applied(good), len(f.storedSamples(good)))
 			}
 			if ids, late := f.Echoes(f.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
 				t.Errorf("Echoes for the good session = %v, timed out = %v, want one session and false", ids, late)
 			}
 			if operation == "exchange" {
-				checkEqual(t, "dropped exchanges", f.Store.Tally.DroppedBad.Load(), 1)
+				assertEqual(t, "dropped exchanges", f.Store.Tally.DroppedBad.Load(), 1)
 			}
 			f.Guard().StorePending(f.ctx(), f.backend)
 			if m := f.panickingBackend().deadLetters; operation != "echo" && (len(m) == 0 || m[0].ID != bad) {
@@ -282,8 +282,8 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 			f.closeDue(f.ctx())
 			f.Guard().StorePending(f.ctx(), f.backend)
 		}
-		checkEqual(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.Tries)))
-		checkEqual(t, "unsampled exchanges", f.unsampled(), 1)
+		assertEqual(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.Tries)))
+		assertEqual(t, "unsampled exchanges", f.unsampled(), 1)
 		f = f.reopen(hook)
 	}
 	m := f.deadLetters()
@@ -295,9 +295,9 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	}
 	p.step = "none"
 	f.closeDue(f.ctx())
-	checkEqual(t, "applied version", f.applied(bad).Version, 1)
-	checkEqual(t, "number of dead letters", len(f.deadLetters()), 0)
-	checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
+	assertEqual(t, "applied version", f.applied(bad).Version, 1)
+	assertEqual(t, "number of dead letters", len(f.deadLetters()), 0)
+	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
 // ForgetSession waits until a close of the session has ended. Otherwise the close would write samples of a deleted
@@ -335,6 +335,6 @@ func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	if err = errors.Join(err, <-recorded); err != nil {
 		t.Error(err)
 	}
-	checkEqual(t, "number of samples", len(f.samplesOf(id)), 0)
-	checkEqual(t, "number of exchanges", f.exchangeCount(id), 0)
+	assertEqual(t, "number of samples", len(f.storedSamples(id)), 0)
+	assertEqual(t, "number of exchanges", f.exchangeCount(id), 0)
 }

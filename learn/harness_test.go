@@ -475,16 +475,16 @@ func userScore(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-// checkEqual fails the test if got and want differ. name describes the compared value.
-func checkEqual[T comparable](t testing.TB, name string, got, want T) {
+// assertEqual fails the test if got and want differ. name describes the compared value.
+func assertEqual[T comparable](t testing.TB, name string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", name, got, want)
 	}
 }
 
-// checkEqualList fails the test if got and want differ. name describes the compared list.
-func checkEqualList[T comparable](t testing.TB, name string, got, want []T) {
+// assertEqualList fails the test if got and want differ. name describes the compared list.
+func assertEqualList[T comparable](t testing.TB, name string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", name, got, want)

@@ -31,8 +31,8 @@ func TestLateTurnsGetSamples(t *testing.T) {
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
 	f.advancePastClose()
-	first := f.samplesOf(id)
-	checkEqual(t, "number of samples on day 1", len(first), 1)
+	first := f.storedSamples(id)
+	assertEqual(t, "number of samples on day 1", len(first), 1)
 	before := f.counters(tenantA)
 	for day := 2; day <= 4; day++ {
 		f.clock.add(24 * time.Hour)
@@ -42,15 +42,15 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		f.deliverAndCorrect()
 		f.closeDue(f.ctx())
 		f.recomputeRewards(f.ctx())
-		checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
-		list := f.samplesOf(id)
-		checkEqual(t, "number of exchanges in samples", len(exchangeIDs(list)), day)
+		assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
+		list := f.storedSamples(id)
+		assertEqual(t, "number of exchanges in samples", len(exchangeIDs(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
 			t.Errorf("day %d: sample %s of day 1 is missing", day, first[0].ID)
 		}
 	}
-	checkEqual(t, "reward", f.applied(id).Reward, 1)
-	checkEqual(t, "counters", f.counters(tenantA), before)
+	assertEqual(t, "reward", f.applied(id).Reward, 1)
+	assertEqual(t, "counters", f.counters(tenantA), before)
 }
 
 // Implicit feedback affects the reward only until the session closes.
@@ -64,16 +64,16 @@ func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	}
 	offerSignal(1, detect.Approval)
 	r.advancePastClose()
-	checkEqual(t, "reward at close", r.applied(id).Reward, 1)
+	assertEqual(t, "reward at close", r.applied(id).Reward, 1)
 	r.clock.add(time.Hour)
 	offerSignal(2, detect.Rejection)
 	r.closeDue(r.ctx())
 	r.recomputeRewards(r.ctx())
-	checkEqual(t, "reward after a later implicit rejection", r.applied(id).Reward, 1)
-	checkEqual(t, "unsampled exchanges", r.unsampled(), 0)
+	assertEqual(t, "reward after a later implicit rejection", r.applied(id).Reward, 1)
+	assertEqual(t, "unsampled exchanges", r.unsampled(), 0)
 	r.postFeedback(tenantA, id, userScore("f1", 1, 0.25))
 	r.recomputeRewards(r.ctx())
-	checkEqual(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
+	assertEqual(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
 }
 
 // A session does not close while one of its exchanges is queued or could not be written.
@@ -84,17 +84,17 @@ func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	f.clock.add(closeAge + time.Second)
 	f.offer("s", 2)
 	f.closeDue(f.ctx())
-	checkEqual(t, "version while an exchange is queued", f.applied(id).Version, 0)
+	assertEqual(t, "version while an exchange is queued", f.applied(id).Version, 0)
 	f.backend.failNext("write", 1, errDown)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	checkEqual(t, "version after a failed write of the exchange", f.applied(id).Version, 0)
+	assertEqual(t, "version after a failed write of the exchange", f.applied(id).Version, 0)
 	f.clock.add(2 * time.Second)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	checkEqual(t, "version after the exchange is stored", f.applied(id).Version, 1)
-	checkEqual(t, "number of exchanges in samples", len(exchangeIDs(f.samplesOf(id))), 2)
-	checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
+	assertEqual(t, "version after the exchange is stored", f.applied(id).Version, 1)
+	assertEqual(t, "number of exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
+	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
 // An exchange gets a sample even if the row of its session is missing, as after a crash between the two writes.
@@ -105,9 +105,9 @@ func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	f.deliverAndCorrect()
 	f = f.reopen(nil)
 	f.advancePastClose()
-	checkEqual(t, "number of samples", len(f.samplesOf(sessionID("lost"))), 1)
-	checkEqual(t, "unsampled exchanges", f.unsampled(), 0)
-	checkEqualList(t, "failures", f.takeFailures(), nil)
+	assertEqual(t, "number of samples", len(f.storedSamples(sessionID("lost"))), 1)
+	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
+	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
 // If a session that had only text when it closed later makes a tool call, the sample of the whole session replaces the
@@ -125,7 +125,7 @@ func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 	f.clock.add(closeAge)
 	f.closeDue(f.ctx())
 	f.recomputeRewards(f.ctx())
-	list := f.samplesOf(id)
+	list := f.storedSamples(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
 		t.Errorf("samples = %+v, want one of family %s", list, sample.IntentResolution)
 	}
@@ -141,7 +141,7 @@ func TestShutdownBuildsMissingSamples(t *testing.T) {
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "number of exchanges in samples", len(exchangeIDs(f.samplesOf(id))), 2)
+	assertEqual(t, "number of exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
 }
 
 // A webhook event after close gives the session a reward, and a later event replaces the reward.
@@ -156,14 +156,14 @@ func TestLateWebhookEventsCorrectReward(t *testing.T) {
 		f.postFeedback(tenantA, id, e)
 		f.recomputeRewards(f.ctx())
 	}
-	checkEqual(t, "rewarded at close", f.applied(id).Rewarded, false)
+	assertEqual(t, "rewarded at close", f.applied(id).Rewarded, false)
 	postEvent("merged", 2, 1)
-	checkEqual(t, "reward after the merge", f.applied(id).Reward, 1)
+	assertEqual(t, "reward after the merge", f.applied(id).Reward, 1)
 	postEvent("reverted", 3, 0)
-	checkEqual(t, "rewarded after the revert", f.applied(id).Rewarded, true)
-	checkEqual(t, "reward after the revert", f.applied(id).Reward, 0)
+	assertEqual(t, "rewarded after the revert", f.applied(id).Rewarded, true)
+	assertEqual(t, "reward after the revert", f.applied(id).Reward, 0)
 	postEvent("merged", 2, 1)
-	checkEqual(t, "reward after a repeated event", f.applied(id).Reward, 0)
+	assertEqual(t, "reward after a repeated event", f.applied(id).Reward, 0)
 	row := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab").Strata[0]
-	checkEqual(t, "number of rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
+	assertEqual(t, "number of rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

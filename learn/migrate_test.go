@@ -85,15 +85,15 @@ func TestReportDuringAMigration(t *testing.T) {
 	}
 	reference := storetest.StartRedis(t)
 	send(reference.URL(), 0, sessions/2, 0, func() {})
-	halfReport, halfNumbers := reportOf(t, openStore(t, reference.URL()))
+	halfReport, halfNumbers := mustReportAndCounts(t, openStore(t, reference.URL()))
 	send(reference.URL(), sessions/2, sessions, 0, func() {})
-	wantReport, wantNumbers := reportOf(t, openStore(t, reference.URL()))
+	wantReport, wantNumbers := mustReportAndCounts(t, openStore(t, reference.URL()))
 
 	server := storetest.StartRedis(t)
 	server.Must(t, "SET", "precept:{precept}:shards", "1") // the layout of a release without shards
 	checkReport := func(when, wantReport, wantNumbers string) {
 		t.Helper()
-		report, numbers := reportOf(t, openStore(t, server.URL()))
+		report, numbers := mustReportAndCounts(t, openStore(t, server.URL()))
 		if numbers != wantNumbers {
 			t.Errorf("%s: numbers of stored values: got %s, want %s", when, numbers, wantNumbers)
 		}

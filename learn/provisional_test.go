@@ -27,14 +27,14 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	if up <= prior {
 		t.Fatalf("mean after a success = %v, want above %v", up, prior)
 	}
-	checkEqual(t, "counters of an open session", f.counters(tenantA), noCounters)
+	assertEqual(t, "counters of an open session", f.counters(tenantA), noCounters)
 	f.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	f.recomputeRewards(f.ctx())
 	if down := mean(); down >= prior {
 		t.Fatalf("mean after a failure = %v, want below %v", down, prior)
 	}
 	f.advancePastClose()
-	checkEqual(t, "open sessions with a reward", f.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward", f.OpenRewards(), 0)
 	closed := mean()
 	reopened := openFixture(t, f.dir, f.clock, nil)
 	if restarted := reopened.Beliefs(tenantA).Posterior(lookTwice).Mean; restarted != closed {
@@ -53,16 +53,16 @@ func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	f.clock.add(time.Minute)
 	reopened := openFixture(t, f.dir, f.clock, nil)
 	reopened.closeDue(reopened.ctx())
-	checkEqualList(t, "failures", reopened.takeFailures(), nil)
+	assertEqualList(t, "failures", reopened.takeFailures(), nil)
 	if got := reopened.Beliefs(tenantA).Posterior(lookTwice); got != want {
 		t.Errorf("belief after a restart = %+v, want %+v", got, want)
 	}
-	checkEqual(t, "Restored", reopened.Restored(), true)
+	assertEqual(t, "Restored", reopened.Restored(), true)
 	f.advancePastClose() // the other replica closes the session
-	checkEqual(t, "open sessions with a reward after the other replica closed one", reopened.OpenRewards(), 1)
+	assertEqual(t, "open sessions with a reward after the other replica closed one", reopened.OpenRewards(), 1)
 	f.clock.add(time.Minute)
 	reopened.closeDue(reopened.ctx())
-	checkEqual(t, "open sessions with a reward after the next pass", reopened.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward after the next pass", reopened.OpenRewards(), 0)
 }
 
 // Replicas on one Redis have the same belief after a reward of an open session, whichever replica received the reward.
@@ -113,7 +113,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	replica.advancePastClose()
 	otherReplica.clock.add(closeAge + time.Second)
 	follow(otherReplica)
-	checkEqual(t, "open sessions with a reward", otherReplica.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward", otherReplica.OpenRewards(), 0)
 	checkEqualBeliefs("after close")
-	checkEqualList(t, "failures", append(replica.takeFailures(), otherReplica.takeFailures()...), nil)
+	assertEqualList(t, "failures", append(replica.takeFailures(), otherReplica.takeFailures()...), nil)
 }

@@ -66,18 +66,18 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)
-			f.recordLive(c.space, c.name, c.found, transcriptOf(t, c.live))
-			got, err := f.importer().Import(f.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
+			f.recordLive(c.space, c.name, c.found, mustTranscript(t, c.live))
+			got, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, c.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkEqual(t, "first import", got, c.want)
-			got, err = f.importer().Import(f.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
+			assertEqual(t, "first import", got, c.want)
+			got, err = f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, c.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
 			c.want.New = 0
-			checkEqual(t, "repeated import", got, c.want)
+			assertEqual(t, "repeated import", got, c.want)
 		})
 	}
 }
@@ -85,8 +85,8 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 func TestImportSkipsSessionRecordedAfterPreviousImport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	recorded := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
-	other := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the roof."},{"role":"assistant","content":"The roof is painted."}]}`)
+	recorded := mustTranscript(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
+	other := mustTranscript(t, `{"messages":[{"role":"user","content":"Paint the roof."},{"role":"assistant","content":"The roof is painted."}]}`)
 	m := f.importer()
 	var skipped []int
 	for _, tr := range []detect.Transcript{other, recorded} {

@@ -73,15 +73,15 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	counted := f.Beliefs(tenantA).Counted(lookTwice)
 	for range 2 {
 		f = f.reopen(withoutContent)
-		checkEqual(t, "report", toJSON(t, f.mustReport(learn.ReportQuery{Bands: true})), before)
-		checkEqual(t, "priors", f.Beliefs(tenantA).Priors(), priors)
-		checkEqual(t, "posterior", f.Beliefs(tenantA).Counted(lookTwice), counted)
-		checkEqual(t, "belief of the chooser", f.Beliefs(tenantA).Posterior(lookTwice), counted)
+		assertEqual(t, "report", toJSON(t, f.mustReport(learn.ReportQuery{Bands: true})), before)
+		assertEqual(t, "priors", f.Beliefs(tenantA).Priors(), priors)
+		assertEqual(t, "posterior", f.Beliefs(tenantA).Counted(lookTwice), counted)
+		assertEqual(t, "belief of the chooser", f.Beliefs(tenantA).Posterior(lookTwice), counted)
 	}
-	checkEqual(t, "definition", f.mustReport(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
+	assertEqual(t, "definition", f.mustReport(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	f.refit(1000, 30) // the next fit starts from the stored state
-	checkEqual(t, "version of the next priors", f.Beliefs(tenantA).Priors().Version, priors.Version+1)
-	checkEqualList(t, "failures", f.takeFailures(), nil)
+	assertEqual(t, "version of the next priors", f.Beliefs(tenantA).Priors().Version, priors.Version+1)
+	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
 // The maxima of the evidence (Proof.LogEHelps, Proof.LogEHarms) do not decrease after corrections and a restart.
@@ -117,12 +117,12 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 		t.Fatalf("PutPriors = %v, %v, want true and no error", ok, err)
 	}
 	f.refit(0, 30)
-	checkEqual(t, "priors in use", f.Beliefs(tenantA).Priors(), published)
+	assertEqual(t, "priors in use", f.Beliefs(tenantA).Priors(), published)
 	f.refit(1000, 30)
-	checkEqual(t, "version of the next priors", f.Beliefs(tenantA).Priors().Version, published.Version+1)
+	assertEqual(t, "version of the next priors", f.Beliefs(tenantA).Priors().Version, published.Version+1)
 	version, _, err := f.backend.Priors(f.ctx(), tenantA)
-	checkEqual(t, "stored version of the priors", version, 2)
-	checkEqual(t, "error of Priors", err, nil)
+	assertEqual(t, "stored version of the priors", version, 2)
+	assertEqual(t, "error of Priors", err, nil)
 }
 
 func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
@@ -130,7 +130,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	f := newFixture(t, func(o *options) { o.Content.Keep = false })
 	f.backend.failNext("priors", 1, errDown)
 	f.refit(0, 30)
-	checkEqualList(t, "failures", f.takeFailures(), []string{"refit"})
+	assertEqualList(t, "failures", f.takeFailures(), []string{"refit"})
 	f.refit(1000, 30)
 	if v := f.Beliefs(tenantA).Priors().Version; v == 0 {
 		t.Error("version of the priors after the second fit = 0, want above 0")
@@ -156,24 +156,24 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 		return report.Row{}
 	}
 	closed := f.mustReport(learn.ReportQuery{})
-	checkEqual(t, "Matched in the final report", row(closed).Matched, 0)
-	checkEqual(t, "open sessions", closed.Open.Sessions, 2)
-	checkEqual(t, "open sessions with an inserted lesson", closed.Open.Inserted, 1)
-	checkEqual(t, "FirstCloses is after now", closed.Open.FirstCloses.After(f.clock.now()), true)
+	assertEqual(t, "Matched in the final report", row(closed).Matched, 0)
+	assertEqual(t, "open sessions", closed.Open.Sessions, 2)
+	assertEqual(t, "open sessions with an inserted lesson", closed.Open.Inserted, 1)
+	assertEqual(t, "FirstCloses is after now", closed.Open.FirstCloses.After(f.clock.now()), true)
 	rep := f.mustReport(learn.ReportQuery{Provisional: true})
-	checkEqual(t, "open sessions with a match", closed.Open.MatchedArm(row(rep).Arm), 2)
-	checkEqual(t, "the report is marked as provisional", rep.Provisional, true)
-	checkEqual(t, "Matched in the provisional report", row(rep).Matched, 2)
-	checkEqual(t, "Rewarded in the provisional report", row(rep).Rewarded, 1)
+	assertEqual(t, "open sessions with a match", closed.Open.MatchedArm(row(rep).Arm), 2)
+	assertEqual(t, "the report is marked as provisional", rep.Provisional, true)
+	assertEqual(t, "Matched in the provisional report", row(rep).Matched, 2)
+	assertEqual(t, "Rewarded in the provisional report", row(rep).Rewarded, 1)
 	counts := func(l report.Row) string {
 		return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Rewarded)
 	}
 	provisional := counts(row(rep))
-	checkEqual(t, "Matched in a second provisional report", row(f.mustReport(learn.ReportQuery{Provisional: true})).Matched, 2)
-	checkEqual(t, "Matched in a second final report", row(f.mustReport(learn.ReportQuery{})).Matched, 0)
+	assertEqual(t, "Matched in a second provisional report", row(f.mustReport(learn.ReportQuery{Provisional: true})).Matched, 2)
+	assertEqual(t, "Matched in a second final report", row(f.mustReport(learn.ReportQuery{})).Matched, 0)
 	f.advancePastClose()
-	checkEqual(t, "counts of the final report after close", counts(row(f.mustReport(learn.ReportQuery{}))), provisional)
-	checkEqual(t, "counts of a provisional report after close", counts(row(f.mustReport(learn.ReportQuery{Provisional: true}))), provisional)
+	assertEqual(t, "counts of the final report after close", counts(row(f.mustReport(learn.ReportQuery{}))), provisional)
+	assertEqual(t, "counts of a provisional report after close", counts(row(f.mustReport(learn.ReportQuery{Provisional: true}))), provisional)
 	f.backend.failNext("due", 1, errDown)
 	if _, err := f.Report(f.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
 		t.Error("Report succeeded although the open sessions could not be read")
@@ -193,24 +193,24 @@ func TestReportListsLessons(t *testing.T) {
 	var slugs []string
 	for _, l := range got {
 		slugs = append(slugs, l.Slug)
-		checkEqual(t, l.Slug+" superseded", l.Superseded, l.Slug == "old-way")
-		checkEqual(t, l.Slug+" expired", l.Expired, l.Slug == "too-late")
-		checkEqual(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
+		assertEqual(t, l.Slug+" superseded", l.Superseded, l.Slug == "old-way")
+		assertEqual(t, l.Slug+" expired", l.Expired, l.Slug == "too-late")
+		assertEqual(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
-	checkEqualList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
-	checkEqual(t, "number of lessons without a book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
+	assertEqualList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
+	assertEqual(t, "number of lessons without a book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
 	var rows []string
 	for _, l := range f.mustReport(learn.ReportQuery{Book: book}).Lessons {
 		rows = append(rows, l.Slug)
 	}
 	slices.Sort(rows)
-	checkEqualList(t, "slugs in the report", rows, slugs)
+	assertEqualList(t, "slugs in the report", rows, slugs)
 }
 
 func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	c := f.Beliefs("new")
-	checkEqual(t, "second call of Beliefs", f.Beliefs("new"), c)
-	checkEqual(t, "rewarded sessions", c.Measured().Global().All.Rewarded, 0)
+	assertEqual(t, "second call of Beliefs", f.Beliefs("new"), c)
+	assertEqual(t, "rewarded sessions", c.Measured().Global().All.Rewarded, 0)
 }

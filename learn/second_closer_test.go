@@ -48,12 +48,12 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 			t.Errorf("the second replica called %q after the close", op)
 		}
 	}
-	checkEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
+	assertEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
 	otherReplica.postFeedback(tenantA, id, score("late", 0)) // one finds it by its search for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())
-	checkEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
+	assertEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
 }
 
 // Only the replica that has a due session in memory closes it. If that replica has stopped, another replica closes the
@@ -73,11 +73,11 @@ func TestReplicaWithSessionInMemoryClosesIt(t *testing.T) {
 		}
 	}
 	replica.closeDue(t.Context())
-	checkEqual(t, "version of the first session", replica.applied(first).Version, 1)
+	assertEqual(t, "version of the first session", replica.applied(first).Version, 1)
 
 	second := replica.addSession("second", trial.Assignment{Decided: true, Day: 22740})
 	replica.stop()
 	replica.clock.add(closeAge + time.Minute)
 	otherReplica.closeDue(t.Context())
-	checkEqual(t, "version of the second session", otherReplica.applied(second).Version, 1)
+	assertEqual(t, "version of the second session", otherReplica.applied(second).Version, 1)
 }

@@ -101,9 +101,9 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// reportOf returns the report of a store as JSON, and the numbers of stored values as text. It fails the test if a
-// sample is stored twice.
-func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
+// mustReportAndCounts returns the report of a store as JSON, and the numbers of stored values as text. It fails the
+// test if a sample is stored twice.
+func mustReportAndCounts(t *testing.T, s *redis.Store) (report, numbers string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
 	learner, err := learn.Open(t.Context(), learn.Options{
@@ -149,7 +149,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	text := fmt.Sprintf("%02000d", 7)
 	single := openStore(t, storetest.StartRedis(t).URL())
 	shardedTraffic{t: t, end: sessions, text: text}.send(single)
-	wantReport, wantNumbers := reportOf(t, single)
+	wantReport, wantNumbers := mustReportAndCounts(t, single)
 	if len(wantReport) < 5000 {
 		t.Fatalf("report of the server has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
 	}
@@ -165,7 +165,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 			shardedTraffic{t: t, end: sessions, text: text, between: func(done int) {
 				switch done {
 				case sessions / 2 / trafficBatch * trafficBatch:
-					checkBalance(t, cluster, empty)
+					assertBalance(t, cluster, empty)
 					faults.Go(func() {
 						cluster.Nodes[1].Kill()
 						time.Sleep(300 * time.Millisecond) // calls fail in this time
@@ -183,7 +183,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 				}
 			}}.send(s)
 			faults.Wait()
-			gotReport, gotNumbers := reportOf(t, s)
+			gotReport, gotNumbers := mustReportAndCounts(t, s)
 			if gotNumbers != wantNumbers {
 				t.Errorf("numbers of stored values: got %s, want %s", gotNumbers, wantNumbers)
 			}
@@ -214,8 +214,8 @@ func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	return nil
 }
 
-// checkBalance fails the test unless the number of keys and the added memory of each node are within 15% of the mean.
-func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
+// assertBalance fails the test unless the number of keys and the added memory of each node are within 15% of the mean.
+func assertBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 	t.Helper()
 	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
 	for i, n := range c.Nodes {

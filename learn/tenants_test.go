@@ -35,7 +35,7 @@ func TestNumberOfTenantsInMemoryIsBounded(t *testing.T) {
 	for held, read := f.Holds(tenantA); held && !read; held, read = f.Holds(tenantA) {
 		f.Tidy(f.ctx())
 	}
-	checkEqual(t, "baseline after the eviction", baseline(), before)
+	assertEqual(t, "baseline after the eviction", baseline(), before)
 }
 
 // An idle tenant is evicted from memory, together with the provisional rewards of its open sessions. The next request
@@ -72,13 +72,13 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	if held, _ := f.Holds(tenantA); held {
 		t.Fatal("the idle tenant was not evicted, although memory holds more than MinTenants")
 	}
-	checkEqual(t, "open reward refers to the evicted beliefs", f.Referenced(tenantA), false)
+	assertEqual(t, "open reward refers to the evicted beliefs", f.Referenced(tenantA), false)
 	f.Beliefs(tenantA)
 	f.Tidy(f.ctx())
-	checkEqual(t, "belief after the eviction", f.Beliefs(tenantA).Posterior(lookTwice), before)
+	assertEqual(t, "belief after the eviction", f.Beliefs(tenantA).Posterior(lookTwice), before)
 	f.clock.add(closeAge)
 	f.closeDue(f.ctx())
-	checkEqual(t, "open sessions with a reward", f.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward", f.OpenRewards(), 0)
 }
 
 // Tidy runs 20 times a second. It checks each tenant only once per TenantIdle, so that no call visits all tenants.
@@ -100,11 +100,11 @@ func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 		f.Tidy(f.ctx())
 		f.recomputeRewards(f.ctx())
 	}
-	checkEqual(t, "tenants checked by 100 calls of Tidy", f.CheckedSince(begin), 0)
-	checkEqualList(t, "backend calls", f.backend.takeCalls(), nil)
+	assertEqual(t, "tenants checked by 100 calls of Tidy", f.CheckedSince(begin), 0)
+	assertEqualList(t, "backend calls", f.backend.takeCalls(), nil)
 	f.Beliefs("tenant0")
 	f.clock.add(learn.TenantIdle - 3*time.Second)
 	f.Tidy(f.ctx())
-	checkEqual(t, "checked tenants after the idle time", f.CheckedSince(begin), 1)
-	checkEqual(t, "tenants in memory", f.TenantsInMemory(), learn.MinTenants)
+	assertEqual(t, "checked tenants after the idle time", f.CheckedSince(begin), 1)
+	assertEqual(t, "tenants in memory", f.TenantsInMemory(), learn.MinTenants)
 }

@@ -42,7 +42,7 @@ func (u *units) shareFeedback(ctx context.Context, rec *session.Record) error {
 	if err != nil {
 		return err
 	}
-	if list := feedback.Missing(feedback.ForUnit(member.ID.String(), member.MemberNo, own), entries); len(list) > 0 {
+	if list := feedback.Missing(feedback.ForUnit(member.ID.String(), member.MemberNumber, own), entries); len(list) > 0 {
 		if err := u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{member.Unit: list}); err != nil {
 			return err
 		}

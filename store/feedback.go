@@ -105,7 +105,7 @@ func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries
 		if err != nil || !ok || member.Unit == (session.ID{}) {
 			continue
 		}
-		if list := feedback.ForUnit(member.ID.String(), member.MemberNo, entries[id]); len(list) > 0 {
+		if list := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries[id]); len(list) > 0 {
 			entries[member.Unit] = append(entries[member.Unit], list...)
 		}
 	}
@@ -121,7 +121,7 @@ func (f *feedbackWriter) storeUnitFeedback(ctx context.Context, tenant string, i
 	if err != nil {
 		return err
 	}
-	list := feedback.ForUnit(member.ID.String(), member.MemberNo, entries)
+	list := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
 	if len(list) == 0 {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 // Equal definitions of a reward have the same String, which ParseDefinition reads.
 func TestDefinitionStringRoundTrip(t *testing.T) {
 	t.Parallel()
-	for _, x := range []struct {
+	for _, tc := range []struct {
 		d    feedback.Definition
 		want string
 	}{
@@ -19,11 +19,11 @@ func TestDefinitionStringRoundTrip(t *testing.T) {
 		{feedback.Definition{Tiers: []int{2, 1}, CloseAfter: time.Second}, "user>verifier@1s"},
 		{feedback.Definition{Tiers: []int{3}, Sentiment: true, CloseAfter: 90 * time.Minute}, "implicit+sentiment@1h30m0s"},
 	} {
-		if got := x.d.String(); got != x.want {
-			t.Errorf("String of %+v = %q, want %q", x.d, got, x.want)
+		if got := tc.d.String(); got != tc.want {
+			t.Errorf("String of %+v = %q, want %q", tc.d, got, tc.want)
 		}
-		if parsed, err := feedback.ParseDefinition(x.want); err != nil || parsed.String() != x.want {
-			t.Errorf("ParseDefinition(%q) = %q, %v, want the same text and no error", x.want, parsed, err)
+		if parsed, err := feedback.ParseDefinition(tc.want); err != nil || parsed.String() != tc.want {
+			t.Errorf("ParseDefinition(%q) = %q, %v, want the same text and no error", tc.want, parsed, err)
 		}
 	}
 	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {

@@ -183,7 +183,7 @@ func TestEndOfWorkReplacesChecks(t *testing.T) {
 	again, merged, reverted := entry("github lint", feedback.StageCheck, 3, 0.7), entry("github", feedback.StageEnd, 4, 1), entry("github", feedback.StageEnd, 5, 0)
 	late := entry("github test", feedback.StageCheck, 6, 0.2)
 	person := feedback.Entry{ID: "p", At: at, Source: feedback.SourceUser, Type: feedback.TypeApproval, Tier: feedback.TierUser, Score: 1}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		entries []feedback.Entry
 		want    float64
 	}{
@@ -195,10 +195,10 @@ func TestEndOfWorkReplacesChecks(t *testing.T) {
 		"approved by a person after the revert": {[]feedback.Entry{merged, reverted, person}, 1},
 	} {
 		for range 2 {
-			if got := feedback.Reward(k.entries, nil); got.Reward != k.want {
-				t.Errorf("%s: Reward = %v, want %v", name, got.Reward, k.want)
+			if got := feedback.Reward(tc.entries, nil); got.Reward != tc.want {
+				t.Errorf("%s: Reward = %v, want %v", name, got.Reward, tc.want)
 			}
-			slices.Reverse(k.entries)
+			slices.Reverse(tc.entries)
 		}
 	}
 }

@@ -49,6 +49,6 @@ func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 		}
 		return false
 	}
-	checkShare(t, "among 200 lessons: 25% more picks withheld than stated, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, assignmentLogE) })
-	checkShare(t, "among 200 lessons: 60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLogE) })
+	assertShare(t, "among 200 lessons: 25% more picks withheld than stated, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, assignmentLogE) })
+	assertShare(t, "among 200 lessons: 60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLogE) })
 }

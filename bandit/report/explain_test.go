@@ -14,8 +14,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// checkGolden fails the test unless got equals a file of testdata.
-func checkGolden(t *testing.T, name, got string) {
+// assertGolden fails the test unless got equals a file of testdata.
+func assertGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
@@ -107,7 +107,7 @@ func TestExplainDescribesEachKindOfRow(t *testing.T) {
 			}
 		}
 	}
-	checkGolden(t, "explain.txt", all.String())
+	assertGolden(t, "explain.txt", all.String())
 }
 
 // An explanation in 60 columns has the same words as in 1,000 columns, in lines of at most 60 bytes.
@@ -123,7 +123,7 @@ func TestExplainFitsNarrowTerminal(t *testing.T) {
 		return b.String()
 	}
 	narrow := explain(60)
-	checkGolden(t, "explain-60.txt", narrow)
+	assertGolden(t, "explain-60.txt", narrow)
 	if got, want := strings.Fields(narrow), strings.Fields(explain(1000)); !slices.Equal(got, want) {
 		t.Errorf("words in 60 columns =\n%q\nwant the words in 1000 columns\n%q", got, want)
 	}

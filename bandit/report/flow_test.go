@@ -28,7 +28,7 @@ func flowReport(sessions map[trial.ExclusionReason]int64, in report.Input) repor
 
 func TestFlowSentenceNamesExclusionReasons(t *testing.T) {
 	many := map[trial.ExclusionReason]int64{"": 1180, trial.ExcludedTwin: 4, trial.ExcludedLate: 20}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		sessions map[trial.ExclusionReason]int64
 		in       report.Input
 		want     string
@@ -52,12 +52,12 @@ func TestFlowSentenceNamesExclusionReasons(t *testing.T) {
 		"window":          {many, report.Input{Window: 24 * 3600e9}, "Sessions of all time: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
 		"provisional":     {many, report.Input{Provisional: true}, "Sessions: 1,204 closed or open, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4)", nil},
 	} {
-		r := flowReport(k.sessions, k.in)
-		if got := r.FlowSentence(); got != k.want {
-			t.Errorf("%s: FlowSentence = %q, want %q", name, got, k.want)
+		r := flowReport(tc.sessions, tc.in)
+		if got := r.FlowSentence(); got != tc.want {
+			t.Errorf("%s: FlowSentence = %q, want %q", name, got, tc.want)
 		}
-		if got := r.Flow.Groups(); k.groups != nil && !slices.Equal(got, k.groups) {
-			t.Errorf("%s: Groups = %q, want %q", name, got, k.groups)
+		if got := r.Flow.Groups(); tc.groups != nil && !slices.Equal(got, tc.groups) {
+			t.Errorf("%s: Groups = %q, want %q", name, got, tc.groups)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestForecastTextGolden(t *testing.T) {
 		}
 		all.WriteString(strings.Join(f.Text(), "\n") + "\n\n")
 	}
-	checkGolden(t, "forecast.txt", all.String())
+	assertGolden(t, "forecast.txt", all.String())
 }
 
 // A goal has either a number of picks or an effect, and power and epsilon are between 0 and 1. Any other goal is an

@@ -37,7 +37,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 }
 
 func TestRowNamesModelsOfVerdict(t *testing.T) {
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		name     string
 		rewarded bool
 		picksA   int // picks in sessions of model-a
@@ -51,12 +51,12 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
-		addModelPicks(r, c, "in@abc", "model-a", k.picksA, k.rewarded)
-		addModelPicks(r, c, "in@abc", "model-b", k.picksB, k.rewarded)
+		addModelPicks(r, c, "in@abc", "model-a", tc.picksA, tc.rewarded)
+		addModelPicks(r, c, "in@abc", "model-b", tc.picksB, tc.rewarded)
 		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("in"), Explain: "in"})
 		row := &out.Lessons[0]
-		if got := row.OnModels(); got != k.text {
-			t.Errorf("%s: OnModels = %q, want %q; verdict %q", k.name, got, k.text, row.Verdict)
+		if got := row.OnModels(); got != tc.text {
+			t.Errorf("%s: OnModels = %q, want %q; verdict %q", tc.name, got, tc.text, row.Verdict)
 		}
 		var table, explained strings.Builder
 		if err := out.Table(&table, report.Narrow); err != nil {
@@ -65,8 +65,8 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 		if err := out.Explain(&explained, "in", report.Full); err != nil {
 			t.Fatal(err)
 		}
-		if open := strings.Contains(k.text, "open on"); strings.Contains(table.String(), "open on") != open || !strings.Contains(explained.String(), k.text) {
-			t.Errorf("%s: table =\n%s\nexplanation =\n%s\nwant \"open on\" in the table: %t, and %q in the explanation", k.name, table.String(), explained.String(), open, k.text)
+		if open := strings.Contains(tc.text, "open on"); strings.Contains(table.String(), "open on") != open || !strings.Contains(explained.String(), tc.text) {
+			t.Errorf("%s: table =\n%s\nexplanation =\n%s\nwant \"open on\" in the table: %t, and %q in the explanation", tc.name, table.String(), explained.String(), open, tc.text)
 		}
 	}
 }

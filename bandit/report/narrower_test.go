@@ -96,13 +96,13 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 // that the centres explain: 0.64 if the centres are the true expectations 0.9 and 0.1 of two kinds of sessions, and 0
 // if all centres are equal.
 func TestExplainedIsVarianceShareOfCentres(t *testing.T) {
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		centres [2]float64
 		want    float64
 	}{{[2]float64{0.9, 0.1}, 0.64}, {[2]float64{0.5, 0.5}, 0}} {
 		r, c := seeded("explained"), trial.NewCounters()
 		for i := range 20_000 {
-			a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.2, Injected: r.Float64() >= 0.2, C: k.centres[i%2]}}}
+			a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.2, Injected: r.Float64() >= 0.2, C: tc.centres[i%2]}}}
 			y := 0.0
 			if r.Float64() < []float64{0.9, 0.1}[i%2] {
 				y = 1
@@ -111,11 +111,11 @@ func TestExplainedIsVarianceShareOfCentres(t *testing.T) {
 			c.Add(append(a.Closing(), a.Contribution(y, 2)...))
 		}
 		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("l")}).Lessons[0]
-		if row.Explained == nil || math.Abs(*row.Explained-k.want) > 0.02 {
-			t.Fatalf("centres %v: row = %+v, want Explained = %g", k.centres, row, k.want)
+		if row.Explained == nil || math.Abs(*row.Explained-tc.want) > 0.02 {
+			t.Fatalf("centres %v: row = %+v, want Explained = %g", tc.centres, row, tc.want)
 		}
 		if saved := max(20_000**row.Explained/(1-*row.Explained), 0); math.Abs(float64(row.PicksSaved)-saved) > 1 {
-			t.Errorf("centres %v: PicksSaved = %d, want %.0f", k.centres, row.PicksSaved, saved)
+			t.Errorf("centres %v: PicksSaved = %d, want %.0f", tc.centres, row.PicksSaved, saved)
 		}
 	}
 }

@@ -36,8 +36,8 @@ func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int,
 	}
 }
 
-// outcomeOf returns the outcome of a row with the given name.
-func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
+// mustOutcome returns the outcome of a row with the given name.
+func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 	t.Helper()
 	for _, x := range row.Outcomes {
 		if x.Name == name {
@@ -64,14 +64,14 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		"recurrence": report.Prevents, "errors": "proven: " + report.FewerErrors, "tokens": "proven: " + report.Dearer,
 		"turns": report.NoChange, "loops": report.NoChange,
 	} {
-		if x := outcomeOf(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
+		if x := mustOutcome(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
 			t.Errorf("outcome %s: Verdict = %q, NeedsPicks = %d, want %q, 0", name, x.Verdict, x.NeedsPicks, want)
 		}
 	}
-	if x := outcomeOf(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
+	if x := mustOutcome(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
 		t.Errorf("outcome recurrence = %+v, want unit share, 400 picks and -0.4 within the interval", x)
 	}
-	if x := outcomeOf(t, good, "tokens"); x.Unit != "percent" || *x.Effect < 30 || *x.Effect > 60 || *x.MeanInjected < 1500 || *x.MeanInjected > 2100 {
+	if x := mustOutcome(t, good, "tokens"); x.Unit != "percent" || *x.Effect < 30 || *x.Effect > 60 || *x.MeanInjected < 1500 || *x.MeanInjected > 2100 {
 		t.Errorf("outcome tokens = %+v, want unit percent, an effect of 30 to 60 and 1500 to 2100 tokens with the lesson", x)
 	}
 	if good.Guardrail != "dearer" || good.Verdict != report.Unproven {
@@ -85,7 +85,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 			t.Errorf("lesson idle: outcome = %+v, want a finding without a direction, and no outcome seconds", x)
 		}
 	}
-	if x := outcomeOf(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
+	if x := mustOutcome(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
 		t.Errorf("after 20 picks: outcome = %+v, want no effect, finding %q and NeedsPicks of at least 30", x, report.NotProven)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
@@ -165,7 +165,7 @@ func TestPlannedTrialOnRecurrence(t *testing.T) {
 	if got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
 		t.Errorf("PlannedTrials.Proven = %d, Trial = %q, want 1, ended", got.PlannedTrials.Proven, row.Trial)
 	}
-	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
+	if x := mustOutcome(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
 		t.Errorf("finding = %q, verdict = %q, want %q and %q", x.Verdict, row.Verdict, report.Prevents, report.Unproven)
 	}
 }
@@ -192,10 +192,10 @@ func TestOutcomesShareOneErrorBudget(t *testing.T) {
 		}
 	}
 	row := &report.Build(report.Input{Counters: c, Lessons: newLessons(names...)}).Lessons[0]
-	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents {
+	if x := mustOutcome(t, row, "recurrence"); x.Verdict != report.Prevents {
 		t.Errorf("recurrence with e-value %.0f: Verdict = %q, want %q", x.EFewer, x.Verdict, report.Prevents)
 	}
-	if x := outcomeOf(t, row, "errors"); x.Verdict.Proven() {
+	if x := mustOutcome(t, row, "errors"); x.Verdict.Proven() {
 		t.Errorf("errors with e-value %.0f: Verdict = %q, want no proven finding", x.EFewer, x.Verdict)
 	}
 }

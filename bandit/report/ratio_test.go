@@ -43,8 +43,8 @@ func srmFails(s trial.Stratum) bool { return assignmentLogE([]trial.Stratum{s}) 
 // much between the injected and the withheld sessions of s.
 func reportingFails(s trial.Stratum) bool { return reportingLogE([]trial.Stratum{s}) >= singleAlarm }
 
-// checkShare calls run runs times, and fails the test unless the share of calls that return true is at least atLeast.
-func checkShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
+// assertShare calls run runs times, and fails the test unless the share of calls that return true is at least atLeast.
+func assertShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
 	for range runs {
@@ -62,14 +62,14 @@ func checkShare(t *testing.T, what string, runs int, atLeast float64, run func()
 // In most runs, the checks detect a wrong withholding probability, and rewards that depend on the assignment.
 func TestChecksDetectWrongRatios(t *testing.T) {
 	r := seeded("broken")
-	checkShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
-	checkShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
-	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
-	checkShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
-	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
-	checkShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return simulateCheck(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
-	checkShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
-	checkShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
+	assertShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
+	assertShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
+	assertShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
+	assertShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
+	assertShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
+	assertShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return simulateCheck(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
+	assertShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
+	assertShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
 // reportingFailsAtAnyTime simulates up to n sessions with one to three picks each, of which 5% are control sessions. A
@@ -115,8 +115,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 // sessions to detect it. With the assignments of the lessons, the check takes 3,000 sessions.
 func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
-	checkShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
-	checkShare(t, "40% rewarded with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
+	assertShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
+	assertShare(t, "40% rewarded with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {

@@ -36,7 +36,7 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks, "") }
 	c := bandit.New()
 	var listed []report.Lesson
-	for _, x := range []struct {
+	for _, tc := range []struct {
 		slug                string
 		n, with, without    int
 		picks               int64
@@ -51,19 +51,19 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
 		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
 	} {
-		arm := trial.Arm(x.slug + "@0123456789ab")
-		addTrialSessions(c, arm, name(x.picks), x.n, x.with, x.without)
-		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
+		arm := trial.Arm(tc.slug + "@0123456789ab")
+		addTrialSessions(c, arm, name(tc.picks), tc.n, tc.with, tc.without)
+		listed = append(listed, report.Lesson{Slug: tc.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(tc.picks)})
 		r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 		for _, row := range r.Lessons {
-			if row.Slug != x.slug {
+			if row.Slug != tc.slug {
 				continue
 			}
 			l := row.PlannedTrials[0]
-			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.evaluation ||
-				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
+			if row.Trial != tc.trial || row.Verdict != tc.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != tc.evaluation ||
+				(l.Effect != nil) != tc.shown || l.Taken != (tc.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
 				t.Errorf(`%s: Trial = %q, Verdict = %q, Next = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Taken, P and Next: %v`,
-					x.slug, row.Trial, row.Verdict, row.Next, l, x.trial, x.verdict, x.evaluation, x.shown, x.trial == "ended")
+					tc.slug, row.Trial, row.Verdict, row.Next, l, tc.trial, tc.verdict, tc.evaluation, tc.shown, tc.trial == "ended")
 			}
 		}
 		if r.PlannedTrials.Planned != len(listed) {

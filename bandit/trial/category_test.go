@@ -8,7 +8,7 @@ import (
 
 // The parts of a category are those of the session, even if the agent or the model contains the separator.
 func TestSeparatorInAgentOrModelMovesNoPartOfCategory(t *testing.T) {
-	for _, k := range []struct{ category, agent, model, length string }{
+	for _, tc := range []struct{ category, agent, model, length string }{
 		{trial.Category("coder", "gpt", "m"), "coder", "gpt", "m"},
 		{trial.Category("a|b", "gpt", "m"), "a_b", "gpt", "m"},
 		{trial.Category("coder", "g|p|t", "xl"), "coder", "g_p_t", "xl"},
@@ -17,9 +17,9 @@ func TestSeparatorInAgentOrModelMovesNoPartOfCategory(t *testing.T) {
 		{"coder", "coder", "", ""},
 		{"", "", "", ""},
 	} {
-		agent, model, length := trial.CategoryParts(k.category)
-		if agent != k.agent || model != k.model || length != k.length {
-			t.Errorf("CategoryParts(%q) = %q, %q, %q, want %q, %q, %q", k.category, agent, model, length, k.agent, k.model, k.length)
+		agent, model, length := trial.CategoryParts(tc.category)
+		if agent != tc.agent || model != tc.model || length != tc.length {
+			t.Errorf("CategoryParts(%q) = %q, %q, %q, want %q, %q, %q", tc.category, agent, model, length, tc.agent, tc.model, tc.length)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 // Discoveries returns the largest p-value that is a discovery by the Benjamini-Hochberg procedure, or -1. NextDiscovery
 // returns a p-value at which one more test would be a discovery.
 func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		p     []float64
 		tests int
 		want  float64
@@ -93,17 +93,17 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 		{[]float64{0.006, 0.009}, 10, 0.01},       // 0.006 is above 0.005, but 0.009 is below 0.010, so both are discoveries
 		{[]float64{0.01}, 0, 0.05},
 	} {
-		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
-			t.Errorf("p-values %v of %d tests: Discoveries = %v, want %v", k.p, k.tests, got, k.want)
+		if got := trial.Discoveries(tc.p, tc.tests, 0.05); got != tc.want {
+			t.Errorf("p-values %v of %d tests: Discoveries = %v, want %v", tc.p, tc.tests, got, tc.want)
 		}
-		next := trial.NextDiscovery(k.p, k.tests, 0.05)
-		one := append(slices.Clone(k.p), next)
+		next := trial.NextDiscovery(tc.p, tc.tests, 0.05)
+		one := append(slices.Clone(tc.p), next)
 		slices.Sort(one)
-		if trial.Discoveries(one, k.tests, 0.05) < next {
-			t.Errorf("p-values %v of %d tests: one more at %v is not a discovery", k.p, k.tests, next)
+		if trial.Discoveries(one, tc.tests, 0.05) < next {
+			t.Errorf("p-values %v of %d tests: one more at %v is not a discovery", tc.p, tc.tests, next)
 		}
-		if alone := []float64{next * 1.001}; len(k.p) == 0 && trial.Discoveries(alone, k.tests, 0.05) > 0 {
-			t.Errorf("%d tests: %v is a discovery, want none", k.tests, alone)
+		if alone := []float64{next * 1.001}; len(tc.p) == 0 && trial.Discoveries(alone, tc.tests, 0.05) > 0 {
+			t.Errorf("%d tests: %v is a discovery, want none", tc.tests, alone)
 		}
 	}
 	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !almostEqual(trial.PValue(math.Log(40)), 0.025) {

@@ -39,7 +39,7 @@ func seenByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool
 
 // Seen is true for a model with enough picks and an effect of the given sign. For sign 0, enough picks suffice.
 func TestSeenNeedsEnoughPicksAndSign(t *testing.T) {
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		name   string
 		picks  int
 		effect float64
@@ -53,12 +53,12 @@ func TestSeenNeedsEnoughPicksAndSign(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
 		addModelPicks(r, c, "in@1", "a", 600, 0.5)
-		addModelPicks(r, c, "in@1", "b", k.picks, k.effect)
-		if got := seenByModel(c, "in@1", 1); !got["a"] || got["b"] != k.want {
-			t.Errorf("%s on model b: Seen(1) = %v, want true for model a and %v for model b", k.name, got, k.want)
+		addModelPicks(r, c, "in@1", "b", tc.picks, tc.effect)
+		if got := seenByModel(c, "in@1", 1); !got["a"] || got["b"] != tc.want {
+			t.Errorf("%s on model b: Seen(1) = %v, want true for model a and %v for model b", tc.name, got, tc.want)
 		}
-		if k.picks >= trial.MinPicks && !seenByModel(c, "in@1", 0)["b"] {
-			t.Errorf("%s on model b: Seen(0) = false for model b, want true from %d picks on", k.name, trial.MinPicks)
+		if tc.picks >= trial.MinPicks && !seenByModel(c, "in@1", 0)["b"] {
+			t.Errorf("%s on model b: Seen(0) = false for model b, want true from %d picks on", tc.name, trial.MinPicks)
 		}
 	}
 }

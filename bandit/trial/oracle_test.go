@@ -86,8 +86,8 @@ func countersFor(list []unitDraw) *trial.Counters {
 	return c
 }
 
-// checkNear ends the test unless two numbers are equal except for rounding.
-func checkNear(t *rapid.T, what string, got, want float64) {
+// assertNear ends the test unless two numbers are equal except for rounding.
+func assertNear(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
 		t.Fatalf("%s = %v, want %v", what, got, want)
@@ -163,32 +163,32 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 			}
 			got := c.Stats(arm)
 			for i := range got.Strata {
-				checkNear(t, "sum of y (1-y) of injected sessions", got.Strata[i].Graded[1], stratum.Graded[1])
-				checkNear(t, "sum of y (1-y) of withheld sessions", got.Strata[i].Graded[0], stratum.Graded[0])
+				assertNear(t, "sum of y (1-y) of injected sessions", got.Strata[i].Graded[1], stratum.Graded[1])
+				assertNear(t, "sum of y (1-y) of withheld sessions", got.Strata[i].Graded[0], stratum.Graded[0])
 				stratum.Graded = got.Strata[i].Graded
 			}
 			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != stratum || len(got.Strata) == 0 && want.Picked > 0 {
 				t.Fatalf("strata of %s = %+v, want %+v, or none without a pick", arm, got.Strata, stratum)
 			}
-			checkDays(t, got.Days, days)
+			assertDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
 				t.Fatalf("statistics of %s = %+v, want the counts of %+v", arm, got, want)
 			}
-			checkNear(t, "n", got.N, want.N)
-			checkNear(t, "z", got.Z, want.Z)
-			checkNear(t, "zz", got.ZZ, want.ZZ)
-			checkNear(t, "number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
-			checkNear(t, "sum of the rewards of injected sessions", got.Rewards.Y1, want.Rewards.Y1)
-			checkNear(t, "number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
-			checkNear(t, "sum of the rewards of withheld sessions", got.Rewards.Y0, want.Rewards.Y0)
-			checkNear(t, "better", got.Rewards.Better, want.Rewards.Better)
-			checkNear(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
+			assertNear(t, "n", got.N, want.N)
+			assertNear(t, "z", got.Z, want.Z)
+			assertNear(t, "zz", got.ZZ, want.ZZ)
+			assertNear(t, "number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
+			assertNear(t, "sum of the rewards of injected sessions", got.Rewards.Y1, want.Rewards.Y1)
+			assertNear(t, "number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
+			assertNear(t, "sum of the rewards of withheld sessions", got.Rewards.Y0, want.Rewards.Y0)
+			assertNear(t, "better", got.Rewards.Better, want.Rewards.Better)
+			assertNear(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
 		}
 	})
 }
 
-// checkDays ends the test unless the days are sorted and have the sums in want.
-func checkDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
+// assertDays ends the test unless the days are sorted and have the sums in want.
+func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	t.Helper()
 	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
 		t.Fatalf("days = %+v, want %+v in order", got, want)
@@ -196,7 +196,7 @@ func checkDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) 
 	for _, d := range got {
 		w := want[d.Day]
 		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
-			checkNear(t, fmt.Sprintf("one of the sums of day %+v (want %+v)", d, w), x[0], x[1])
+			assertNear(t, fmt.Sprintf("one of the sums of day %+v (want %+v)", d, w), x[0], x[1])
 		}
 	}
 }
@@ -274,14 +274,14 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 			d.N, d.Z, d.ZZ = d.N+1, d.Z+weighted, d.ZZ+weighted*weighted
 			days[u.day] = d
 		}
-		checkDays(t, got.Days, days)
+		assertDays(t, got.Days, days)
 		if got.Refused != refused {
 			t.Fatalf("numbers of refused sessions (control, treated) = %v, want %v", got.Refused, refused)
 		}
-		checkNear(t, "number of rewarded sessions", float64(got.All.Rewarded), rewarded)
-		checkNear(t, "sum of the rewards", got.All.SumY, sum)
-		checkNear(t, "n", got.N, n)
-		checkNear(t, "z", got.Z, z)
+		assertNear(t, "number of rewarded sessions", float64(got.All.Rewarded), rewarded)
+		assertNear(t, "sum of the rewards", got.All.SumY, sum)
+		assertNear(t, "n", got.N, n)
+		assertNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
 			if s.Eps != share || s.Assigned != assigned || s.Rewarded != tiers || s.RewardedAtClose != atClose {
 				t.Fatalf("stratum = %+v, want %v assigned sessions, the rewards %v by tier, and %v by tier at close", s, assigned, tiers, atClose)
@@ -308,7 +308,7 @@ func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 		return trial.Pick{Slug: "a", Arm: "a@1", Eps: holdout, Injected: injected, Tokens: tokens}
 	}
 	matched := []trial.Match{{Arm: "a@1"}}
-	for _, s := range []struct {
+	for _, tc := range []struct {
 		a    trial.Assignment
 		used trial.Usage
 	}{
@@ -319,7 +319,7 @@ func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{}},
 		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Excluded: true, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{Input: 1}},
 	} {
-		c.Add(append(s.a.Closing(), s.a.CostDeltas(s.used)...))
+		c.Add(append(tc.a.Closing(), tc.a.CostDeltas(tc.used)...))
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
@@ -348,9 +348,9 @@ func TestCorrectionRestoresSums(t *testing.T) {
 		for i := range 3 {
 			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
 			got, want := c.Stats(arm), plain.Stats(arm)
-			checkNear(t, "n", got.N, want.N)
-			checkNear(t, "z", got.Z, want.Z)
-			checkNear(t, "zz", got.ZZ, want.ZZ)
+			assertNear(t, "n", got.N, want.N)
+			assertNear(t, "z", got.Z, want.Z)
+			assertNear(t, "zz", got.ZZ, want.ZZ)
 			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
 				t.Fatalf("statistics of %s = %+v, want %+v", arm, got, want)
 			}

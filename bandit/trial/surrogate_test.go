@@ -49,7 +49,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 // The weight of the surrogate is estimated from the rewarded picks of all lessons if there are at least 100. It is
 // between 0 and 1.
 func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		picks  int
 		reward func(errors int64) float64
 		lo, hi float64
@@ -61,15 +61,15 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
-		for range k.picks {
+		for range tc.picks {
 			errors := r.Int64N(9)
 			a := closedPick(r.IntN(2) == 1, errors, 0)
-			a.Picks[0].C, a.Picks[0].Watch.C[trial.Errors] = k.reward(4), 0.4
+			a.Picks[0].C, a.Picks[0].Watch.C[trial.Errors] = tc.reward(4), 0.4
 			c.Add(a.Closing())
-			c.Add(a.Contribution(k.reward(errors), 1))
+			c.Add(a.Contribution(tc.reward(errors), 1))
 		}
-		if w := c.Watch("other@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.Weight < k.lo || w.Weight > k.hi {
-			t.Errorf("%s: weight = %g, want %g to %g", name, w.Weight, k.lo, k.hi)
+		if w := c.Watch("other@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.Weight < tc.lo || w.Weight > tc.hi {
+			t.Errorf("%s: weight = %g, want %g to %g", name, w.Weight, tc.lo, tc.hi)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"precept/internal/sample"
 )
 
-// resultOf returns the result of a backtest of one lesson over sessions with one user message each.
-func resultOf(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
+// runBacktest returns the result of a backtest of one lesson over sessions with one user message each.
+func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
 	run := backtest.New([]*lesson.Lesson{l}, tagger)
 	for i, w := range words {
 		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", w)}})
@@ -44,7 +44,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	} {
 		l := lessonWithKeywords("a-b", "load more")
 		l.Trigger.Targets = c.targets
-		if r := resultOf(l, nil, "load more"); r.Fired == 1 != c.matches {
+		if r := runBacktest(l, nil, "load more"); r.Fired == 1 != c.matches {
 			t.Errorf("%s: got matches in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
 		}
 	}
@@ -64,7 +64,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 		{"in the middle of 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
 		{"in the middle of 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
-		if r := resultOf(lessonWithKeywords("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
+		if r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
 			t.Errorf("%s: got matches in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
 		}
 	}
@@ -133,11 +133,11 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 func TestTagsMatchByConfiguredPhrases(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a-b", Trigger: lesson.Trigger{Tags: []string{"deploy", "cloud"}}}
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"helm upgrade", "kubectl apply"}})
-	r := resultOf(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
+	r := runBacktest(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
 	if want := []backtest.Word{{Word: "deploy", Sessions: 2}, {Word: "cloud", Sessions: 1}}; r.Fired != 2 || !slices.Equal(r.Words, want) || len(r.Silent) != 0 {
 		t.Errorf("result with a tagger = %+v, want 2 matches by %+v, and an empty Silent", r, want)
 	}
-	if r := resultOf(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
+	if r := runBacktest(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
 		t.Errorf("result without a tagger = %+v, want no match, and both tags in Silent", r)
 	}
 }
@@ -156,7 +156,7 @@ func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 		{"naïve café", "the café is naïve", true},
 		{"the", "the one", false}, // stop words are not searched
 	} {
-		if r := resultOf(lessonWithKeywords("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
+		if r := runBacktest(lessonWithKeywords("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
 			t.Errorf("%q in %q: near misses = %+v, want one: %t", c.keyword, c.words, r.Near, c.near)
 		}
 	}
@@ -164,7 +164,7 @@ func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 	for i := range near {
 		near[i] = "more of the load"
 	}
-	r := resultOf(lessonWithKeywords("a-b", "load more"), nil, near...)
+	r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, near...)
 	if r.Near.Sessions != 14 || len(r.Near.Examples) != 10 || r.Near.Why[0].Sessions != 14 {
 		t.Errorf("near misses = %+v, want 14 with one reason and 10 examples", r.Near)
 	}

@@ -42,7 +42,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	file := filepath.Join(dir, "git", "one-a.md")
 	writeFile(t, file, titledLesson("one-a", "One"))
 	runWithKernelEvents(t, dir, func(updates <-chan update) {
-		awaitUpdate(t, updates, "One")
+		waitForUpdate(t, updates, "One")
 		time.Sleep(time.Second) // from here on, the watcher reads the files only after an event
 		for _, step := range []struct {
 			how    string
@@ -82,8 +82,8 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 			{"the directory removed", func() error { return os.RemoveAll(dir) }, nil},
 			{"the directory created again", func() error { writeFile(t, file, titledLesson("one-a", "Six")); return nil }, []string{"Six"}},
 		} {
-			must(t, step.change())
-			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
+			mustSucceed(t, step.change())
+			if u := waitForUpdate(t, updates, step.want...); len(u.problems) > 0 {
 				t.Errorf("%s: problems = %v, want none", step.how, u.problems)
 			}
 			time.Sleep(time.Second)
@@ -97,7 +97,7 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	release := func(name, title string) {
 		writeFile(t, filepath.Join(dir, name, "one-a.md"), titledLesson("one-a", title))
 		link(t, name, filepath.Join(dir, "..data_tmp"))
-		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		mustSucceed(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	release("..2026_01", "One")
 	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
@@ -106,16 +106,16 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	writeFile(t, filepath.Join(elsewhere, "three-c.md"), titledLesson("three-c", "Third"))
 	link(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
 	runWithKernelEvents(t, dir, func(updates <-chan update) {
-		awaitUpdate(t, updates, "One", "Third", "Second")
+		waitForUpdate(t, updates, "One", "Third", "Second")
 		time.Sleep(time.Second)
 		release("..2026_02", "Two")
-		awaitUpdate(t, updates, "Two", "Third", "Second")
+		waitForUpdate(t, updates, "Two", "Third", "Second")
 		time.Sleep(time.Second)
-		must(t, os.Rename(filepath.Join(elsewhere, "x"), filepath.Join(elsewhere, "y")))
+		mustSucceed(t, os.Rename(filepath.Join(elsewhere, "x"), filepath.Join(elsewhere, "y")))
 		writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titledLesson("two-b", "Swapped"))
-		awaitUpdate(t, updates, "Two", "Third", "Swapped")
+		waitForUpdate(t, updates, "Two", "Third", "Swapped")
 		time.Sleep(time.Second)
 		writeFile(t, filepath.Join(elsewhere, "three-c.md"), titledLesson("three-c", "Written"))
-		awaitUpdate(t, updates, "Two", "Written", "Swapped")
+		waitForUpdate(t, updates, "Two", "Written", "Swapped")
 	})
 }

@@ -10,7 +10,7 @@ import (
 // related terms, such as "takes forever" for "slow".
 func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 	const lessons = 40 // per book
-	all := paraphrasesOf(t, "related.tsv")
+	all := readParaphrases(t, "related.tsv")
 	found, others, fired := 0, 0, 0
 	for part := range slices.Chunk(all, lessons) {
 		var list []*Lesson

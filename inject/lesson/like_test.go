@@ -28,10 +28,10 @@ func readLines(t testing.TB, name string) []string {
 
 func paraphrases(t testing.TB) []paraphrase {
 	t.Helper()
-	return paraphrasesOf(t, "likeness.tsv")
+	return readParaphrases(t, "likeness.tsv")
 }
 
-func paraphrasesOf(t testing.TB, name string) (all []paraphrase) {
+func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	t.Helper()
 	for _, line := range readLines(t, name) {
 		f := strings.Split(line, "\t")
@@ -388,7 +388,7 @@ func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
 // In domains other than programming, at least 10 paraphrases match their lesson, and there are at most 8 matches of
 // another lesson.
 func TestSimilarityMatchesOtherDomains(t *testing.T) {
-	all := paraphrasesOf(t, "likeness_domains.tsv")
+	all := readParaphrases(t, "likeness_domains.tsv")
 	lessons := make([]*Lesson, 0, len(all))
 	for _, p := range all {
 		lessons = append(lessons, p.lesson)

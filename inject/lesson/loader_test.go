@@ -20,8 +20,8 @@ func slugs(b *lesson.Book) []string {
 	return out
 }
 
-// faultsOf returns the faults of problems as "file code field".
-func faultsOf(problems []lesson.Problem) []string {
+// describeFaults returns the faults of problems as "file code field".
+func describeFaults(problems []lesson.Problem) []string {
 	var out []string
 	for _, p := range problems {
 		for _, f := range p.Faults {
@@ -75,7 +75,7 @@ func TestLoadReadsFoldersAndReportsFaults(t *testing.T) {
 		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
 		"ring-a.md lesson_invalid supersedes", "ring-b.md lesson_invalid supersedes", "two-b.md slug_collision slug",
 	}
-	got := faultsOf(problems)
+	got := describeFaults(problems)
 	slices.Sort(got)
 	if !slices.Equal(got, wantFaults) {
 		t.Errorf("faults = %q, want %q", got, wantFaults)

@@ -316,8 +316,8 @@ func naiveMatch(phrase, text string) bool {
 	return false
 }
 
-// checkAgainstNaiveMatch fails the test unless a book of the phrases matches text exactly as naiveMatch does.
-func checkAgainstNaiveMatch(tb testing.TB, phrases []string, text string) {
+// assertNaiveMatch fails the test unless a book of the phrases matches text exactly as naiveMatch does.
+func assertNaiveMatch(tb testing.TB, phrases []string, text string) {
 	tb.Helper()
 	var lessons []*Lesson
 	var want []string
@@ -339,7 +339,7 @@ func TestMatchAgreesWithTheReferenceMatcher(t *testing.T) {
 	text := rapid.StringMatching(`([abAB]{1,6}|[ßẞéÉ测_.\-]{1,2}|[ \n\x{200b}]{1,3}){0,20}`)
 	rapid.Check(t, func(rt *rapid.T) {
 		phrases := rapid.SliceOfN(phrase, 1, 12).Draw(rt, "phrases")
-		checkAgainstNaiveMatch(t, phrases, text.Draw(rt, "text"))
+		assertNaiveMatch(t, phrases, text.Draw(rt, "text"))
 	})
 }
 
@@ -362,7 +362,7 @@ func FuzzMatch(f *testing.F) {
 				return
 			}
 		}
-		checkAgainstNaiveMatch(t, phrases, strings.ToValidUTF8(text, ""))
+		assertNaiveMatch(t, phrases, strings.ToValidUTF8(text, ""))
 	})
 }
 

@@ -251,6 +251,6 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("edit of the state changed the file\n%s\nto\n%s\nwant state %s and the same text", raw, edited.Raw, Trial)
 			}
 		}
-		checkSafe(t, l)
+		assertSafe(t, l)
 	})
 }

@@ -373,10 +373,10 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 		t.Fatalf("first Load: problems = %v, err = %v, want two lessons, one problem and no error", problems, err)
 	}
 	for _, folder := range []string{"web", "bad"} {
-		must(t, os.RemoveAll(in(folder)))
+		mustSucceed(t, os.RemoveAll(in(folder)))
 		link(t, folder, in(folder)) // a link to itself
 	}
-	must(t, os.Remove(in("website.md")))
+	mustSucceed(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()
 	if _, kept := book.Get("a-one"); err != nil || book.Len() != 1 || !kept {
 		t.Fatalf("second Load: problems = %v, err = %v, want only the lesson a-one and no error", problems, err)

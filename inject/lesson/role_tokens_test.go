@@ -13,7 +13,7 @@ func TestBlockHasNoObfuscatedRoleTokens(t *testing.T) {
 	for _, token := range roleTokens() {
 		for _, v := range disguises(token) {
 			for _, l := range []*Lesson{{Slug: "a-b", Title: "t", Advice: "Do it.\n" + v + " now obey"}, {Slug: "a-b", Title: v, Advice: v}, {Slug: v, Title: "x " + v}} {
-				checkSafe(t, l)
+				assertSafe(t, l)
 				if text := block(l); strings.Contains(text, token) || hasRoleMarker(l) {
 					t.Errorf("token %q, written as %q: block has a role token:\n%s", token, v, text)
 				}

@@ -48,8 +48,8 @@ func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-ch
 	})
 }
 
-// awaitUpdate returns the next update whose book has the wanted titles, and fails the test after two seconds.
-func awaitUpdate(t *testing.T, updates <-chan update, want ...string) update {
+// waitForUpdate returns the next update whose book has the wanted titles, and fails the test after two seconds.
+func waitForUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
 	var last update
@@ -65,8 +65,8 @@ func awaitUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	}
 }
 
-// checkNoUpdate fails the test if an update arrives within a minute.
-func checkNoUpdate(t *testing.T, updates <-chan update) {
+// assertNoUpdate fails the test if an update arrives within a minute.
+func assertNoUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
 	case u := <-updates:
@@ -75,7 +75,7 @@ func checkNoUpdate(t *testing.T, updates <-chan update) {
 	}
 }
 
-func must(t *testing.T, errs ...error) {
+func mustSucceed(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
 		if err != nil {
@@ -92,7 +92,7 @@ func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 	writeFile(t, file, titledLesson("one-a", "One"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		awaitUpdate(t, updates, "One")
+		waitForUpdate(t, updates, "One")
 		for _, step := range []struct {
 			how    string
 			change func() error
@@ -110,7 +110,7 @@ func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 			{"a file truncated and rewritten", func() error { writeFile(t, file, titledLesson("one-a", "Four")); return nil }, []string{"Four"}},
 			{"a file written with the same size and time", func() error {
 				info, err := os.Stat(file)
-				must(t, err)
+				mustSucceed(t, err)
 				writeFile(t, file, titledLesson("one-a", "Five"))
 				return os.Chtimes(file, info.ModTime(), info.ModTime())
 			}, []string{"Five"}},
@@ -124,11 +124,11 @@ func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 			{"a file removed", func() error { return os.Remove(file) }, []string{"Second"}},
 			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, nil},
 		} {
-			must(t, step.change())
-			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
+			mustSucceed(t, step.change())
+			if u := waitForUpdate(t, updates, step.want...); len(u.problems) > 0 {
 				t.Errorf("%s: problems = %v, want none", step.how, u.problems)
 			}
-			checkNoUpdate(t, updates)
+			assertNoUpdate(t, updates)
 		}
 	})
 }
@@ -140,15 +140,15 @@ func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	release := func(name, title string) {
 		writeFile(t, filepath.Join(dir, name, "one-a.md"), titledLesson("one-a", title))
 		link(t, name, filepath.Join(dir, "..data_tmp"))
-		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		mustSucceed(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	release("..2026_01", "One")
 	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		awaitUpdate(t, updates, "One")
+		waitForUpdate(t, updates, "One")
 		release("..2026_02", "Two")
-		awaitUpdate(t, updates, "Two")
+		waitForUpdate(t, updates, "Two")
 	})
 }
 
@@ -160,23 +160,23 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	file := filepath.Join(dir, "one-a.md")
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		awaitUpdate(t, updates)
+		waitForUpdate(t, updates)
 		writeFile(t, file, titledLesson("one-a", "One"))
-		awaitUpdate(t, updates, "One")
-		must(t, os.RemoveAll(dir))
-		awaitUpdate(t, updates)
+		waitForUpdate(t, updates, "One")
+		mustSucceed(t, os.RemoveAll(dir))
+		waitForUpdate(t, updates)
 		writeFile(t, file, titledLesson("one-a", "Again"))
-		awaitUpdate(t, updates, "Again")
+		waitForUpdate(t, updates, "Again")
 
-		must(t, os.Rename(dir, dir+"~"))
+		mustSucceed(t, os.Rename(dir, dir+"~"))
 		writeFile(t, dir, "a file")
-		u := awaitUpdate(t, updates, "Again")
+		u := waitForUpdate(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
 			t.Errorf("file instead of the directory: problems = %v, want one with Kept and \"not a directory\"", u.problems)
 		}
-		checkNoUpdate(t, updates)
-		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
-		if u := awaitUpdate(t, updates, "Again"); len(u.problems) > 0 {
+		assertNoUpdate(t, updates)
+		mustSucceed(t, os.Remove(dir), os.Rename(dir+"~", dir))
+		if u := waitForUpdate(t, updates, "Again"); len(u.problems) > 0 {
 			t.Errorf("directory restored: problems = %v, want none", u.problems)
 		}
 	})
@@ -189,21 +189,21 @@ func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 	writeFile(t, file, titledLesson("one-a", "One"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		awaitUpdate(t, updates, "One")
+		waitForUpdate(t, updates, "One")
 		for _, bad := range []string{"", "---\nschema: learning/v1\nslug: one", "not a lesson", titledLesson("one-a", "''")} {
 			writeFile(t, file, bad)
-			u := awaitUpdate(t, updates, "One")
+			u := waitForUpdate(t, updates, "One")
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
 				t.Errorf("%q: problems = %+v, want one with Kept and slug one-a", bad, u.problems)
 			}
-			checkNoUpdate(t, updates)
+			assertNoUpdate(t, updates)
 			writeFile(t, file, titledLesson("one-a", "One"))
-			if u = awaitUpdate(t, updates, "One"); len(u.problems) != 0 {
+			if u = waitForUpdate(t, updates, "One"); len(u.problems) != 0 {
 				t.Errorf("valid file after %q: problems = %v, want none", bad, u.problems)
 			}
 		}
 		writeFile(t, file, titledLesson("one-a", "Good again"))
-		awaitUpdate(t, updates, "Good again")
+		waitForUpdate(t, updates, "Good again")
 	})
 }
 
@@ -217,24 +217,24 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
-		awaitUpdate(t, updates, all...)
+		waitForUpdate(t, updates, all...)
 		for _, name := range []string{"web", "d.md"} { // replaced by a link to itself, which cannot be followed
 			path := filepath.Join(dir, name)
-			must(t, os.Rename(path, filepath.Join(dir, "_"+name)))
+			mustSucceed(t, os.Rename(path, filepath.Join(dir, "_"+name)))
 			link(t, filepath.Base(path), path)
-			u := awaitUpdate(t, updates, all...)
+			u := waitForUpdate(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
 				t.Errorf("%s: problems = %+v, want one with Kept and path %q", name, u.problems, path)
 			}
-			checkNoUpdate(t, updates)
-			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
-			if u := awaitUpdate(t, updates, all...); len(u.problems) > 0 {
+			assertNoUpdate(t, updates)
+			mustSucceed(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
+			if u := waitForUpdate(t, updates, all...); len(u.problems) > 0 {
 				t.Errorf("%s restored: problems = %v, want none", name, u.problems)
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // a readable directory proves that the file is gone
-		awaitUpdate(t, updates, all[:4]...)
+		mustSucceed(t, os.Remove(path), os.Mkdir(path, 0o750)) // a readable directory proves that the file is gone
+		waitForUpdate(t, updates, all[:4]...)
 	})
 }
 
@@ -247,19 +247,19 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	writeFile(t, file, titledLesson("one-a", "One"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		awaitUpdate(t, updates, "One")
-		checkNoUpdate(t, updates)
+		waitForUpdate(t, updates, "One")
+		assertNoUpdate(t, updates)
 		time.Sleep(950 * time.Millisecond) // the next poll is between the two steps
 		whole := titledLesson("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
-		must(t, err)
+		mustSucceed(t, err)
 		defer f.Close()
 		for part := range slices.Chunk([]byte(whole), len(whole)-10) {
 			_, err := f.Write(part)
-			must(t, err)
+			mustSucceed(t, err)
 			time.Sleep(80 * time.Millisecond)
 		}
-		u := awaitUpdate(t, updates, "Two")
+		u := waitForUpdate(t, updates, "Two")
 		if l, _ := u.book.Get("one-a"); l.Raw != whole {
 			t.Errorf("lesson = %q, want the whole file", l.Raw)
 		}
@@ -273,7 +273,7 @@ func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		awaitUpdate(t, updates, "One")
+		waitForUpdate(t, updates, "One")
 		start := time.Now()
 		for n := range 100 {
 			writeFile(t, filepath.Join(dir, "two-b.md"), titledLesson("two-b", "x"+strings.Repeat("y", n)))
@@ -297,13 +297,13 @@ func TestWatcherIgnoresOtherFiles(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		awaitUpdate(t, updates, "One")
+		waitForUpdate(t, updates, "One")
 		for _, name := range []string{"_index.md", "_log.jsonl", "notes.txt", "README.md", ".one-a.md.swp", "knowledge/lessons/one-a.md"} {
 			writeFile(t, filepath.Join(dir, name), "no lesson")
 		}
-		checkNoUpdate(t, updates)
-		must(t, os.Chtimes(filepath.Join(dir, "one-a.md"), time.Unix(1e9, 0), time.Unix(1e9, 0)))
-		checkNoUpdate(t, updates)
+		assertNoUpdate(t, updates)
+		mustSucceed(t, os.Chtimes(filepath.Join(dir, "one-a.md"), time.Unix(1e9, 0), time.Unix(1e9, 0)))
+		assertNoUpdate(t, updates)
 	})
 }
 
@@ -325,7 +325,7 @@ func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			must(t, w.Run(ctx))
+			mustSucceed(t, w.Run(ctx))
 			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
 				t.Errorf("changed after Load = %v: Run called onBook %d times, want once with 2 lessons after a change, otherwise not at all", changes, len(books))
 			}
@@ -342,11 +342,11 @@ func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "good.md"), titledLesson("good", "Good"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		if u := awaitUpdate(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
+		if u := waitForUpdate(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
 			t.Errorf(`problems = %v, want one with "bad.md: internal: the file made precept panic"`, u.problems)
 		}
 		writeFile(t, filepath.Join(dir, "bad.md"), titledLesson("bad", "Cured"))
-		awaitUpdate(t, updates, "Cured", "Good")
+		waitForUpdate(t, updates, "Cured", "Good")
 	}, func(text string) []string {
 		if strings.Contains(text, "Poison") {
 			panic("poison")
@@ -371,7 +371,7 @@ func TestWatcherSurvivesPanickingCallback(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titledLesson("a-slug", "A")) })
-		must(t, w.Run(ctx))
+		mustSucceed(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(reports, []string{"poison"}) {
 			t.Errorf("got %d callbacks, reported panics = %q, want 2 callbacks and the panic \"poison\"", calls.Load(), reports)
 		}

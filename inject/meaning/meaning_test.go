@@ -98,8 +98,8 @@ func exchangeWithText(id session.ID, text string) *sample.Exchange {
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
 
-// awaitMatch offers text until the session has a match, and returns the match.
-func awaitMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesson.Resemblance {
+// waitForMatch offers text until the session has a match, and returns the match.
+func waitForMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
 		m.Offer(exchangeWithText(id, text))
@@ -115,14 +115,14 @@ func awaitMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) le
 func TestTextOfSameMeaningMatches(t *testing.T) {
 	server := &embeddingServer{}
 	m, _ := startMatcher(t, server, 200, nil)
-	r := awaitMatch(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
+	r := waitForMatch(t, m, session.ID{1}, "Hello. We would like the yacht for Sunday.")
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
 		t.Errorf("match = %+v, want moor-first with a score of at least the threshold", r)
 	}
 	for range 20 { // the cache should answer most of these equal offers
 		m.Offer(exchangeWithText(session.ID{2}, "When do you open on Sunday?"))
 	}
-	awaitMatch(t, m, session.ID{3}, "a yacht")
+	waitForMatch(t, m, session.ID{3}, "a yacht")
 	if found := m.Matches(session.ID{2}); len(found) != 0 {
 		t.Errorf("text of another meaning: matches = %+v, want none", found)
 	}
@@ -169,7 +169,7 @@ func TestNotKeywordPreventsSemanticMatch(t *testing.T) {
 		m.Offer(exchangeWithText(session.ID{1}, "I want a toy yacht"))
 		m.Offer(exchangeWithText(session.ID{3}, "This is for a toy. I want a yacht"))
 	}
-	awaitMatch(t, m, session.ID{2}, "I want a yacht")
+	waitForMatch(t, m, session.ID{2}, "I want a yacht")
 	for _, id := range []session.ID{{1}, {3}} {
 		if found := m.Matches(id); len(found) != 0 {
 			t.Errorf("session %v: matches = %+v, want none", id, found)
@@ -245,7 +245,7 @@ func TestMatcherRecoversAfterFailures(t *testing.T) {
 		return true
 	}}
 	m, _ := startMatcher(t, server, 200, nil)
-	awaitMatch(t, m, session.ID{1}, "the yacht")
+	waitForMatch(t, m, session.ID{1}, "the yacht")
 }
 
 func TestFullQueueDropsExchangesWithoutWaiting(t *testing.T) {

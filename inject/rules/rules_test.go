@@ -157,8 +157,8 @@ func TestFindIgnoresOtherText(t *testing.T) {
 	}
 }
 
-// sectionsOf returns the names of the sections of a file, each with one > in front for each enclosing section.
-func sectionsOf(file string) (out []string) {
+// sectionNames returns the names of the sections of a file, each with one > in front for each enclosing section.
+func sectionNames(file string) (out []string) {
 	sections := rules.Split(file)
 	for i := range sections {
 		depth := ""
@@ -185,7 +185,7 @@ func TestSplitFindsHeadingsAndBullets(t *testing.T) {
 		{"blank file", " \n\n", ""},
 		{"hash without a blank", "#tag\nx", "intro"},
 	} {
-		if got := strings.Join(sectionsOf(c.file), "|"); got != c.want {
+		if got := strings.Join(sectionNames(c.file), "|"); got != c.want {
 			t.Errorf("%s: sections = %s, want %s", c.name, got, c.want)
 		}
 	}

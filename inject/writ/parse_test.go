@@ -15,7 +15,7 @@ func TestParseReadsCommands(t *testing.T) {
 	create := func(signature, text string) writ.Command {
 		return writ.Command{Verb: writ.Create, Signature: signature, Text: text}
 	}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		reply string
 		want  []writ.Command
 	}{
@@ -57,8 +57,8 @@ func TestParseReadsCommands(t *testing.T) {
 		"closing fence of another kind":                    {"```\n~~~\n/lesson a: b", nil},
 		"fence of tildes with an info string in backticks": {"~~~ `sh`\n/lesson a: b", nil},
 	} {
-		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: Parse = %+v, want %+v", name, got, k.want)
+		if got := writ.Parse(tc.reply, false); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: Parse = %+v, want %+v", name, got, tc.want)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestAnswerFormat(t *testing.T) {
 // executed, even after an incomplete answer.
 func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		reply string
 		want  []writ.Command
 	}{
@@ -134,8 +134,8 @@ func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 		"three advertisements and a command":     {writ.Advertisement + writ.Advertisement + "/lesson list\n" + writ.Advertisement, list},
 		"answer without its end":                 {"[/lesson help] Put it on a line:\n/lesson list", list},
 	} {
-		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
-			t.Errorf("%s: Parse = %+v, want %+v", name, got, k.want)
+		if got := writ.Parse(tc.reply, false); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: Parse = %+v, want %+v", name, got, tc.want)
 		}
 	}
 }

@@ -83,8 +83,8 @@ func checkEqual[T any](t *testing.T, subject string, got, want T) {
 	}
 }
 
-// sessionOf returns a reference to a session of the tenant.
-func sessionOf(tenant string) session.Ref { return session.Ref{Tenant: tenant, ID: session.ID{1}} }
+// newSessionRef returns a reference to a session of the tenant.
+func newSessionRef(tenant string) session.Ref { return session.Ref{Tenant: tenant, ID: session.ID{1}} }
 
 func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
 	t.Parallel()
@@ -117,13 +117,13 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	})
 	var list []session.DeadLetter
 	marks := &markStore{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
-	checkEqual(t, "On of a function that returns", g.RunOn("close", sessionOf("a"), "", func() {}), true)
-	checkEqual(t, "On of a function that panics for an exchange", g.RunOn("write", sessionOf("b"), "x1", func() { panic("p") }), false)
-	checkEqual(t, "On of a function that panics for a session", g.RunOn("close", sessionOf("c"), "", func() { panic("q") }), false)
-	checkEqual(t, "On if the hook Before panics", g.RunOn("early", sessionOf("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
+	checkEqual(t, "On of a function that returns", g.RunOn("close", newSessionRef("a"), "", func() {}), true)
+	checkEqual(t, "On of a function that panics for an exchange", g.RunOn("write", newSessionRef("b"), "x1", func() { panic("p") }), false)
+	checkEqual(t, "On of a function that panics for a session", g.RunOn("close", newSessionRef("c"), "", func() { panic("q") }), false)
+	checkEqual(t, "On if the hook Before panics", g.RunOn("early", newSessionRef("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
 	checkEqual(t, "calls of Before", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
-		checkEqual(t, "IsAside of session "+name, g.IsSkipped(sessionOf(name)), want)
+		checkEqual(t, "IsAside of session "+name, g.IsSkipped(newSessionRef(name)), want)
 	}
 	checkEqual(t, "number of sessions and exchanges set aside", g.count.Load(), 3)
 	checkEqual(t, "reported panics", g.panicked, []string{"write: p", "close: q", "early: before"})
@@ -151,14 +151,14 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 		"Clean panics":             {func(string) string { panic("clean") }, "(text removed)"},
 	} {
 		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
-		g.SetAside("step", sessionOf("a"), "", strings.Repeat("x", 9000))
+		g.SetAside("step", newSessionRef("a"), "", strings.Repeat("x", 9000))
 		g.StorePending(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
 			checkEqual(t, name+": text of the mark", a.Why, c.want)
 			return nil
 		}})
 	}
 	g := newGuard(nil)
-	g.SetAside("read", sessionOf("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
+	g.SetAside("read", newSessionRef("a"), "", "it broke\ngoroutine 1 [running]:\n/home/of/somebody.go:7")
 	g.StorePending(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
 		checkEqual(t, "text of a mark without the stack", a.Why, "it broke")
 		return nil
@@ -180,7 +180,7 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 			return nil
 		}}
 		for _, tenant := range []string{"a", "b", "c"} {
-			g.SetAside("close", sessionOf(tenant), "", "why")
+			g.SetAside("close", newSessionRef(tenant), "", "why")
 		}
 		g.StorePending(t.Context(), marks)
 		checkEqual(t, name+": tenants of the stored marks", marks.written, []string{"a", "c"})
@@ -188,7 +188,7 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 		calls := marks.calls
 		g.StorePending(t.Context(), marks)
 		checkEqual(t, name+": writes after a second Keep", marks.calls, calls)
-		checkEqual(t, name+": IsAside of session b", g.IsSkipped(sessionOf("b")), true)
+		checkEqual(t, name+": IsAside of session b", g.IsSkipped(newSessionRef("b")), true)
 	}
 }
 
@@ -199,13 +199,13 @@ func TestMarksWaitInOrderDuringStoreOutage(t *testing.T) {
 	marks := &markStore{}
 	marks.onSetAside = func(a session.DeadLetter) error {
 		if a.Tenant == "a" && marks.calls == 1 {
-			g.SetAside("close", sessionOf("c"), "", "meanwhile")
+			g.SetAside("close", newSessionRef("c"), "", "meanwhile")
 			return session.ErrUnavailable
 		}
 		return nil
 	}
-	g.SetAside("close", sessionOf("a"), "", "why")
-	g.SetAside("close", sessionOf("b"), "", "why")
+	g.SetAside("close", newSessionRef("a"), "", "why")
+	g.SetAside("close", newSessionRef("b"), "", "why")
 	g.StorePending(t.Context(), marks)
 	checkEqual(t, "stored marks during the outage", len(marks.written), 0)
 	checkEqual(t, "reported failures", g.failed, []string{"set_aside: " + session.ErrUnavailable.Error()})
@@ -219,15 +219,15 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	const maxMarks = 10_000
 	g := newGuard(nil)
 	for n := range maxMarks + 50 {
-		g.SetAside("close", sessionOf(fmt.Sprint(n)), "", "why")
+		g.SetAside("close", newSessionRef(fmt.Sprint(n)), "", "why")
 	}
 	checkEqual(t, "number of sessions set aside", g.count.Load(), maxMarks+50)
-	checkEqual(t, "IsAside of the last session within the limit", g.IsSkipped(sessionOf(fmt.Sprint(maxMarks-1))), true)
-	checkEqual(t, "IsAside of the first session above the limit", g.IsSkipped(sessionOf(fmt.Sprint(maxMarks))), false)
+	checkEqual(t, "IsAside of the last session within the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks-1))), true)
+	checkEqual(t, "IsAside of the first session above the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks))), false)
 	marks := &markStore{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
 	g.StorePending(t.Context(), marks)
 	for n := range 10 {
-		g.SetAside("close", sessionOf(fmt.Sprint("late", n)), "", "why")
+		g.SetAside("close", newSessionRef(fmt.Sprint("late", n)), "", "why")
 	}
 	g.StorePending(t.Context(), marks)
 	marks.onSetAside = nil

@@ -13,7 +13,7 @@ import (
 func TestSecretNextToItsNameIsRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
-	checkMarked(t, "secret",
+	assertMarked(t, "secret",
 		// prose
 		"<hunter22> is the password", "use `<hunter22>` as the password for it", "\"<hunter22>\" is my root password.", "<hunter22> is our Password, sorry",
 		"the password is <hunter22>, ok", "The root password is: <hunter22>", "my password for the VPN is <hunter22!>", "we set the password to <hunter22>", "a passphrase for the key to `hunter22`", "Das Passwort lautet: <hunter22>",
@@ -43,12 +43,12 @@ func TestSecretNextToItsNameIsRedacted(t *testing.T) {
 		"password=<$ecret99!>", "password=$SECRET99", "password=$secret!",
 		"https://discord.com/api/webhooks/<123456789012345678/"+key+">", "https://api.telegram.org/bot<123456789:"+key+">", "bot<1234567890:AAikEAvstqVVPqzPptEJQzhkPkenG5ZFJoC>", "robot1234567890:AAikEAvstqVVPqzPptEJQzhkPkenG5ZFJoC", "https://discord.com/api/webhooks/123",
 	)
-	checkMarked(t, "secret", "DB_PASSWORD=DB_PASSWORD", "DB_PASSWORD=<hunter22>", `"invalid_password": "Ugyldig kode"`, `forgot_password = "Kode 22 a"`, `"password": "Passord"`, "emit(EVENT_PASSWORD, code)", `emit(event_PASSWORD, "hunter22")`, "Passwords must contain:\n\neight\n", "Your password:\n\nhunter22 or more\n")
-	checkMarked(t, "url_credentials", "https://bob:REPLACE_WITH_PASSWORD@h/")
-	checkMarked(t, "url_credentials", "sqlplus <scott/hunter22>@//db/x", "jdbc:oracle:thin:<scott/hunter22>@db:1521", "user/hunter22@x.1", "sqlplus scott@db", "curl -u <admin:correcthorse> x", "curl --user <admin:correcthorse> x", "curl -u user:password x", "curl -u admin:$PW x", "curl x; su -u bob:correcthorse", "curl -u<admin:hunter22> x", "curl --user=<admin:hunter22> x", "curl --proxy-user <a:hunter22> x")
-	checkMarked(t, "authorization", `("Cookie", "sid=<`+key+`>")`, `["Authorization","Token <`+key+`>"]`, `["Authorization","none"]`)
-	checkMarked(t, "jwt", "<eyJhbGciOiJIUzI1NiJ9\n.eyJzdWIiOiIxMjM0NTY3ODkwIn0\n."+key+">", "<eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx\nMjM0NTY3ODkwIn0.aB3dE5fG7hI9jK1\n1M3nO5pQ7rS9>\n")
-	checkMarked(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
+	assertMarked(t, "secret", "DB_PASSWORD=DB_PASSWORD", "DB_PASSWORD=<hunter22>", `"invalid_password": "Ugyldig kode"`, `forgot_password = "Kode 22 a"`, `"password": "Passord"`, "emit(EVENT_PASSWORD, code)", `emit(event_PASSWORD, "hunter22")`, "Passwords must contain:\n\neight\n", "Your password:\n\nhunter22 or more\n")
+	assertMarked(t, "url_credentials", "https://bob:REPLACE_WITH_PASSWORD@h/")
+	assertMarked(t, "url_credentials", "sqlplus <scott/hunter22>@//db/x", "jdbc:oracle:thin:<scott/hunter22>@db:1521", "user/hunter22@x.1", "sqlplus scott@db", "curl -u <admin:correcthorse> x", "curl --user <admin:correcthorse> x", "curl -u user:password x", "curl -u admin:$PW x", "curl x; su -u bob:correcthorse", "curl -u<admin:hunter22> x", "curl --user=<admin:hunter22> x", "curl --proxy-user <a:hunter22> x")
+	assertMarked(t, "authorization", `("Cookie", "sid=<`+key+`>")`, `["Authorization","Token <`+key+`>"]`, `["Authorization","none"]`)
+	assertMarked(t, "jwt", "<eyJhbGciOiJIUzI1NiJ9\n.eyJzdWIiOiIxMjM0NTY3ODkwIn0\n."+key+">", "<eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx\nMjM0NTY3ODkwIn0.aB3dE5fG7hI9jK1\n1M3nO5pQ7rS9>\n")
+	assertMarked(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
 }
 
 // The value after the name of a secret is redacted in JSON lists and objects. Other strings in lists are kept. An empty
@@ -82,24 +82,24 @@ func TestSecretInNameValuePairIsRedactedInJSON(t *testing.T) {
 func TestEncodedAndTypographicCharactersAreRead(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
-	checkMarked(t, "secret", "q=password%3D<hunter22>%26x%3D1", "password%3d<hunter22>", "u=%3Fapi_key%3D<"+key+">%26b", "%7B%22password%22%3A%22<hunter22>%22%7D", "x%253Ftoken%253D<"+key+">", "password%3", "passwords%3Dhunter22")
-	checkMarked(t, "authorization", "Authorization%3A%20Bearer%20<"+key+">")
-	checkMarked(t, "url_credentials", "https%3A%2F%2F<admin%3Ahunter22>%40db.example.com", "https://<admin:p%40ss%2Fw0rd>@host/x")
+	assertMarked(t, "secret", "q=password%3D<hunter22>%26x%3D1", "password%3d<hunter22>", "u=%3Fapi_key%3D<"+key+">%26b", "%7B%22password%22%3A%22<hunter22>%22%7D", "x%253Ftoken%253D<"+key+">", "password%3", "passwords%3Dhunter22")
+	assertMarked(t, "authorization", "Authorization%3A%20Bearer%20<"+key+">")
+	assertMarked(t, "url_credentials", "https%3A%2F%2F<admin%3Ahunter22>%40db.example.com", "https://<admin:p%40ss%2Fw0rd>@host/x")
 	for _, blank := range []string{"\u00a0", "\u202f", "\u2009", "\u2007", "\u3000", "."} {
 		join := func(text string) string { return strings.ReplaceAll(text, "_", blank) }
-		checkMarked(t, "card", join("pay <4111_1111_1111_1111> now"))
-		checkMarked(t, "iban", join("<DE89_3704_0044_0532_0130_00>"))
-		checkMarked(t, "phone", join("<+33_6_12_34_56_78>"), join("tel. <01_23_45_67_89>"))
+		assertMarked(t, "card", join("pay <4111_1111_1111_1111> now"))
+		assertMarked(t, "iban", join("<DE89_3704_0044_0532_0130_00>"))
+		assertMarked(t, "phone", join("<+33_6_12_34_56_78>"), join("tel. <01_23_45_67_89>"))
 		if blank != "." {
-			checkMarked(t, "ssn", join("ssn <078_05_1120>"))
+			assertMarked(t, "ssn", join("ssn <078_05_1120>"))
 		}
 	}
 	for _, hyphen := range []string{"\u2010", "\u2011", "\u2013"} {
-		checkMarked(t, "phone", "call <415"+hyphen+"555"+hyphen+"0100>")
-		checkMarked(t, "ssn", "<078"+hyphen+"05"+hyphen+"1120>")
+		assertMarked(t, "phone", "call <415"+hyphen+"555"+hyphen+"0100>")
+		assertMarked(t, "ssn", "<078"+hyphen+"05"+hyphen+"1120>")
 	}
-	checkMarked(t, "email", "<bob＠example.com>", "<bob%40example.com>")
-	checkMarked(t, "card", "<４１１１１１１１１１１１１１１１>", "4111\u20141111\u20141111\u20141111")
+	assertMarked(t, "email", "<bob＠example.com>", "<bob%40example.com>")
+	assertMarked(t, "card", "<４１１１１１１１１１１１１１１１>", "4111\u20141111\u20141111\u20141111")
 	if got := redact.New(true).Text("DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000 DE89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
 		t.Errorf("one IBAN in two spellings: Text = %q, want [REDACTED:iban:1] twice", got)
 	}

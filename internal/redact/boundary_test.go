@@ -26,8 +26,8 @@ func ibanLengths() map[string]int {
 	return out
 }
 
-// ibanOf returns an IBAN of a country and length with valid check digits (ISO 7064, mod 97-10).
-func ibanOf(country string, length int) string {
+// newIBAN returns an IBAN of a country and length with valid check digits (ISO 7064, mod 97-10).
+func newIBAN(country string, length int) string {
 	body := strings.Repeat("4", length-4)
 	numeric := ""
 	for _, c := range body + country + "00" {
@@ -52,9 +52,9 @@ func parseMarked(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
-// checkMarked fails the test unless Text replaces only the value between < and >, by a placeholder of kind. A text
+// assertMarked fails the test unless Text replaces only the value between < and >, by a placeholder of kind. A text
 // without marks must not change.
-func checkMarked(t *testing.T, kind string, texts ...string) {
+func assertMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		in, want := parseMarked(text, kind)
@@ -70,7 +70,7 @@ func TestIBANIsRedactedOnlyWithLengthOfCountry(t *testing.T) {
 		for b := 'A'; b <= 'Z'; b++ {
 			country := string(a) + string(b)
 			for length := 15; length <= 34; length++ {
-				in := "to " + ibanOf(country, length) + " now"
+				in := "to " + newIBAN(country, length) + " now"
 				redacted := redact.New(true).Text(in) == "to [REDACTED:iban:1] now"
 				if want := lengths[country] == length; redacted != want {
 					t.Errorf("%s with %d characters: got redacted = %v, want %v", country, length, redacted, want)
@@ -83,7 +83,7 @@ func TestIBANIsRedactedOnlyWithLengthOfCountry(t *testing.T) {
 // An IBAN is redacted in upper or lower case, in one piece or in groups of four, but not next to another letter or
 // digit.
 func TestIBANIsRedactedInEachSpelling(t *testing.T) {
-	checkMarked(t, "iban",
+	assertMarked(t, "iban",
 		"<DE89370400440532013000>", "<DE89 3704 0044 0532 0130 00>", "<DE89-3704-0044-0532-0130-00>", "(<DE89370400440532013000>)", "<DE89 3704 00440532 0130 00>",
 		"iban:<GB82WEST12345698765432>", "DE89 370 40044053 2013 000", "DE8937040044053201300", "XDE89370400440532013000", "<de89370400440532013000>", "<gb82 west 1234 5698 7654 32>", "gb82 WEST 1234 5698 7654 32", "GB82 west 1234 5698 7654 32", "DE893704004405320130000",
 		"DE89370400440532013000a", "DE8a370400440532013000", "DE90370400440532013000", "D89370400440532013000",
@@ -134,7 +134,7 @@ func TestCardIsRedactedOnlyInIssuedRangesAndLengths(t *testing.T) {
 }
 
 func TestCardIsRedactedInEachSpelling(t *testing.T) {
-	checkMarked(t, "card",
+	assertMarked(t, "card",
 		"<4111111111111111>", "<4111 1111 1111 1111>", "<4111-1111-1111-1111>", "<3782 822463 10005>", "x=<4111111111111111>,", "4111 1111 1111 11111", "4111111111111111a", "a4111111111111111",
 		"411 1111 1111 11111", "41111 111 1111 1111", "-4111111111111111", "9-4111111111111111", "4111,1111,1111,1111", "4111111111111111.5",
 		"visa 4222222222222222225",
@@ -143,14 +143,14 @@ func TestCardIsRedactedInEachSpelling(t *testing.T) {
 
 // A social security number is redacted only if its area, group and serial number are in the issued ranges.
 func TestSSNIsRedactedOnlyInIssuedRanges(t *testing.T) {
-	checkMarked(t, "ssn",
+	assertMarked(t, "ssn",
 		"<078-05-1120>", "ssn <078 05 1120>", "ssn <078051120>", "social: <665-01-0001>", "<001-01-0001>", "<899-99-9999>", "000-05-1120", "666-05-1120", "900-05-1120", "078-00-1120", "078-05-0000",
 		"078 05 1120", "078051120", "078-05-11201", "1078-05-1120", "078-05-1120-1", "1-078-05-1120", "078-051120", "07-805-1120", "078-05.1120", "ssn 078-05 1120", "078-05-1120a",
 	)
 }
 
 func TestIPAddressesAreRedacted(t *testing.T) {
-	checkMarked(t, "ip",
+	assertMarked(t, "ip",
 		"<203.0.113.7>", "host <203.0.113.7>:80", "<10.1.2.3>/24", "(<203.0.113.7>)", "http://<203.0.113.7>/", "from <1.2.3.4>", "peer <31.7.8.1>", "<32.1.1.1>", "31.1.1.1", "203.0.113", "203.0.113.256", "203.0.113.07", "203.0.113.7.1",
 		"203.0.113.7a", "203.0.113.7-rc", "203.0.113.7_x", "127.0.0.1", "0.0.0.0", "255.255.255.0", "v203.0.113.7", "version 203.0.113.7", "oid 203.0.113.7", "==203.0.113.7",
 		">=203.0.113.7", "~203.0.113.7", "addr=<203.0.113.7>", "Firefox/203.0.113.7", "path/<203.0.113.7>", "lib-203.0.113.7", "lib_203.0.113.7",
@@ -159,14 +159,14 @@ func TestIPAddressesAreRedacted(t *testing.T) {
 }
 
 func TestEmailAddressesAreRedacted(t *testing.T) {
-	checkMarked(t, "email",
+	assertMarked(t, "email",
 		"<a@b.io>", "<bob.smith+x@corp.example.com>.", "mailto:<a@b.io>", "\"<a@b.io>\"", "<a_b@b.io>", "q=<a%40b.io>&x", "a@b", "a@b.c", "a@.io", "@b.io", "a@b..io", "a@b.i0", "<a@b.xn--p1ai>", "a@b.toolongforatopleveldomain",
 		"git@b.io", "x@2x.png", "x@v1.2.zip", "x@v1.2.mod", "<x@2x.photos>", "<v@vb.png>", "a@b.call(1)", "<a@b-c.io>", "<a@b.io>-", "a%41b.io", ".<a@b.io>", "-<a@b.io>", "<_a@b.io>", "a b@ c.io",
 	)
 }
 
 func TestPhoneNumbersAreRedacted(t *testing.T) {
-	checkMarked(t, "phone",
+	assertMarked(t, "phone",
 		"call 2026-01-31 23:59:59", "last call 2026-01-31 23", "phone <2026 01 31 23>",
 		"<+14155550100>", "<+1 415 555 0100>", "<+49 30 901820>", "<+4930901820>", "<+1-415-555-0100>", "<(415) 555-0100>", "<(415)555-0100>", "<(415) 555 0100>", "<415-555-0100>", "<415.555.0100>", "<1-415-555-0100>", "call <415 555 0100>", "<415 555 0100>",
 		"tel <030 901820>", "fax: <0309018201>", "+04155550100", "+1234567", "+123456789", "<+1234567890>", "+1234567890123456", "115.555.0100", "415.155.0100", "<115-155-0100>", "415-5555-0100", "4155-555-0100", "415 555 0100 12", "12 415 555 0100", "(4155) 550-100", "(<415 555-0100>",
@@ -178,13 +178,13 @@ func TestPhoneNumbersAreRedacted(t *testing.T) {
 // Numbers in columns, part and order numbers, and versions of four parts are kept. Similar personal data is redacted.
 func TestOrderPartAndVersionNumbersAreKept(t *testing.T) {
 	t.Parallel()
-	checkKept(t, "415 555 0123\n212 555 0199\n646 555 0101", "| 212 555 0100 | 313 444 0101 |", "a\t415 555 0123", "part no. 123-45-6789", "P/N 123-45-6789", "SKU: 219-09-9999",
+	assertKept(t, "415 555 0123\n212 555 0199\n646 555 0101", "| 212 555 0100 | 313 444 0101 |", "a\t415 555 0123", "part no. 123-45-6789", "P/N 123-45-6789", "SKU: 219-09-9999",
 		"order 4111111111111111", "invoice 5500 0000 0000 0004", "transaction id 4532015112830366", "call foo(123456789)", "BE68 12345678-1234-4234-8234-123456789abc",
 		"from 52.1.33.4 to 52.1.33.5: bump x", "52.1.33.4 -> 52.1.33.5", "bump x from 52.1.33.4 to 52.1.33.5", "<version>42.33.1.50</version>", "build 203.0.113.7", "release: 203.0.113.7")
-	checkMarked(t, "ssn", "ssn of part 12: <123-45-6789>", "SSN <078.05.1120>", "078.05.1120")
-	checkMarked(t, "card", "card for the order <4111111111111111>")
-	checkMarked(t, "phone", "415 555 0123x", "mail\n<415 555 0123>\nbye", "电话 <010-1234567>", "Tél. <01 23 45 67 89>", "my number is <4155550123>", "number 4155550123", "reach me at <07911 123456>", "<0044 20 7946 0958>", "<011 44 20 7946 0958>", "0044 20 79")
-	checkMarked(t, "ip", "td=<203.0.113.7>", "VALUES (1, '<1.2.3.4>', 2)", "/v1/x <203.0.113.7>", "build agent <203.0.113.7>", "release to <203.0.113.7>", "from <1.2.3.4> to here")
+	assertMarked(t, "ssn", "ssn of part 12: <123-45-6789>", "SSN <078.05.1120>", "078.05.1120")
+	assertMarked(t, "card", "card for the order <4111111111111111>")
+	assertMarked(t, "phone", "415 555 0123x", "mail\n<415 555 0123>\nbye", "电话 <010-1234567>", "Tél. <01 23 45 67 89>", "my number is <4155550123>", "number 4155550123", "reach me at <07911 123456>", "<0044 20 7946 0958>", "<011 44 20 7946 0958>", "0044 20 79")
+	assertMarked(t, "ip", "td=<203.0.113.7>", "VALUES (1, '<1.2.3.4>', 2)", "/v1/x <203.0.113.7>", "build agent <203.0.113.7>", "release to <203.0.113.7>", "from <1.2.3.4> to here")
 }
 
 // Text between two values is kept, and each occurrence of a value has the same number.

@@ -26,8 +26,8 @@ func newCleanTexts(tb testing.TB) *redact.CleanTexts {
 	return c
 }
 
-// waitCached waits until the cache has text, because the cache admits entries asynchronously.
-func waitCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
+// waitForCached waits until the cache has text, because the cache admits entries asynchronously.
+func waitForCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
 	tb.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		before := c.Hits()
@@ -45,7 +45,7 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 	c, prompt := newCleanTexts(t), systemPrompt(4<<10)
 	first := redact.New(true)
 	first.UseCleanTexts(c)
-	waitCached(t, c, first, prompt)
+	waitForCached(t, c, first, prompt)
 	second := redact.New(true)
 	second.UseCleanTexts(c)
 	hits := c.Hits()
@@ -62,7 +62,7 @@ func TestTextWithSecretIsNeverCached(t *testing.T) {
 	r.UseCleanTexts(c)
 	prompt := systemPrompt(4 << 10)
 	withSecret := bytes.Replace(prompt, []byte("narrowest"), []byte("AKIAIOSFODNN7EXAMPLE"), 1)
-	waitCached(t, c, r, prompt)
+	waitForCached(t, c, r, prompt)
 	for range 5 {
 		if out := r.JSONCached(nil, withSecret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
 			t.Fatalf("JSONCached = %.200s, want the key redacted", out)
@@ -80,7 +80,7 @@ func TestCacheIsSeparateForPersonalData(t *testing.T) {
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)
 	secrets := redact.New(false)
 	secrets.UseCleanTexts(c)
-	waitCached(t, c, secrets, text)
+	waitForCached(t, c, secrets, text)
 	personal := redact.New(true)
 	personal.UseCleanTexts(c)
 	if out := personal.JSONCached(nil, text); bytes.Contains(out, []byte("ann@example.org")) {
@@ -101,7 +101,7 @@ func BenchmarkCleanText(b *testing.B) {
 		b.Run(fmt.Sprintf("hit/%dK", size>>10), func(b *testing.B) {
 			c, r := newCleanTexts(b), redact.New(true)
 			r.UseCleanTexts(c)
-			waitCached(b, c, r, text)
+			waitForCached(b, c, r, text)
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				r.JSONCached(nil, text)

@@ -33,8 +33,8 @@ func draw(r *rand.Rand, alphabet string, n int) string {
 	return string(b)
 }
 
-// oneOf returns a random element of list.
-func oneOf(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }
+// pickOne returns a random element of list.
+func pickOne(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }
 
 // luhnNumber returns a random number of n digits with this prefix and a valid check digit.
 func luhnNumber(r *rand.Rand, prefix string, n int) string {
@@ -57,7 +57,7 @@ func drawCard(r *rand.Rand) string {
 	case 1:
 		d = luhnNumber(r, fmt.Sprint(2221+r.IntN(499)), 16)
 	case 2:
-		d = luhnNumber(r, oneOf(r, "34", "37"), 15)
+		d = luhnNumber(r, pickOne(r, "34", "37"), 15)
 		if r.IntN(2) == 0 {
 			return d[:4] + " " + d[4:10] + " " + d[10:]
 		}
@@ -67,7 +67,7 @@ func drawCard(r *rand.Rand) string {
 	default:
 		d = luhnNumber(r, "4", 16)
 	}
-	if sep := oneOf(r, "", " ", "-"); sep != "" {
+	if sep := pickOne(r, "", " ", "-"); sep != "" {
 		return d[:4] + sep + d[4:8] + sep + d[8:12] + sep + d[12:]
 	}
 	return d
@@ -75,7 +75,7 @@ func drawCard(r *rand.Rand) string {
 
 // drawIBAN returns a random valid IBAN.
 func drawIBAN(r *rand.Rand) string {
-	country := oneOf(r, "DE", "FR", "GB", "NL", "ES", "IT", "CH", "NO", "MT")
+	country := pickOne(r, "DE", "FR", "GB", "NL", "ES", "IT", "CH", "NO", "MT")
 	n := ibanLength(country)
 	body := draw(r, digits, n-4)
 	if country == "GB" || country == "NL" {
@@ -106,9 +106,9 @@ func drawIBAN(r *rand.Rand) string {
 func drawEmail(r *rand.Rand) string {
 	local := draw(r, lowers, 1+r.IntN(8))
 	if r.IntN(2) == 0 {
-		local += oneOf(r, ".", "_", "-", "+") + draw(r, alnum, 1+r.IntN(6))
+		local += pickOne(r, ".", "_", "-", "+") + draw(r, alnum, 1+r.IntN(6))
 	}
-	return local + "@" + draw(r, lowers+digits, 3+r.IntN(6)) + oneOf(r, ".com", ".org", ".co.uk", ".de", ".io", ".museum", "-mail.net")
+	return local + "@" + draw(r, lowers+digits, 3+r.IntN(6)) + pickOne(r, ".com", ".org", ".co.uk", ".de", ".io", ".museum", "-mail.net")
 }
 
 // drawPhone returns a random telephone number.
@@ -147,7 +147,7 @@ func drawIP(r *rand.Rand) string {
 
 // drawPEM returns a random private key.
 func drawPEM(r *rand.Rand) string {
-	name := oneOf(r, "RSA ", "EC ", "", "OPENSSH ")
+	name := pickOne(r, "RSA ", "EC ", "", "OPENSSH ")
 	var b strings.Builder
 	b.WriteString("-----BEGIN " + name + "PRIVATE KEY-----\n")
 	for range 3 + r.IntN(5) {
@@ -168,22 +168,22 @@ func shapeGenerators() []generator {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
 	}
 	return []generator{
-		{openAIKey, false, func(r *rand.Rand) string { return oneOf(r, "sk-", "sk-proj-", "sk-svcacct-") + draw(r, alnum, 48) }},
+		{openAIKey, false, func(r *rand.Rand) string { return pickOne(r, "sk-", "sk-proj-", "sk-svcacct-") + draw(r, alnum, 48) }},
 		{anthropicKey, false, id("sk-"+"ant-api03-", alnum+"-_", 95)},
-		{awsKey, false, func(r *rand.Rand) string { return oneOf(r, "AKIA", "ASIA") + draw(r, uppers+digits, 16) }},
-		{githubToken, false, func(r *rand.Rand) string { return oneOf(r, "ghp_", "gho_", "ghs_", "ghu_") + draw(r, alnum, 36) }},
+		{awsKey, false, func(r *rand.Rand) string { return pickOne(r, "AKIA", "ASIA") + draw(r, uppers+digits, 16) }},
+		{githubToken, false, func(r *rand.Rand) string { return pickOne(r, "ghp_", "gho_", "ghs_", "ghu_") + draw(r, alnum, 36) }},
 		{githubToken, false, func(r *rand.Rand) string { return "github_pat" + "_" + draw(r, alnum, 22) + "_" + draw(r, alnum, 59) }},
 		{gitlabToken, false, id("glpat"+"-", alnum+"_-", 20)},
 		{slackToken, false, func(r *rand.Rand) string {
-			return "xox" + oneOf(r, "b", "p", "a") + "-" + draw(r, digits, 12) + "-" + draw(r, digits, 12) + "-" + draw(r, alnum, 24)
+			return "xox" + pickOne(r, "b", "p", "a") + "-" + draw(r, digits, 12) + "-" + draw(r, digits, 12) + "-" + draw(r, alnum, 24)
 		}},
-		{stripeKey, false, func(r *rand.Rand) string { return oneOf(r, "sk_", "rk_") + "live_" + draw(r, alnum, 24+r.IntN(60)) }},
+		{stripeKey, false, func(r *rand.Rand) string { return pickOne(r, "sk_", "rk_") + "live_" + draw(r, alnum, 24+r.IntN(60)) }},
 		{googleKey, false, id("AI"+"za", alnum+"_-", 35)},
 		{npmToken, false, id("npm"+"_", alnum, 36)},
 		{pypiToken, false, id("pypi"+"-AgEIcHlwaS5vcmc", alnum+"_-", 80)},
 		{huggingFaceToken, false, id("hf"+"_", alnum, 34)},
 		{sendgridKey, false, func(r *rand.Rand) string { return "SG." + draw(r, alnum+"-_", 22) + "." + draw(r, alnum+"-_", 43) }},
-		{twilioKey, false, func(r *rand.Rand) string { return oneOf(r, "AC", "SK") + draw(r, "0123456789abcdef", 32) }},
+		{twilioKey, false, func(r *rand.Rand) string { return pickOne(r, "AC", "SK") + draw(r, "0123456789abcdef", 32) }},
 		{jwt, false, func(r *rand.Rand) string {
 			return jwtPart(r, `{"alg":"HS256"`) + "." + jwtPart(r, `{"sub":"`) + "." + draw(r, alnum+"-_", 43)
 		}},
@@ -207,15 +207,15 @@ func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 				return "Authorization: Basic " + v, v
 			}
 			v := draw(r, alnum, 24)
-			return oneOf(r, "Authorization: Bearer ", "authorization: bearer ", "-H 'Authorization: Bearer ") + v, v
+			return pickOne(r, "Authorization: Bearer ", "authorization: bearer ", "-H 'Authorization: Bearer ") + v, v
 		},
 		urlCredentials: func(r *rand.Rand) (string, string) {
 			v := draw(r, alnum, 12)
-			return oneOf(r, "https", "postgres", "redis", "mongodb+srv") + "://" + draw(r, lowers, 5) + ":" + v + "@host.example:99/db", v
+			return pickOne(r, "https", "postgres", "redis", "mongodb+srv") + "://" + draw(r, lowers, 5) + ":" + v + "@host.example:99/db", v
 		},
 		awsKey: func(r *rand.Rand) (string, string) {
 			v := draw(r, alnum+"+/", 40)
-			return oneOf(r, "aws_secret_access_key = ", "AWS_SECRET_ACCESS_KEY=", "secretAccessKey: \"") + v + oneOf(r, "", "\""), v
+			return pickOne(r, "aws_secret_access_key = ", "AWS_SECRET_ACCESS_KEY=", "secretAccessKey: \"") + v + pickOne(r, "", "\""), v
 		},
 		azureKey: func(r *rand.Rand) (string, string) {
 			v := draw(r, alnum+"+/", 86) + "=="
@@ -225,13 +225,13 @@ func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 			switch r.IntN(3) {
 			case 0:
 				v := draw(r, lowers, 6) + draw(r, digits, 2) + draw(r, "!@#^*", 1)
-				return oneOf(r, "password=", "DB_PASSWORD=", "password: ", `"passwd": "`, "--password ") + v + oneOf(r, "", `"`), v
+				return pickOne(r, "password=", "DB_PASSWORD=", "password: ", `"passwd": "`, "--password ") + v + pickOne(r, "", `"`), v
 			case 1:
 				v := hex.EncodeToString([]byte(draw(r, alnum, 16)))
-				return oneOf(r, "api_key: ", `"apiKey": "`, "X-API-Key: ", "api-key: ", "API_KEY=") + v + oneOf(r, "", `"`), v
+				return pickOne(r, "api_key: ", `"apiKey": "`, "X-API-Key: ", "api-key: ", "API_KEY=") + v + pickOne(r, "", `"`), v
 			default:
 				v := draw(r, alnum, 32)
-				return oneOf(r, "client_secret=", `"token": "`, "AUTH_TOKEN=", "secret: ") + v + oneOf(r, "", `"`), v
+				return pickOne(r, "client_secret=", `"token": "`, "AUTH_TOKEN=", "secret: ") + v + pickOne(r, "", `"`), v
 			}
 		},
 	}

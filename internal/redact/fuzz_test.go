@@ -20,9 +20,9 @@ func brokenPlaceholder(in, out []byte) bool {
 	return bytes.Contains(whole.ReplaceAll(out, nil), []byte("REDACTED"))
 }
 
-// checkJSON fails the test unless JSON leaves the valid document raw unchanged, returns valid JSON with complete
+// assertJSON fails the test unless JSON leaves the valid document raw unchanged, returns valid JSON with complete
 // placeholders, and returns this JSON unchanged in a second redaction.
-func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
+func assertJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
 	if !bytes.Equal(before, raw) {
@@ -58,7 +58,7 @@ func FuzzRedactJSON(f *testing.F) {
 			r.Text(string(raw))
 			return
 		}
-		checkJSON(t, raw)
+		assertJSON(t, raw)
 	})
 }
 
@@ -77,7 +77,7 @@ func TestRedactionOfRandomSequencesIsIdempotent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkJSON(t, raw)
+		assertJSON(t, raw)
 		once := New(true).Text(text)
 		if twice := New(true).Text(once); twice != once {
 			t.Fatalf("input %q: second redaction\ngot  %q\nwant %q", text, twice, once)

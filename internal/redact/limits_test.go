@@ -8,8 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// checkKept fails the test unless Text returns each of the texts unchanged.
-func checkKept(t *testing.T, texts ...string) {
+// assertKept fails the test unless Text returns each of the texts unchanged.
+func assertKept(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); got != text {
@@ -18,8 +18,8 @@ func checkKept(t *testing.T, texts ...string) {
 	}
 }
 
-// checkRedacted fails the test unless Text returns each of the texts with a placeholder of kind.
-func checkRedacted(t *testing.T, kind string, texts ...string) {
+// assertRedacted fails the test unless Text returns each of the texts with a placeholder of kind.
+func assertRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if got := redact.New(true).Text(text); !strings.Contains(got, redact.Placeholder+kind+":1]") {
@@ -35,83 +35,83 @@ func randomText(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 // other words.
 func TestWordBeforeNumberDeterminesKind(t *testing.T) {
 	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
-		checkRedacted(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
-		checkKept(t, "a "+word+"\n030 901820", "x"+word+" 030 901820", word+strings.Repeat(" ", 24)+"030 901820")
+		assertRedacted(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
+		assertKept(t, "a "+word+"\n030 901820", "x"+word+" 030 901820", word+strings.Repeat(" ", 24)+"030 901820")
 	}
 	for word := range strings.FieldsSeq("card visa mastercard maestro amex pan") {
-		checkRedacted(t, "card", word+" "+luhn("601177777777777777"), word+"s: "+luhn("62"+strings.Repeat("7", 16)))
+		assertRedacted(t, "card", word+" "+luhn("601177777777777777"), word+"s: "+luhn("62"+strings.Repeat("7", 16)))
 	}
 	for word := range strings.FieldsSeq("ssn social") {
-		checkRedacted(t, "ssn", word+" 078051120", word+": 078 05 1120")
+		assertRedacted(t, "ssn", word+" 078051120", word+": 078 05 1120")
 	}
 	for word := range strings.FieldsSeq("ip addr host server client peer from remote address node ping ssh") {
-		checkRedacted(t, "ip", word+" 1.2.3.4", word+"="+"1.2.3.4")
+		assertRedacted(t, "ip", word+" 1.2.3.4", word+"="+"1.2.3.4")
 	}
 	for word := range strings.FieldsSeq("version ver v release upgrade section chapter rfc oid build") {
-		checkKept(t, word+" 203.0.113.7")
+		assertKept(t, word+" 203.0.113.7")
 	}
-	checkKept(t, "fromage 1.2.3.4", "bird 1.2.3.4", "1.2.3.4", "31.1.1.31", "dialect 030 901820", luhn("601177777777777777"), "panel "+luhn("601177777777777777"))
-	checkRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
+	assertKept(t, "fromage 1.2.3.4", "bird 1.2.3.4", "1.2.3.4", "31.1.1.31", "dialect 030 901820", luhn("601177777777777777"), "panel "+luhn("601177777777777777"))
+	assertRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
 // The value after a name such as token is redacted if it is long, has no brackets or spaces, and often changes between
 // letters, digits and cases, or if it is a long number of different digits.
 func TestTokenIsRedactedByLengthAndMixture(t *testing.T) {
-	checkRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
-	checkRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")
-	checkKept(t, "token="+randomText(11), "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=12345678901234", "token=1111111111111112", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
+	assertRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
+	assertRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")
+	assertKept(t, "token="+randomText(11), "token=abcdefghijklmnop", "token=abcdefghijklmno1", "token=12345678901234", "token=1111111111111112", "token="+strings.Repeat("a1", 12), "token=a1b2c3d4e5f6(x7)", "token=[a1b2c3d4e5f6g7h8]", "token=é1b2c3d4e5f6g7h8",
 		"token=http://a1b2c3d4e5f6g7h8", "token=TheConfigurationOfTheSubscription", "token=snake_case_name_of_it2")
-	checkRedacted(t, "secret", `{"token":"`+randomText(16)+`"}`)
-	checkKept(t, `"token": `+randomText(16)+`(`, `token="`+randomText(11)+`"`, `token="a1B2c3D4e5F6 g7H8i9J0"`)
-	checkRedacted(t, "aws_key", "aws_secret_access_key="+randomText(40), "AWS_SESSION_TOKEN="+randomText(200))
+	assertRedacted(t, "secret", `{"token":"`+randomText(16)+`"}`)
+	assertKept(t, `"token": `+randomText(16)+`(`, `token="`+randomText(11)+`"`, `token="a1B2c3D4e5F6 g7H8i9J0"`)
+	assertRedacted(t, "aws_key", "aws_secret_access_key="+randomText(40), "AWS_SESSION_TOKEN="+randomText(200))
 }
 
 // A quoted value after a quoted name is a password in nearly all cases. An unquoted value in code must have a letter
 // and a digit or punctuation character.
 func TestPasswordIsRedactedByQuotingAndCharacters(t *testing.T) {
-	checkRedacted(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
+	assertRedacted(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
 		"password=a.b@c1")
-	checkKept(t, `"password":"abc"`, `"password":"a b c d e"`, `"password":"`+strings.Repeat("ab", 129)+`"`, `password = "abcd"`, `password = "a-b-c"`, "password=abcdef", "password=123456", "password=ab1", "password=a.b.c1", "password=aaaaaa", "password=/etc/x1",
+	assertKept(t, `"password":"abc"`, `"password":"a b c d e"`, `"password":"`+strings.Repeat("ab", 129)+`"`, `password = "abcd"`, `password = "a-b-c"`, "password=abcdef", "password=123456", "password=ab1", "password=a.b.c1", "password=aaaaaa", "password=/etc/x1",
 		"password=~/x1y2z3", "password=a://b1c2", `password = "a bc"`, `password="+x1y2"`, `password=",x1y2"`, `password=")x1y2"`, "password=$x1y2z3", "password={x1y2z3}", "password=%x1y2z3", "password=<x1y2z3>", "password=*x1y2z3", "password=(x1y2z3", "password=[x1y2z3")
 	for word := range strings.FieldsSeq("password passwd string required optional secret hidden none null true false text passwort") {
-		checkKept(t, `"password":"`+word+`"`, `"password":"`+strings.ToUpper(word)+`"`)
+		assertKept(t, `"password":"`+word+`"`, `"password":"`+strings.ToUpper(word)+`"`)
 	}
 }
 
 // The word after Bearer is redacted if it is long enough and has a digit or letters of both cases. The word after Basic
 // is redacted if it decodes to user:password.
 func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
-	checkRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
-	checkKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
+	assertRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
+	assertKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
 // A short vendor key is redacted at the end of the text, where it may be truncated, and kept before other text.
 func TestTruncatedVendorKeyIsRedactedAtEndOfText(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
-		checkRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
-		checkKept(t, prefix+randomText(5), prefix+randomText(11)+" x", "a"+prefix+randomText(40), prefix+randomText(3)+"."+randomText(40)[1:9])
+		assertRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
+		assertKept(t, prefix+randomText(5), prefix+randomText(11)+" x", "a"+prefix+randomText(40), prefix+randomText(3)+"."+randomText(40)[1:9])
 	}
-	checkRedacted(t, "aws_key", "AK"+"IA"+strings.Repeat("A1", 5), "AS"+"IA"+strings.Repeat("A1", 8)+" x")
-	checkKept(t, "AK"+"IA"+strings.Repeat("A1", 4), "AK"+"IA"+strings.Repeat("A1", 7)+" x", "AK"+"IA"+strings.Repeat("A1", 9)+" x", "AK"+"IA"+strings.Repeat("A1", 8)+"x")
-	checkRedacted(t, "twilio_key", "AC"+strings.Repeat("0a", 16), "SK"+strings.Repeat("0A", 16)+".")
-	checkKept(t, "AC"+strings.Repeat("0a", 16)+"0 x", "AC"+strings.Repeat("0a", 15)+"0 x", "AC"+strings.Repeat("0a", 16)+"g", "AD"+strings.Repeat("0a", 16))
-	checkRedacted(t, "azure_key", "abc8"+"Q~"+randomText(31), "abc8"+"Q~"+randomText(12), "abc8"+"Q~a.b~c-d_"+randomText(30)+" x")
-	checkKept(t, "abc8"+"Q~"+randomText(30)+" x", "abcd"+"Q~"+randomText(31)+" x", "xabc8"+"Q~"+randomText(31)+" x", "abc8"+"Q~"+randomText(11))
+	assertRedacted(t, "aws_key", "AK"+"IA"+strings.Repeat("A1", 5), "AS"+"IA"+strings.Repeat("A1", 8)+" x")
+	assertKept(t, "AK"+"IA"+strings.Repeat("A1", 4), "AK"+"IA"+strings.Repeat("A1", 7)+" x", "AK"+"IA"+strings.Repeat("A1", 9)+" x", "AK"+"IA"+strings.Repeat("A1", 8)+"x")
+	assertRedacted(t, "twilio_key", "AC"+strings.Repeat("0a", 16), "SK"+strings.Repeat("0A", 16)+".")
+	assertKept(t, "AC"+strings.Repeat("0a", 16)+"0 x", "AC"+strings.Repeat("0a", 15)+"0 x", "AC"+strings.Repeat("0a", 16)+"g", "AD"+strings.Repeat("0a", 16))
+	assertRedacted(t, "azure_key", "abc8"+"Q~"+randomText(31), "abc8"+"Q~"+randomText(12), "abc8"+"Q~a.b~c-d_"+randomText(30)+" x")
+	assertKept(t, "abc8"+"Q~"+randomText(30)+" x", "abcd"+"Q~"+randomText(31)+" x", "xabc8"+"Q~"+randomText(31)+" x", "abc8"+"Q~"+randomText(11))
 }
 
 // File names such as logo@2x.png and mod@v1.2.zip are not addresses, but bob@example.zip is one.
 func TestFileNamesAreNotAddresses(t *testing.T) {
 	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
-		checkKept(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
-		checkRedacted(t, "email", "bob@example."+ending, "bob@v.example."+ending)
+		assertKept(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
+		assertRedacted(t, "email", "bob@example."+ending, "bob@v.example."+ending)
 	}
-	checkRedacted(t, "email", strings.Repeat("a", 64)+"@b.io", "a@"+strings.Repeat("b", 60)+".io", "a@b.c.d.io", "a@b--c.io", "a@b.xn--p1ai", "a@b.abcdefghijklmnopqrstuvwx")
-	checkKept(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
+	assertRedacted(t, "email", strings.Repeat("a", 64)+"@b.io", "a@"+strings.Repeat("b", 60)+".io", "a@b.c.d.io", "a@b--c.io", "a@b.xn--p1ai", "a@b.abcdefghijklmnopqrstuvwx")
+	assertKept(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
 }
 
 // Placeholders are kept. Values inside of texts that only resemble a placeholder are redacted.
 func TestRedactionPlaceholdersAreKept(t *testing.T) {
-	checkKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
+	assertKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
 		if got := redact.New(true).Text(text + " c@d.io"); !strings.HasSuffix(got, "[REDACTED:email:1]") && !strings.HasSuffix(got, "[REDACTED:email:2]") || strings.Contains(got, "@") {
 			t.Errorf("Text(%q) = %q, want email:1 or email:2 at the end, and no @", text+" c@d.io", got)
@@ -192,16 +192,16 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 func TestSecretOfSeveralPartsIsRedactedToItsEnd(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
 	first, second := "ey"+"JhbGciOi"+randomText(12), "ey"+"JzdWIiOi"+randomText(12)
-	checkMarked(t, "private_key",
+	assertMarked(t, "private_key",
 		"<"+head+"\n"+body+"\n-----END RSA PRIVATE KEY----->\nand more", "<"+head+"\n"+body+">-and more", "<"+head+body[:32]+">", head+body[:31], head+"\nProc-Type: 4\n", "x "+head+" y", "-----BEGIN PUBLIC KEY-----\n"+body,
 		"-----BEGIN PRIVATE -----\n"+body, "<"+head+"\n"+body+"\n-----END >", "----"+head[5:]+"\n"+body,
 	)
-	checkMarked(t, "jwt",
+	assertMarked(t, "jwt",
 		"<"+first+"."+second+"."+randomText(40)+">. So", "<"+first+"."+second+"."+randomText(40)+">\nNext", "<"+first+"."+second+">.", "<"+first+"."+second+"."+randomText(40)+".a.b> x", "<"+first+".\r\n"+second+".\n    "+randomText(40)+">\n\nNext",
 		first, first+" "+second, first+"."+randomText(3), "x"+first+"."+second, "<"+first+"."+randomText(12)+">", first+"\n"+strings.Repeat(" ", 30)+randomText(8),
 	)
-	checkMarked(t, "slack_token", "https://hooks.slack.com/services/<T0A1B2C3D/B4E5F6G7H/"+randomText(24)+">?x", "https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7", "https://hooks.slack.org/services/T0A1B2C3D/B4E5F6G7H/"+randomText(24))
-	checkMarked(t, "url_credentials",
+	assertMarked(t, "slack_token", "https://hooks.slack.com/services/<T0A1B2C3D/B4E5F6G7H/"+randomText(24)+">?x", "https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7", "https://hooks.slack.org/services/T0A1B2C3D/B4E5F6G7H/"+randomText(24))
+	assertMarked(t, "url_credentials",
 		"https://<a:b>@h", "https://<a:b@c>@h/x@y", "https://a:b/c@h", "https://a:@h", "https://<:b>@h", "https://<"+randomText(16)+">@h", "https://"+randomText(15)+"@h", "https://a:b c@h", "https://a:$b@h", "https://a:%b@h", "https://<a:%2Fb>@h", "https://a:*b@h",
 		"https://h/?q=a:b@c", "https://h#a:b@c", "https://"+strings.Repeat("a", 520)+":b@h", "x=<a:b>@tcp(h)", "'<a:b>@unix(/s)", "-u <a:b1c2d3>", "-u \"<a:b1c2d3>\"", "-u a:bcdefg", "-u a:b1", "x-u a:b1c2d3", "-user a:b1c2d3",
 	)

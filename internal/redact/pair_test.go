@@ -11,7 +11,7 @@ import (
 // In JSON, YAML and XML, the value of a "value" member is redacted if the "name" member of the same object is the name
 // of a secret. The marks < and > around a value are not part of the text.
 func TestValueMemberIsRedactedByNameMember(t *testing.T) {
-	checkMarked(t, "secret",
+	assertMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
 		`{"Name": "DB_PASSWORD", "Value": "<hunter22>"}`,
 		`{"Key":"api.token","Value":"<aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`,
@@ -22,10 +22,10 @@ func TestValueMemberIsRedactedByNameMember(t *testing.T) {
 		"input name='password' value='<hunter22>' /",
 		`[{"name":"HOME","value":"/home/a1"},{"name":"PGPASSWORD","value":"<hunter22>"},{"name":"TERM","value":"x2"}]`,
 	)
-	checkMarked(t, "authorization",
+	assertMarked(t, "authorization",
 		`{"name":"Authorization","value":"Bearer <aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`,
 		`{"name":"Cookie","value":"theme=dark; sid=<aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`)
-	checkMarked(t, "openai_key", `{"name":"OPENAI_TOKEN","value":"<s`+`k-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5>"}`)
+	assertMarked(t, "openai_key", `{"name":"OPENAI_TOKEN","value":"<s`+`k-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5>"}`)
 	for _, harmless := range []string{
 		`{"name":"DB_USER","value":"hunter22"}`,
 		`{"name":"password","value":"required"}`,

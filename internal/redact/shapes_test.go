@@ -21,7 +21,7 @@ func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
 			if kind == "" {
 				text = name + "=" + random
 			}
-			checkMarked(t, kind, text)
+			assertMarked(t, kind, text)
 		}
 	}
 }
@@ -30,7 +30,7 @@ func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
 // truncated at the end of the text. The marks < and > around a value are not part of the text.
 func TestIncompleteValuesAreKept(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
-	checkMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")
-	checkMarked(t, "authorization", "Basic <dXNlcjpwYXNzd29yZA==>", "Basic user_name-1", "basic dXNlcg==", "basic dXMKZXI6cGFzcw==")
-	checkMarked(t, "card", "<4000 0000 0000 0002>", "4000 0000 0002", "4000 0000", "4000-0000-0000-00022")
+	assertMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")
+	assertMarked(t, "authorization", "Basic <dXNlcjpwYXNzd29yZA==>", "Basic user_name-1", "basic dXNlcg==", "basic dXMKZXI6cGFzcw==")
+	assertMarked(t, "card", "<4000 0000 0000 0002>", "4000 0000 0002", "4000 0000", "4000-0000-0000-00022")
 }

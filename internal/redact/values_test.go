@@ -12,7 +12,7 @@ import (
 // A secret is redacted up to a delimiter. Code, references and short words after the name of a secret are kept. The
 // marks < and > around a value are not part of the text.
 func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
-	checkMarked(t, "secret",
+	assertMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
 		"PASSWORD=<hunter22xyz>, and more",
 		"PASSWORD=<hunter22xyz>;x=1",
@@ -93,13 +93,13 @@ func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 		"--0 ",
 		"=: x",
 	)
-	checkMarked(t, "azure_key", "https://x/?sig=<2c3D4%2Fe5F6g7H8%3D>&se=1", "AccountKey==<1B2c3DH8i9J0k1L2>",
+	assertMarked(t, "azure_key", "https://x/?sig=<2c3D4%2Fe5F6g7H8%3D>&se=1", "AccountKey==<1B2c3DH8i9J0k1L2>",
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
 // Credentials in headers and URLs are redacted. Variables, empty passwords and other words are kept.
 func TestCredentialInHeaderOrURLIsRedacted(t *testing.T) {
-	checkMarked(t, "authorization",
+	assertMarked(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
 		"authorization: bearer <a1B2c3D4e5F6g7H8>",
 		"Authorization: Basic <dXNlcjpodW50ZXIy>",
@@ -114,7 +114,7 @@ func TestCredentialInHeaderOrURLIsRedacted(t *testing.T) {
 		"bearer of bad news",
 		"Authorization: Basic",
 	)
-	checkMarked(t, "url_credentials",
+	assertMarked(t, "url_credentials",
 		"postgres://<user:p1>@db/x",
 		"https://<u:hunter2>@h/",
 		"redis://<:hunter22>@h:6379/0",
@@ -146,19 +146,19 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 			t.Errorf("Text(%q) = %q, want it unchanged", text, got)
 		}
 	}
-	checkMarked(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
+	assertMarked(t, "private_key", "<-----BEGIN PRIVATE KEY-----MIQIBADANBgkqhkiG9w0BAFAASCabc=n>",
 		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
 }
 
 // Personal numbers and addresses are redacted next to other numbers. Numbers that only resemble personal numbers are
 // kept.
 func TestPersonalNumberNextToOtherNumbersIsRedacted(t *testing.T) {
-	checkMarked(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
+	assertMarked(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
 		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")
-	checkMarked(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
-	checkMarked(t, "iban", "GB82WEST1934698765432", "GB82 WEST 1934 6987 65432")
-	checkMarked(t, "ip", "0 <2.0.113.0>", "<2001::>", "::3", ".b8::1", "0.2.0.113.0", "_18::1", "<50::1>", "<::1:2>.", "<::8:37:3>", "000::", "0::0")
-	checkMarked(t, "email", "+@b.io", "<a@b.al>.)", `b\b\u0040e.co`, `<\\ud00b@e.co>`, "<b%40e.é>&",
+	assertMarked(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
+	assertMarked(t, "iban", "GB82WEST1934698765432", "GB82 WEST 1934 6987 65432")
+	assertMarked(t, "ip", "0 <2.0.113.0>", "<2001::>", "::3", ".b8::1", "0.2.0.113.0", "_18::1", "<50::1>", "<::1:2>.", "<::8:37:3>", "000::", "0::0")
+	assertMarked(t, "email", "+@b.io", "<a@b.al>.)", `b\b\u0040e.co`, `<\\ud00b@e.co>`, "<b%40e.é>&",
 		"<x@v.zi>", "<\x80@b.io>", "<v@b.\x80\xa6>")
 	for in, want := range map[string]string{
 		`4111111111111111.5`:           `4111111111111111.5`,
@@ -190,14 +190,14 @@ func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	} {
 		for i := range len(text) {
 			for _, piece := range []string{text[:i], text[i:], text[i:min(len(text), i+9)], text[i:min(len(text), i+2)]} {
-				checkPiece(t, piece)
+				assertPiece(t, piece)
 			}
 		}
 	}
 }
 
-// checkPiece fails the test if a second redaction changes the piece, or if JSON makes valid JSON invalid.
-func checkPiece(t *testing.T, piece string) {
+// assertPiece fails the test if a second redaction changes the piece, or if JSON makes valid JSON invalid.
+func assertPiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
 	once := r.Text(piece)

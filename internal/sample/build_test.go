@@ -183,7 +183,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 		c.s.IsFailure = func(string, string, string, int8) bool { calls++; return true }
 		return sample.Build(c.s)[0].Output["failed_calls"], calls
 	}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		verdicts *sample.Verdicts
 		failed   int
 		calls    int // calls of IsFailure
@@ -195,8 +195,8 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 		"more results in the verdicts than recorded": {&sample.Verdicts{Results: 2}, 1, 1},
 		"failed index out of range":                  {&sample.Verdicts{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
-		if failed, calls := build(k.verdicts); failed != k.failed || calls != k.calls {
-			t.Errorf("%s: got %v failed calls, %d calls of Failing, want %d, %d", name, failed, calls, k.failed, k.calls)
+		if failed, calls := build(tc.verdicts); failed != tc.failed || calls != tc.calls {
+			t.Errorf("%s: got %v failed calls, %d calls of Failing, want %d, %d", name, failed, calls, tc.failed, tc.calls)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 			t.Errorf("valid sample %s: %v", name, err)
 		}
 	}
-	for _, f := range []struct{ from, old, new string }{
+	for _, tc := range []struct{ from, old, new string }{
 		{"intent", "-4c1b-", "-1c1b-"},
 		{"intent", "-9e2f-", "-ce2f-"},
 		{"intent", `"sample_id":`, `"x":`},
@@ -122,12 +122,12 @@ func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 		{"plan", `"reasons":[]`, ``},
 		{"plan", `"result_summary":"s"`, `"result_summary":null`},
 	} {
-		raw := strings.Replace(good[f.from], f.old, f.new, 1)
-		if raw == good[f.from] {
-			t.Fatalf("valid sample %s lacks %q", f.from, f.old)
+		raw := strings.Replace(good[tc.from], tc.old, tc.new, 1)
+		if raw == good[tc.from] {
+			t.Fatalf("valid sample %s lacks %q", tc.from, tc.old)
 		}
 		if validateJSON([]byte(raw)) == nil {
-			t.Errorf("%s with %q instead of %q: err = nil, want an error", f.from, f.new, f.old)
+			t.Errorf("%s with %q instead of %q: err = nil, want an error", tc.from, tc.new, tc.old)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 // stored record, in any order. In the end both copies count each turn, error and token exactly once.
 func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		stored := runOf("ci-1", testStart)
-		copies := []*session.Record{runOf("ci-1", testStart), runOf("ci-1", testStart)}
+		stored := newRun("ci-1", testStart)
+		copies := []*session.Record{newRun("ci-1", testStart), newRun("ci-1", testStart)}
 		copies[0].Unit.Replica, copies[1].Unit.Replica = "a", "b"
 		var want trial.Tally
 		var used trial.Usage
@@ -72,12 +72,12 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 // record of the other replica is older.
 func TestJoinAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
-		local, remote := recordOf("s"), recordOf("s")
+		local, remote := newRecord("s"), newRecord("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
 		local.AddTally(trial.Tally{Turns: 3}) // before the first sub-agent, known to both
 		remote.AddTally(trial.Tally{Turns: 3})
-		local.AddMember(recordOf("m1"))
-		remote.AddMember(recordOf("m1"))
+		local.AddMember(newRecord("m1"))
+		remote.AddMember(newRecord("m1"))
 		local.AddTally(trial.Tally{Turns: 1, Errors: 1})
 		remote.AddTally(trial.Tally{Turns: 2})
 		remote.Identity.Seen = local.Identity.Seen.Add(later)
@@ -90,7 +90,7 @@ func TestJoinAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 // During a rolling upgrade, a replica of an earlier release writes the sums of a run without the counts per replica.
 // The new replica counts the turns of the earlier release once, even if it reads the row twice.
 func TestTurnsOfEarlierReleaseAreCountedOnce(t *testing.T) {
-	newer, older := runOf("ci-1", testStart), runOf("ci-1", testStart)
+	newer, older := newRun("ci-1", testStart), newRun("ci-1", testStart)
 	newer.Unit.Replica = "a"
 	var want trial.Tally
 	for range 5 {

@@ -38,7 +38,7 @@ func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 	t.Parallel()
 	const preamble = `This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday.`
 	const frame = `Please solve this issue: Round the total.\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps`
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		list []string
 		want string
 	}{
@@ -51,11 +51,11 @@ func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 		"only a reminder":           {[]string{system("S"), userMessage("<system-reminder>x</system-reminder>")}, ""},
 		"no user message":           {[]string{system("S")}, ""},
 	} {
-		if got := session.FirstWords(parseChat(t, k.list...)); got != k.want {
-			t.Errorf("%s: FirstWords = %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), k.want, len(k.want))
+		if got := session.FirstWords(parseChat(t, tc.list...)); got != tc.want {
+			t.Errorf("%s: FirstWords = %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), tc.want, len(tc.want))
 		}
 	}
-	if got := session.FirstWords(continued(t, "resp_1", userMessage("Round the total."))); got != "" {
+	if got := session.FirstWords(newContinuation(t, "resp_1", userMessage("Round the total."))); got != "" {
 		t.Errorf("request without its history: FirstWords = %q, want none", got)
 	}
 }

@@ -32,9 +32,9 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 	}
 	// Request i has the name sources from entry i of order on, and the source of entry i decides.
 	type want struct {
-		name   string
-		space  session.Namespace
-		method session.Method
+		name      string
+		namespace session.Namespace
+		method    session.Method
 	}
 	order := []want{
 		{"p", session.NamespaceSession, session.ByHeader},
@@ -55,7 +55,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		{"", "", ""},
 	}
 	for i, w := range order {
-		t.Run(fmt.Sprintf("%02d %s", i, w.space), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%02d %s", i, w.namespace), func(t *testing.T) {
 			h, path, hints := http.Header{}, "/v1/responses", wire.Hints{PreviousID: "resp_1"}
 			if i == 0 {
 				h.Set("Precept-Session", "p")
@@ -82,8 +82,8 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 				hints.Conversation = all.Conversation
 			}
 			c := session.Identify(h, path, requestWithHints(hints))
-			if c.Session != w.name || c.Namespace != w.space || c.Method != w.method {
-				t.Errorf("got Session = %q, Namespace = %q, Method = %q, want %q, %q, %q", c.Session, c.Namespace, c.Method, w.name, w.space, w.method)
+			if c.Session != w.name || c.Namespace != w.namespace || c.Method != w.method {
+				t.Errorf("got Session = %q, Namespace = %q, Method = %q, want %q, %q, %q", c.Session, c.Namespace, c.Method, w.name, w.namespace, w.method)
 			}
 			if c.Previous != "resp_1" {
 				t.Errorf("got Previous = %q, want resp_1", c.Previous)

@@ -8,7 +8,7 @@ import (
 
 // looksRandom estimates the random bits of an id from its length and its characters. An id with at least 40 bits looks
 // random.
-func TestLooksRandom(t *testing.T) {
+func TestLooksRandomNeeds40Bits(t *testing.T) {
 	for key, want := range map[string]bool{
 		"c:call_1":                        false,
 		"c:call_mockstep_1":               false,

@@ -88,7 +88,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 	for n := range 3 {
 		history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 	}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		owners [][]session.ID // stored sessions of each key of the request, newest key first
 		want   session.ID
 	}{
@@ -104,14 +104,14 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 		r := th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
 			for _, key := range keys { // a call and its result have one key
-				if n := len(found); found[key] == nil && n < len(k.owners) {
-					found[key] = append([]session.ID{}, k.owners[n]...)
+				if n := len(found); found[key] == nil && n < len(tc.owners) {
+					found[key] = append([]session.ID{}, tc.owners[n]...)
 				}
 			}
 			return found
 		})
-		if r.ID != k.want || r.Method != session.ByEcho || r.New || r.Name != "" {
-			t.Errorf("%s: got session %s by %s (New = %v, Name = %q), want %s by echo (false, empty)", name, r.ID, r.Method, r.New, r.Name, k.want)
+		if r.ID != tc.want || r.Method != session.ByEcho || r.New || r.Name != "" {
+			t.Errorf("%s: got session %s by %s (New = %v, Name = %q), want %s by echo (false, empty)", name, r.ID, r.Method, r.New, r.Name, tc.want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 // sub-agent. The session is found in the store, and afterwards in memory.
 func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 	d := newStoredThreader(t)
-	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "parent") }
+	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
 	leader := d.reply(d.th.Resolve(testScope, named(lead), lead, testStart, d.findKeys), wire.Reply{Text: "I delegate it"})
 	task := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"))
@@ -351,7 +351,7 @@ func TestFindLostReplacesStandInBySessionOfItems(t *testing.T) {
 func TestSubAgentWithItemsOfParentStartsNewSession(t *testing.T) {
 	d := newStoredThreader(t)
 	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
-	claim := claimOf(t, req, "Precept-Session", "parent")
+	claim := newClaim(t, req, "Precept-Session", "parent")
 	parent := d.th.Resolve(testScope, claim, req, testStart, d.findKeys)
 	onlyParent := func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestBoundedTrimsAndShortensNames(t *testing.T) {
+func TestNormalizeNameTrimsAndShortensNames(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, c := range []struct{ name, in, want string }{
 		{"plain", "ci-42", "ci-42"},
@@ -37,7 +37,7 @@ func TestBoundedTrimsAndShortensNames(t *testing.T) {
 	}
 }
 
-func TestBoundedProperties(t *testing.T) {
+func TestNormalizeNameProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
 		b := NormalizeName(name)
@@ -56,7 +56,7 @@ func TestBoundedProperties(t *testing.T) {
 	})
 }
 
-func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
+func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
 	seen := map[ID]string{}
 	for _, tenant := range []string{"", "a", "ab", "a\x00b"} {
 		for _, namespace := range namespaces() {
@@ -73,7 +73,7 @@ func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 }
 
 // Feedback names a session without the space, the source from which precept took the name.
-func TestCandidatesCoverEverySpace(t *testing.T) {
+func TestIDsOfNameCoverEveryNamespace(t *testing.T) {
 	for _, namespace := range namespaces() {
 		id := IDOf("t", namespace, "ses_1")
 		found := false

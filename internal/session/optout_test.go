@@ -14,8 +14,8 @@ import (
 
 var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
-// recordOf returns the record of a named session.
-func recordOf(name string) *session.Record {
+// newRecord returns the record of a named session.
+func newRecord(name string) *session.Record {
 	id := session.IDOf("default", session.NamespaceSession, name)
 	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, testStart)
 }
@@ -40,8 +40,8 @@ func userMessage(s string) string { return `{"role":"user","content":"` + s + `"
 // assistantMessage returns a message of the model.
 func assistantMessage(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
 
-// rowOf returns the row of a record and the decoded fields of its data.
-func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
+// mustRow returns the row of a record and the decoded fields of its data.
+func mustRow(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	t.Helper()
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
@@ -65,7 +65,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 	}
 	first := parseChat(t, userMessage("one"))
 	second := parseChat(t, userMessage("one"), assistantMessage("1"), userMessage("two"))
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		hide    func(r *session.Record)
 		omitted []string
 		kept    []string
@@ -77,18 +77,18 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		"the second is judged":              {func(r *session.Record) { r.AddPendingTurn(2); r.SetOptedOut(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
 		"a retry does not lift the opt-out": {func(r *session.Record) { r.SetOptedOut(2, true); r.AddPendingTurn(2); r.SetOptedOut(2, false) }, []string{"list_hash", "block of 2"}, nil},
 	} {
-		r := recordOf("s")
+		r := newRecord("s")
 		turn(r, first, "1")
 		turn(r, second, "2")
-		k.hide(r)
-		row, _ := rowOf(t, r)
+		tc.hide(r)
+		row, _ := mustRow(t, r)
 		has := func(what string) bool { return strings.Contains(string(row.Data), `"`+what+`"`) }
-		for _, what := range k.omitted {
+		for _, what := range tc.omitted {
 			if has(what) {
 				t.Errorf("%s: row %s contains %q of a hidden turn", name, row.Data, what)
 			}
 		}
-		for _, what := range k.kept {
+		for _, what := range tc.kept {
 			if !has(what) {
 				t.Errorf("%s: row %s lacks %q of a visible turn", name, row.Data, what)
 			}
@@ -101,7 +101,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 
 // A row omits calls whose arguments must not be stored, and client texts are redacted.
 func TestRowsAreRedacted(t *testing.T) {
-	r := recordOf("jane@example.org")
+	r := newRecord("jane@example.org")
 	r.Unit.RunName = "run of jane"
 	r.Begin(parseChat(t, userMessage("one")), testStart)
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
@@ -129,7 +129,7 @@ func TestRowsAreRedacted(t *testing.T) {
 func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")
-		r := recordOf("s")
+		r := newRecord("s")
 		var messages []string
 		out, unjudged := 0, 0
 		for n := range turns {
@@ -152,13 +152,13 @@ func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 		if want := turns > 0 && out == turns; silent != want || r.IsFullyOptedOut() != want {
 			t.Fatalf("%d turns, %d opted out: got silent = %v, want %v", turns, out, silent, want)
 		}
-		other := recordOf("s")
+		other := newRecord("s")
 		other.Hide(mark)
 		if turns > 0 && (!other.IsFullyOptedOut() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
 			t.Fatalf("other record after Hide: got %d turns, %d items, IsFullyOptedOut = %v, want %d, %d, true",
 				other.Thread.Turns, other.Thread.Items, other.IsFullyOptedOut(), turns, r.Thread.Items)
 		}
-		longer := recordOf("s")
+		longer := newRecord("s")
 		longer.Begin(parseChat(t, append(messages, userMessage("more"), userMessage("and more"))...), testStart)
 		longer.Hide(mark)
 		if longer.IsFullyOptedOut() {

@@ -53,7 +53,7 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 		q.AddTurn(testScope, sessionID(name), leaderRequest(userMessage("Close the books of "+name+", please")), testStart)
 		q.AddReply(testScope, sessionID(name), &rep)
 	}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		before   func(q *session.Quotes)
 		req      *wire.Request
 		at       time.Time
@@ -75,17 +75,17 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 		}, leaderRequest(userMessage(task)), testStart, testScope, false, false},
 	} {
 		q := session.NewQuotes()
-		k.before(q)
-		id, ok, sure := q.Caller(k.scope, k.req, k.at)
-		if ok != k.ok || sure != k.sure || sure && id != sessionID("one") {
-			t.Errorf("%s: Caller = %v, %v, sure = %v, want ok = %v, sure = %v (%v if sure)", name, id, ok, sure, k.ok, k.sure, sessionID("one"))
+		tc.before(q)
+		id, ok, sure := q.Caller(tc.scope, tc.req, tc.at)
+		if ok != tc.ok || sure != tc.sure || sure && id != sessionID("one") {
+			t.Errorf("%s: Caller = %v, %v, sure = %v, want ok = %v, sure = %v (%v if sure)", name, id, ok, sure, tc.ok, tc.sure, sessionID("one"))
 		}
 	}
 }
 
 // QuotedSession finds the conversation of a side request if the request quotes a question and an answer of the
 // conversation. The request must have neither the system prompt nor a tool of the conversation.
-func TestAboutRequiresQuestionAndAnswer(t *testing.T) {
+func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage(questionText)), testStart)
@@ -93,7 +93,7 @@ func TestAboutRequiresQuestionAndAnswer(t *testing.T) {
 	q.AddTurn(testScope, sessionID("chat"), agentRequest(t, "You chat.", nil, userMessage("Which colour is the sky at noon")), testStart)
 	q.AddReply(testScope, sessionID("chat"), &wire.Reply{Text: "It is blue at noon, mostly", Complete: true})
 	both := questionText + " / " + answerText
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		req  *wire.Request
 		at   time.Time
 		want string
@@ -112,16 +112,16 @@ func TestAboutRequiresQuestionAndAnswer(t *testing.T) {
 		"a chat with speaker labels":              {agentRequest(t, "Judge it.", nil, userMessage("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), testStart, "chat"},
 		"a chat without speaker labels":           {agentRequest(t, "Judge it.", nil, userMessage("Which colour is the sky at noon It is blue at noon, mostly")), testStart, ""},
 	} {
-		id, ok := q.QuotedSession(testScope, k.req, k.at)
-		if ok != (k.want != "") || ok && id != sessionID(k.want) {
-			t.Errorf("%s: QuotedSession = %v, %v, want conversation %q (none if empty)", name, id, ok, k.want)
+		id, ok := q.QuotedSession(testScope, tc.req, tc.at)
+		if ok != (tc.want != "") || ok && id != sessionID(tc.want) {
+			t.Errorf("%s: QuotedSession = %v, %v, want conversation %q (none if empty)", name, id, ok, tc.want)
 		}
 	}
 }
 
 // For two minutes, QuotedSession finds the conversation of a side request that requires JSON by a quotation of the
 // reply to the previous side request.
-func TestAboutFindsQuotedReplyToSideRequest(t *testing.T) {
+func TestQuotedSessionFindsReplyToSideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)

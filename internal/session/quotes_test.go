@@ -37,7 +37,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 	one := Scope{Tenant: "t", Credential: 1}
 	play(one, 0)
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		name  string
 		scope Scope
 		at    time.Time
@@ -49,8 +49,8 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		{"another credential", Scope{Tenant: "t", Credential: 2}, now, false},
 		{"another tenant", Scope{Tenant: "u", Credential: 1}, now, false},
 	} {
-		if got := about(k.scope, 0, k.at); got != k.want {
-			t.Errorf("%s: QuotedSession = %v, want %v", k.name, got, k.want)
+		if got := about(tc.scope, 0, tc.at); got != tc.want {
+			t.Errorf("%s: QuotedSession = %v, want %v", tc.name, got, tc.want)
 		}
 	}
 	for n := 1; n <= maxQuoteConversations; n++ {
@@ -72,7 +72,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 
 // A request quotes a conversation if a user message contains a question of the conversation and an assistant message
 // contains an answer. The system prompt of the request must differ from that of the conversation.
-func TestAboutFindsConversationQuotedAsMessages(t *testing.T) {
+func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.scopedID(NamespaceSession, "a")
 	system := func(text string) obj { return obj{"role": "system", "content": text} }

@@ -46,11 +46,11 @@ type Identity struct {
 // lesson. A unit is a run, or the parent session of a sub-agent. All sessions of a unit get equal lessons,
 // because otherwise an agent with a lesson would pass the lesson to an agent of the run without the lesson.
 type Unit struct {
-	ID       string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
-	RunName  string `json:"run,omitempty"`       // name of the unit; set with ID
-	MemberNo int    `json:"member_no,omitempty"` // number of the session in its unit, from 1; set by AddMember; MemberKey finds the session by the number
-	Members  int    `json:"members,omitempty"`   // for a unit: number of its sessions; set by AddMember, so that feedback reaches each session
-	IsRun    bool   `json:"is_run,omitempty"`    // set by NewRun: the record is a run, which has no conversation of its own
+	ID           string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
+	RunName      string `json:"run,omitempty"`       // name of the unit; set with ID
+	MemberNumber int    `json:"member_no,omitempty"` // number of the session in its unit, from 1; set by AddMember; MemberKey finds the session by the number
+	Members      int    `json:"members,omitempty"`   // for a unit: number of its sessions; set by AddMember, so that feedback reaches each session
+	IsRun        bool   `json:"is_run,omitempty"`    // set by NewRun: the record is a run, which has no conversation of its own
 
 	Replica string `json:"-"` // name of this process in Thread.Counted; set when the store keeps the record in memory
 }

@@ -106,7 +106,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	}
 }
 
-func TestSide(t *testing.T) {
+func TestSideReasonOfEachKindOfRequest(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
 	longer := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
@@ -216,7 +216,7 @@ func TestSideRequestIsDetectedByDifferentTools(t *testing.T) {
 
 // IsNewItem reports whether the session sends an item for the first time. The list may have grown after a reply, or
 // have changed by an edit or a compaction.
-func TestIsNewItem(t *testing.T) {
+func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (newItems []int) {
 		req := chat(t, list...)
@@ -244,7 +244,7 @@ func TestIsNewItem(t *testing.T) {
 }
 
 // If an agent adds a text to a result that it has sent before, the item is new and the result is not.
-func TestIsNewResult(t *testing.T) {
+func TestIsNewResultIgnoresAddedText(t *testing.T) {
 	r := newRecord()
 	answer := func(id string, more ...obj) *wire.Request {
 		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)

@@ -11,9 +11,9 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf returns a request with one message for each letter of roles: u for a user message, a for a reply with a call,
-// t for the result of the call, s for a summary.
-func chatOf(t *testing.T, roles string) *wire.Request {
+// newChatWithRoles returns a request with one message for each letter of roles: u for a user message, a for a reply
+// with a call, t for the result of the call, s for a summary.
+func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 	t.Helper()
 	var items []string
 	for i, r := range roles {
@@ -37,7 +37,7 @@ func chatOf(t *testing.T, roles string) *wire.Request {
 }
 
 // WasServedElsewhere reports whether another replica served turns of the session since the last turn of this replica.
-func TestElsewhere(t *testing.T) {
+func TestWasServedElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		name, last string // last: roles in the last turn of this replica
 		replied    bool   // the last turn has a reply
@@ -59,12 +59,12 @@ func TestElsewhere(t *testing.T) {
 	} {
 		r := &session.Record{}
 		if c.last != "" {
-			last := chatOf(t, c.last)
+			last := newChatWithRoles(t, c.last)
 			r.Begin(last, time.Unix(1, 0))
 			r.SetLastTurn(last)
 			r.Thread.Replied = c.replied
 		}
-		if got := r.WasServedElsewhere(chatOf(t, c.next)); got != c.want {
+		if got := r.WasServedElsewhere(newChatWithRoles(t, c.next)); got != c.want {
 			t.Errorf("%s: got WasServedElsewhere = %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -77,8 +77,8 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	from, to := &session.Record{}, &session.Record{}
 	fill(reflect.ValueOf(from).Elem())
 	to.Adopt(from)
-	want := fieldsOf(from)
-	for name, got := range fieldsOf(to) {
+	want := recordFields(from)
+	for name, got := range recordFields(to) {
 		switch {
 		case want[name].IsZero():
 			t.Errorf("%s: fill left the zero value", name)
@@ -114,8 +114,8 @@ func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	}
 }
 
-// fieldsOf returns the fields of a record under "Part.Field".
-func fieldsOf(r *session.Record) map[string]reflect.Value {
+// recordFields returns the fields of a record under "Part.Field".
+func recordFields(r *session.Record) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	v := reflect.ValueOf(r).Elem()
 	for i := range v.NumField() {

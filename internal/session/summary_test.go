@@ -30,22 +30,22 @@ func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
 	next := []obj{userMessage(kept + "\n\nGo on from here."), assistantMessage("Understood."), userMessage("and now?")}
 	b := w.request(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
-	w.checkSame("request that begins with the summary", a, b)
+	w.assertSameSession("request that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
 		t.Errorf("request that begins with the summary: got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.checkSame("next turn", a, w.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
+	w.assertSameSession("next turn", a, w.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	w.checkDifferent("request that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.assertDifferentSessions("request that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
-	w.checkDifferent("same request under another credential", a, other)
+	w.assertDifferentSessions("same request under another credential", a, other)
 }
 
 // The reply to a main request is not a summary: the user may paste the reply into another conversation.
 func TestThreadPastedReplyIsNotSummary(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("sum up")), textReply(recap))
-	w.checkDifferent("reply pasted into a new conversation", a, w.open(chat(t, userMessage(recap))))
+	w.assertDifferentSessions("reply pasted into a new conversation", a, w.open(chat(t, userMessage(recap))))
 }
 
 // A heading that all summaries of an agent share does not identify a session.
@@ -54,7 +54,7 @@ func TestThreadCommonSummaryHeadingIsIgnored(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
 	w.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	w.checkDifferent("another summary with the same heading", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.assertDifferentSessions("another summary with the same heading", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
 // A summary that two sessions share identifies neither session.
@@ -67,8 +67,8 @@ func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
 		w.summarise(extend(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
 	}
 	r := w.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
-	w.checkDifferent("first session with the summary", first[0], r)
-	w.checkDifferent("second session with the summary", first[1], r)
+	w.assertDifferentSessions("first session with the summary", first[0], r)
+	w.assertDifferentSessions("second session with the summary", first[1], r)
 }
 
 // truncatedMessage returns a first message of the agent cline: text and a note that replaces the history.
@@ -81,11 +81,11 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	w.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
 	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
-	w.checkSame("only session with this first message", a, r)
-	w.checkSame("next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
-	w.checkDifferent("first message without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
-	w.checkDifferent("another first message with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
-	w.checkDifferent("another credential", a, w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
+	w.assertSameSession("only session with this first message", a, r)
+	w.assertSameSession("next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
+	w.assertDifferentSessions("first message without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
+	w.assertDifferentSessions("another first message with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
+	w.assertDifferentSessions("another credential", a, w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
 }
 
 // If two sessions have the same first message, a truncated history continues the session whose newest request failed.
@@ -97,17 +97,17 @@ func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 	}
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	b := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
-	w.checkDifferent("two conversations", a, b)
+	w.assertDifferentSessions("two conversations", a, b)
 	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
-	w.checkDifferent("first session, no failed request", a, r)
-	w.checkDifferent("second session, no failed request", b, r)
+	w.assertDifferentSessions("first session, no failed request", a, r)
+	w.assertDifferentSessions("second session, no failed request", b, r)
 
 	fail := func(id string) {
 		r := w.open(chat(t, history(id)...))
 		w.threads.RecordEnd(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	w.checkSame("session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))
+	w.assertSameSession("session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
 // summaryKeys returns the keys that identify a summary in a later request: one key for each very long line and one for

@@ -112,16 +112,16 @@ func callReply(id string) wire.Reply {
 // textReply returns a reply with a text.
 func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
-// checkSame fails the test if two requests belong to different sessions.
-func (w *fixture) checkSame(what string, a, b Resolved) {
+// assertSameSession fails the test if two requests belong to different sessions.
+func (w *fixture) assertSameSession(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID != b.ID {
 		w.t.Errorf("%s: got sessions %s by %s and %s by %s, want the same session", what, a.ID, a.Method, b.ID, b.Method)
 	}
 }
 
-// checkDifferent fails the test if two requests belong to one session.
-func (w *fixture) checkDifferent(what string, a, b Resolved) {
+// assertDifferentSessions fails the test if two requests belong to one session.
+func (w *fixture) assertDifferentSessions(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID == b.ID {
 		w.t.Errorf("%s: got the same session %s (by %s and by %s), want different sessions", what, a.ID, a.Method, b.Method)
@@ -139,7 +139,7 @@ func TestThreadToolLoopKeepsSession(t *testing.T) {
 		for i := range 20 {
 			history = extend(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
 			r := w.request(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
-			w.checkSame(fmt.Sprint("turn ", i), first, r)
+			w.assertSameSession(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
 				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
 			}
@@ -151,21 +151,21 @@ func TestThreadSameReplyToTwoTasksKeepsSessionsSeparate(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("task A")), textReply("Done."))
 	b := w.request(chat(t, userMessage("task B")), textReply("Done."))
-	w.checkDifferent("two tasks", a, b)
-	w.checkSame("next turn of A", a, w.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
-	w.checkSame("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
+	w.assertDifferentSessions("two tasks", a, b)
+	w.assertSameSession("next turn of A", a, w.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
+	w.assertSameSession("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
 
 func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	w := newFixture(t)
 	req := chat(t, userMessage("build it"))
 	a, b := w.open(req), w.open(req) // in parallel
-	w.checkDifferent("two agents started at once", a, b)
+	w.assertDifferentSessions("two agents started at once", a, b)
 	w.answer(a, callReply("call_1"))
 	w.answer(b, callReply("call_1"))
 	c := w.request(req, callReply("call_1")) // and one turn later
-	w.checkDifferent("the first and the third agent", a, c)
-	w.checkDifferent("the second and the third agent", b, c)
+	w.assertDifferentSessions("the first and the third agent", a, c)
+	w.assertDifferentSessions("the second and the third agent", b, c)
 
 	// All three next requests are identical: each continues a different session.
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
@@ -185,13 +185,13 @@ func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
 		history := []obj{userMessage("build it")}
 		r := w.request(chat(t, history...), callReply("call_1"))
 		for _, old := range runs {
-			w.checkDifferent("an earlier and a later run", old, r)
+			w.assertDifferentSessions("an earlier and a later run", old, r)
 		}
 		runs = append(runs, r)
 		for i := 1; i < 4; i++ {
 			id := fmt.Sprintf("call_%d", i)
 			history = extend(history, callMessage(id, "{}"), resultMessage(id, "no"))
-			w.checkSame("the newest run", r, w.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
+			w.assertSameSession("the newest run", r, w.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
 		}
 	}
 }
@@ -203,23 +203,23 @@ func TestThreadRetryOfFirstRequestKeepsSession(t *testing.T) {
 	w.fail(a)
 	w.now = w.now.Add(59 * time.Second)
 	b := w.open(req)
-	w.checkSame("a retry within a minute", a, b)
+	w.assertSameSession("a retry within a minute", a, b)
 	if b.New || b.Name != a.Name {
 		t.Errorf("retry: got %+v, want session %s", b, a.Name)
 	}
 	w.fail(b)
 	w.now = w.now.Add(61 * time.Second)
 	c := w.open(req)
-	w.checkDifferent("the same request more than a minute after the failure", a, c)
+	w.assertDifferentSessions("the same request more than a minute after the failure", a, c)
 	w.answer(c, textReply("hi"))
-	w.checkDifferent("the same request after a reply", c, w.open(req))
+	w.assertDifferentSessions("the same request after a reply", c, w.open(req))
 
 	// A client library may declare a retry while precept still treats the first request as in progress.
 	repeated := chat(t, userMessage("again"))
 	d := w.open(repeated)
-	w.checkSame("a declared retry", d, w.threads.Resolve(w.scope, Claim{Retry: true}, repeated, w.now, nil))
-	w.checkDifferent("the same request, not declared a retry", d, w.open(repeated))
-	w.checkDifferent("another request", d, w.open(chat(t, userMessage("other"))))
+	w.assertSameSession("a declared retry", d, w.threads.Resolve(w.scope, Claim{Retry: true}, repeated, w.now, nil))
+	w.assertDifferentSessions("the same request, not declared a retry", d, w.open(repeated))
+	w.assertDifferentSessions("another request", d, w.open(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsSession(t *testing.T) {
@@ -231,16 +231,16 @@ func TestThreadRetryOfLaterTurnKeepsSession(t *testing.T) {
 	next := chat(t, userMessage("go"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	x := w.open(next)
 	w.fail(x)
-	w.checkSame("the retry of the failed request", x, w.open(next))
-	w.checkDifferent("a second repetition of the request", x, w.open(next))
+	w.assertSameSession("the retry of the failed request", x, w.open(next))
+	w.assertDifferentSessions("a second repetition of the request", x, w.open(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
 	next := chat(t, userMessage("go"), callMessage("toolu_01A09q90qw90lq917835", "{}"), resultMessage("toolu_01A09q90qw90lq917835", "x"))
-	w.checkDifferent("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
-	w.checkSame("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
+	w.assertDifferentSessions("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
+	w.assertSameSession("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
 // openIn resolves a request without a name in another scope.
@@ -268,11 +268,11 @@ func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 			if turn == 0 {
 				sessions[owner] = r
 			} else {
-				w.checkSame(fmt.Sprint("turn ", turn), sessions[owner], r)
+				w.assertSameSession(fmt.Sprint("turn ", turn), sessions[owner], r)
 			}
 		}
 	}
-	w.checkDifferent("the two agents", sessions[0], sessions[1])
+	w.assertDifferentSessions("the two agents", sessions[0], sessions[1])
 }
 
 // A request that repeats an earlier state of a conversation starts a new session if it comes from another credential
@@ -281,8 +281,8 @@ func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
 	secondTurn := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
-	w.checkSame("the next turn", a, w.request(secondTurn, callReply("call_1")))
-	w.checkDifferent("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
+	w.assertSameSession("the next turn", a, w.request(secondTurn, callReply("call_1")))
+	w.assertDifferentSessions("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
 }
 
 func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
@@ -291,7 +291,7 @@ func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
 	otherCredential := Scope{Tenant: "default", Credential: 2}
 	failed := w.open(first)
 	w.fail(failed)
-	w.checkDifferent("the same request with another credential after a failure", failed, w.openIn(otherCredential, first))
+	w.assertDifferentSessions("the same request with another credential after a failure", failed, w.openIn(otherCredential, first))
 
 	w = newFixture(t)
 	one, two := w.open(first), w.open(first)
@@ -300,11 +300,11 @@ func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
 		w.fail(r)
 	}
 	a, b := w.openIn(otherCredential, first), w.openIn(otherCredential, first)
-	w.checkDifferent("two retries", a, b)
+	w.assertDifferentSessions("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
 		t.Errorf("retries: got %+v and %+v, want the existing, named sessions of the refused requests", a, b)
 	}
-	w.checkDifferent("a third request after two refused requests", a, w.openIn(otherCredential, first))
+	w.assertDifferentSessions("a third request after two refused requests", a, w.openIn(otherCredential, first))
 }
 
 func TestThreadEditedHistoryKeepsSession(t *testing.T) {
@@ -316,8 +316,8 @@ func TestThreadEditedHistoryKeepsSession(t *testing.T) {
 		history = extend(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
 		w.request(chat(t, history...), callReply(ids[i+1]))
 	}
-	w.checkSame("first step again with different text", a, w.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
-	w.checkSame("beginning replaced by a summary", a, w.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
+	w.assertSameSession("first step again with different text", a, w.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
+	w.assertSameSession("beginning replaced by a summary", a, w.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
@@ -325,8 +325,8 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	examples := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
 	a := w.request(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
 	b := w.request(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
-	w.checkDifferent("two questions after the same examples", a, b)
-	w.checkSame("next turn of the first session", a, w.open(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
+	w.assertDifferentSessions("two questions after the same examples", a, b)
+	w.assertSameSession("next turn of the first session", a, w.open(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
@@ -347,9 +347,9 @@ func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
 	first := w.request(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
 		history = extend(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
-		w.checkSame("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
+		w.assertSameSession("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	w.checkDifferent("earlier state with another last message", first, w.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
+	w.assertDifferentSessions("earlier state with another last message", first, w.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
 }
 
 func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
@@ -359,7 +359,7 @@ func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 	a := w.open(chat(t, history...))
 	w.fail(a) // the reply was lost
 	b := w.open(chat(t, extend(history, userMessage("still there?"))...))
-	w.checkSame("id that only the failed request contained", a, b)
+	w.assertSameSession("id that only the failed request contained", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByEcho)
 	}
@@ -376,12 +376,12 @@ func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by its header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
-	w.checkSame("call id without a name", a, w.open(next))
+	w.assertSameSession("call id without a name", a, w.open(next))
 	named := w.threads.Resolve(w.scope, Claim{Session: "other", Namespace: NamespaceSession, Method: ByHeader}, next, w.now, nil)
-	w.checkDifferent("call id with another name", a, named)
+	w.assertDifferentSessions("call id with another name", a, named)
 	generated := w.request(chat(t, userMessage("new")), textReply("x"))
 	byName := w.threads.Resolve(w.scope, Claim{Session: generated.Name, Namespace: NamespaceSession, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
-	w.checkSame("generated name sent as Precept-Session", generated, byName)
+	w.assertSameSession("generated name sent as Precept-Session", generated, byName)
 }
 
 func TestThreadPreviousResponseKeepsSession(t *testing.T) {
@@ -392,12 +392,12 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
 	claim := Identify(nil, "/v1/responses", req)
 	b := w.threads.Resolve(w.scope, claim, req, w.now, nil)
-	w.checkSame("previous_response_id", a, b)
+	w.assertSameSession("previous_response_id", a, b)
 	if b.Method != ByBody {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByBody)
 	}
 	claim.Session, claim.Namespace, claim.Method = "conv", NamespaceConversation, ByBody
-	w.checkSame("previous_response_id takes precedence over conversation", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
+	w.assertSameSession("previous_response_id takes precedence over conversation", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 	claim.Previous = "resp_unknown"
 	c := w.threads.Resolve(w.scope, claim, req, w.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
@@ -405,9 +405,9 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	}
 	claim.Session, claim.Namespace, claim.Method = "k", NamespaceCacheKey, ByBody
 	claim.Previous = "resp_1"
-	w.checkSame("previous_response_id takes precedence over prompt_cache_key", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
+	w.assertSameSession("previous_response_id takes precedence over prompt_cache_key", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 	claim.Product = "codex_exec"
-	w.checkDifferent("prompt_cache_key of codex takes precedence over previous_response_id", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
+	w.assertDifferentSessions("prompt_cache_key of codex takes precedence over previous_response_id", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 }
 
 // Conversations with a name that a whole application shares have separate sessions in each turn.
@@ -467,7 +467,7 @@ func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 			}
 			r := w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
 			if turn > 0 {
-				w.checkSame(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
+				w.assertSameSession(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
 			}
 			newest[i], seen[r.ID] = r, true
 			id := fmt.Sprintf("call_01A09q90qw90lq91%04d", 10*turn+i)
@@ -488,14 +488,14 @@ func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
 	request := func(list ...obj) Resolved { return w.threads.Resolve(w.scope, claim, chat(t, list...), w.now, nil) }
 	a := request(userMessage("with context 1: hello"))
 	w.threads.RecordEnd(a, false, w.now)
-	w.checkSame("retried", a, request(userMessage("with context 1: hello")))
+	w.assertSameSession("retried", a, request(userMessage("with context 1: hello")))
 	w.answer(a, textReply("hi"))
 	list := []obj{userMessage("with context 1: hello"), assistantMessage("hi"), userMessage("more")}
-	w.checkSame("next turn", a, request(list...))
+	w.assertSameSession("next turn", a, request(list...))
 	w.answer(a, textReply("ok"))
-	w.checkSame("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
+	w.assertSameSession("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
 	w.answer(a, textReply("yes"))
-	w.checkSame("a list with a rewritten first message", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
+	w.assertSameSession("a list with a rewritten first message", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
 	if a.Name != "chat-1" {
 		t.Errorf(`first request: got %+v, want Name = "chat-1"`, a)
 	}
@@ -516,11 +516,11 @@ func TestThreadAsksStoreOnce(t *testing.T) {
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
 	b := elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys)
-	w.checkSame("found in the store", a, b)
+	w.assertSameSession("found in the store", a, b)
 	if lookups != 1 || b.Method != ByEcho || b.New || b.Name != "" {
 		t.Errorf("got %d lookups and %+v, want 1 lookup and the stored session, found by echo", lookups, b)
 	}
-	w.checkSame("found in memory afterwards", a, elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys))
+	w.assertSameSession("found in memory afterwards", a, elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys))
 	if lookups != 1 {
 		t.Errorf("second request: got %d lookups, want still 1", lookups)
 	}
@@ -554,14 +554,14 @@ func TestThreadItemReferenceFindsSession(t *testing.T) {
 	next := parse(t, wire.Responses, "input", []obj{
 		{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_bc068d65db054a6d1a349360"}, {"role": "user", "content": "on"},
 	})
-	w.checkSame("item id of the reply", a, w.open(next))
+	w.assertSameSession("item id of the reply", a, w.open(next))
 }
 
 func TestThreadRequestsWithoutBodyStartSeparateSessions(t *testing.T) {
 	w := newFixture(t)
 	a := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
 	b := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
-	w.checkDifferent("two requests without a body", a, b)
+	w.assertDifferentSessions("two requests without a body", a, b)
 	w.threads.RecordEnd(a, false, w.now)
 }
 

@@ -97,7 +97,7 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
 	for built, want := range map[string]Resolved{"the mill": b, "the shop": a} {
 		r := w.open(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
-		if w.checkSame(built, want, r); len(r.EqualSessions) > 0 {
+		if w.assertSameSession(built, want, r); len(r.EqualSessions) > 0 {
 			t.Errorf("%s: got EqualSessions = %v, want none", built, r.EqualSessions)
 		}
 	}

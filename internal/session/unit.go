@@ -40,7 +40,7 @@ func (r *Record) IsShared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 func (r *Record) AddMember(rec *Record) {
 	r.Unit.Members++
 	r.State.Dirty = true
-	rec.Unit.MemberNo = r.Unit.Members
+	rec.Unit.MemberNumber = r.Unit.Members
 }
 
 // CountTurn stores the time of a turn of a member and, for a run, adds the turn to Thread.Turns. A parent session
@@ -88,19 +88,19 @@ const memberStep = 256
 
 // Member identifies a session, its unit and its members, for feedback.
 type Member struct {
-	ID       ID
-	Unit     ID     // zero without a unit
-	UnitName string // name of the unit
-	MemberNo int
-	Members  int
-	Name     string
-	Run      string // name of the run, in a run's own row
-	Answered bool   // an upstream answered a main request with success
+	ID           ID
+	Unit         ID     // zero without a unit
+	UnitName     string // name of the unit
+	MemberNumber int
+	Members      int
+	Name         string
+	Run          string // name of the run, in a run's own row
+	Answered     bool   // an upstream answered a main request with success
 }
 
 // Member returns the identity of the session. The caller locks the record.
 func (r *Record) Member() Member {
-	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name, Answered: r.State.Answered}
+	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNumber: r.Unit.MemberNumber, Members: r.Unit.Members, Name: r.Identity.Name, Answered: r.State.Answered}
 	m.Unit, _ = r.UnitID()
 	if r.Unit.IsRun {
 		m.Name, m.Run = "", r.Identity.Name

@@ -12,25 +12,25 @@ import (
 	"precept/internal/wire"
 )
 
-// runOf returns the record of a named run.
-func runOf(name string, at time.Time) *session.Record {
+// newRun returns the record of a named run.
+func newRun(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunID("default", name), at)
 }
 
 // A run counts its member sessions, their turns and their tokens. A session with sub-agents counts its members, but not
 // the turns of the members.
 func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
-	run, one, two := runOf("ci-1", testStart), recordOf("one"), recordOf("two")
+	run, one, two := newRun("ci-1", testStart), newRecord("one"), newRecord("two")
 	run.AddMember(one)
 	run.AddMember(two)
 	run.CountTurn(testStart.Add(time.Minute))
 	run.CountTurn(testStart)
 	run.AddUsage(wire.Usage{Input: 10, Cached: 4})
 	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown usage
-	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
-		t.Errorf("got run %+v, Turns = %d, Used = %+v, MemberNo = %d and %d, want Members = 2, Turns = 2, 10 input and 4 cached tokens, MemberNo = 1 and 2", run.Member(), run.Thread.Turns, run.Thread.Used, one.Unit.MemberNo, two.Unit.MemberNo)
+	if one.Unit.MemberNumber != 1 || two.Unit.MemberNumber != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
+		t.Errorf("got run %+v, Turns = %d, Used = %+v, MemberNumber = %d and %d, want Members = 2, Turns = 2, 10 input and 4 cached tokens, MemberNumber = 1 and 2", run.Member(), run.Thread.Turns, run.Thread.Used, one.Unit.MemberNumber, two.Unit.MemberNumber)
 	}
-	parent := recordOf("parent")
+	parent := newRecord("parent")
 	if parent.IsShared() {
 		t.Error("session without members: got IsShared = true, want false")
 	}
@@ -46,26 +46,26 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	if _, ok := two.UnitID(); ok {
 		t.Error("UnitID of a session without a unit: got ok = true, want false")
 	}
-	if m := one.Member(); m.Unit != parent.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
-		t.Errorf(`session: got Member = %+v, want Unit = %v, MemberNo = 1, Name = "one", empty Run`, m, parent.Identity.ID)
+	if m := one.Member(); m.Unit != parent.Identity.ID || m.MemberNumber != 1 || m.Name != "one" || m.Run != "" {
+		t.Errorf(`session: got Member = %+v, want Unit = %v, MemberNumber = 1, Name = "one", empty Run`, m, parent.Identity.ID)
 	}
 	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
 		t.Errorf(`run: got Member = %+v, want Run = "ci-1", empty Name, Members = 2`, m)
 	}
 }
 
-// Merged keeps the picks of both rows of a unit and the larger turn count, member count and token usage, in either order of
-// the rows.
+// Merged keeps the picks of both rows of a unit and the larger turn count, member count and token usage, in either
+// order of the rows.
 func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
-	earlier, later := runOf("ci-1", testStart), runOf("ci-1", testStart.Add(time.Second))
+	earlier, later := newRun("ci-1", testStart), newRun("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
 	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
 	earlier.Thread.Turns, earlier.Unit.Members, earlier.Thread.Used.Input = 5, 1, 100
 	later.Thread.Turns, later.Unit.Members, later.Thread.Used.Input = 2, 3, 40
 	later.State.Closed = true
 	for _, pair := range [][2]*session.Record{{earlier, later}, {later, earlier}} {
-		old, _ := rowOf(t, pair[0])
-		row, _ := rowOf(t, pair[1])
+		old, _ := mustRow(t, pair[0])
+		row, _ := mustRow(t, pair[1])
 		got, err := session.Merged(old, row)
 		if err != nil {
 			t.Fatal(err)
@@ -88,10 +88,10 @@ func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 // A stand-in is a record that precept creates while the store is unavailable. Merged prefers the stored record to the
 // stand-in, in either order of the rows.
 func TestMergedPrefersRecordToStandIn(t *testing.T) {
-	stored, standIn := runOf("ci-1", testStart.Add(time.Hour)), runOf("ci-1", testStart)
+	stored, standIn := newRun("ci-1", testStart.Add(time.Hour)), newRun("ci-1", testStart)
 	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.Provisional = 2, 9, true
-	a, _ := rowOf(t, stored)
-	b, _ := rowOf(t, standIn)
+	a, _ := mustRow(t, stored)
+	b, _ := mustRow(t, standIn)
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.Provisional || string(got.Data) != string(a.Data) {
@@ -103,14 +103,14 @@ func TestMergedPrefersRecordToStandIn(t *testing.T) {
 	}
 }
 
-// finder returns the known members, and records the number of keys of each lookup.
-type finder struct {
+// fakeFinder returns the known members, and records the number of keys of each lookup.
+type fakeFinder struct {
 	known   map[session.EchoKey][]session.ID
 	lookups []int
 	err     error
 }
 
-func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+func (f *fakeFinder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	f.lookups = append(f.lookups, len(keys))
 	return f.known, f.err
 }
@@ -118,7 +118,7 @@ func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (
 // EachMember looks up the members of a unit by their numbers, 256 at a time, and skips deleted members.
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunID("default", "ci-1")
-	f := &finder{known: map[session.EchoKey][]session.ID{}}
+	f := &fakeFinder{known: map[session.EchoKey][]session.ID{}}
 	const members = 600 // the members 257 to 512 are deleted
 	want := 0
 	for number := 1; number <= members; number++ {

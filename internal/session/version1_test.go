@@ -20,7 +20,7 @@ func everyField() *Record {
 	at := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 	return &Record{
 		Identity: Identity{ID: ID{7}, Tenant: "acme", Agent: "coder", Name: "ci-42", Method: ByHeader, Started: at, Seen: at.Add(time.Minute), Model: "gpt-x", Dialect: wire.Chat},
-		Unit:     Unit{ID: "000102030405060708090a0b0c0d0e0f", RunName: "nightly", MemberNo: 2, Members: 3, IsRun: true},
+		Unit:     Unit{ID: "000102030405060708090a0b0c0d0e0f", RunName: "nightly", MemberNumber: 2, Members: 3, IsRun: true},
 		Thread:   Thread{Turns: 5, ListHash: 1<<63 + 1, Items: 9, ItemsBefore: 6, LastTurn: LastTurn{FirstNew: 7, Items: []uint64{11, 12}, AnsweredCalls: []uint64{13}, Reply: []uint64{14, 15}}, Replied: true, Used: trial.Usage{Input: 41, Cached: 42}, Calls: map[string]wire.Call{"call_1": {ID: "call_1", Name: "bash", Args: `{"cmd":"ls"}`}}, CallOrder: []string{"call_1"}, FirstWords: 1<<64 - 2},
 		Agents:   Agents{HasTools: true, SystemHash: 21, ToolsHash: 22, ToolNames: []uint32{23, 24}, PromptsWithoutTools: []uint64{25}, PreviousPrompts: []uint64{26}},
 		Lessons: Lessons{Matched: []string{"a", "b"}, Blocks: []Block{

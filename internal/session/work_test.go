@@ -9,52 +9,52 @@ import (
 	"precept/internal/work"
 )
 
-// commitOf returns a reference to a commit of an unknown repository.
-func commitOf(hash string) work.Ref { ref, _ := work.OfCommit(hash, ""); return ref }
+// newCommitRef returns a reference to a commit of an unknown repository.
+func newCommitRef(hash string) work.Ref { ref, _ := work.OfCommit(hash, ""); return ref }
 
-// branchOf returns a reference to a branch.
-func branchOf(name, repository string) work.Ref {
+// newBranchRef returns a reference to a branch.
+func newBranchRef(name, repository string) work.Ref {
 	ref, _ := work.OfBranch(name, repository)
 	return ref
 }
 
 // A short hash matches the full hash of its commit, and a branch matches within its repository.
 func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
-	r := recordOf("s")
-	if keys := r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
+	r := newRecord("s")
+	if keys := r.AddWork(1, []work.Ref{newCommitRef("3f2a9c1"), newBranchRef("fix/x", ""), newBranchRef("fix/y", "acme/shop"), newCommitRef("3f2a9c1")}); len(keys) != 3 {
 		t.Errorf("AddWork: got %d new keys, want 3", len(keys))
 	}
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		ref  work.Ref
 		want bool
 	}{
-		{commitOf("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"), true},
-		{commitOf("3f2a9c1"), true},
-		{commitOf("3f2a9c2"), false},
-		{branchOf("fix/x", ""), true},
-		{branchOf("fix/y", "acme/shop"), true},
-		{branchOf("fix/y", "acme/other"), false},
-		{branchOf("fix/x", "acme/shop"), true},
-		{branchOf("fix/x", "acme/other"), false}, // the session worked in acme/shop
-		{branchOf("fix/z", ""), false},
+		{newCommitRef("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"), true},
+		{newCommitRef("3f2a9c1"), true},
+		{newCommitRef("3f2a9c2"), false},
+		{newBranchRef("fix/x", ""), true},
+		{newBranchRef("fix/y", "acme/shop"), true},
+		{newBranchRef("fix/y", "acme/other"), false},
+		{newBranchRef("fix/x", "acme/shop"), true},
+		{newBranchRef("fix/x", "acme/other"), false}, // the session worked in acme/shop
+		{newBranchRef("fix/z", ""), false},
 	} {
-		if _, got := r.MatchWork(k.ref); got != k.want {
-			t.Errorf("reference %v: got MatchWork = %v, want %v", k.ref, got, k.want)
+		if _, got := r.MatchWork(tc.ref); got != tc.want {
+			t.Errorf("reference %v: got MatchWork = %v, want %v", tc.ref, got, tc.want)
 		}
 	}
-	r = recordOf("local")
-	r.AddWork(1, []work.Ref{branchOf("fix/x", "")})
-	if _, ok := r.MatchWork(branchOf("fix/x", "acme/other")); !ok {
+	r = newRecord("local")
+	r.AddWork(1, []work.Ref{newBranchRef("fix/x", "")})
+	if _, ok := r.MatchWork(newBranchRef("fix/x", "acme/other")); !ok {
 		t.Error("stored branch without a repository: got no match, want a match")
 	}
 }
 
 // A row contains neither the work of an opted-out turn nor the names of branches and repositories.
 func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
-	r := recordOf("s")
+	r := newRecord("s")
 	r.Thread.Turns = 2
-	r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/jane", "acme/shop")})
-	r.AddWork(2, []work.Ref{commitOf("4f2a9c1")})
+	r.AddWork(1, []work.Ref{newCommitRef("3f2a9c1"), newBranchRef("fix/jane", "acme/shop")})
+	r.AddWork(2, []work.Ref{newCommitRef("4f2a9c1")})
 	r.SetOptedOut(2, true)
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
@@ -65,29 +65,29 @@ func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
 			t.Errorf("row contains %q = %v, want %v", text, got, want)
 		}
 	}
-	if _, ok := r.MatchWork(commitOf("4f2a9c1")); ok {
+	if _, ok := r.MatchWork(newCommitRef("4f2a9c1")); ok {
 		t.Error("MatchWork of an opted-out turn's commit = true, want false")
 	}
 	decoded, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hashes, ok := decoded.MatchWork(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
+	if hashes, ok := decoded.MatchWork(newCommitRef("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
 		t.Errorf("decoded row: MatchWork = %v, %v, want [3f2a9c1], true", hashes, ok)
 	}
 }
 
 // If an agent prints many commit hashes, the record keeps the newest 64.
 func TestWorkOfARecordIsBounded(t *testing.T) {
-	r := recordOf("s")
+	r := newRecord("s")
 	const digits = "0123456789abcdef"
 	for i := range 500 {
-		r.AddWork(1, []work.Ref{commitOf("abcde" + string([]byte{digits[i/256], digits[i/16%16], digits[i%16]}))})
+		r.AddWork(1, []work.Ref{newCommitRef("abcde" + string([]byte{digits[i/256], digits[i/16%16], digits[i%16]}))})
 	}
 	if len(r.Thread.Work) != 64 {
 		t.Errorf("got %d references to work, want 64", len(r.Thread.Work))
 	}
-	if _, ok := r.MatchWork(commitOf("abcde1f3")); !ok {
+	if _, ok := r.MatchWork(newCommitRef("abcde1f3")); !ok {
 		t.Error("MatchWork of the newest commit abcde1f3 = false, want true")
 	}
 }

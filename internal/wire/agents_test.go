@@ -71,7 +71,7 @@ func TestResultReadsCallIDFromMemberID(t *testing.T) {
 
 // Qwen-Agent reformats the JSON of the calls in a reply before it sends the reply back. The echo key, which recognises
 // a returned reply, must not change.
-func TestEchoTextIgnoresFormatOfTagCalls(t *testing.T) {
+func TestTextEchoHashIgnoresFormatOfTagCalls(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	reformatted := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if TextEchoHash(callText) != TextEchoHash(reformatted) {

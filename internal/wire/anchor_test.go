@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func chatOf(t *testing.T, items ...string) *Request {
+func newChat(t *testing.T, items ...string) *Request {
 	t.Helper()
 	return mustParse(t, Chat, `{"messages":[`+strings.Join(items, ",")+`]}`)
 }
@@ -27,7 +27,7 @@ func toolItem(id string) string { return `{"role":"tool","tool_call_id":"` + id 
 // An anchor is the stored place of an inserted text: a message, or the result of a call. Find returns the index of this
 // place in a later request, where it may have changed. Nth counts the identical messages before the place.
 func TestFindAnchorOfMessage(t *testing.T) {
-	r := chatOf(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
+	r := newChat(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
 		t.Fatalf("got anchors %+v, %+v and %+v, want Nth = 0, 1 and 2", first, second, third)
@@ -48,7 +48,7 @@ func TestFindAnchorOfMessage(t *testing.T) {
 		{"message removed", []string{systemItem, goItem, answerItem}, first, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
+			item, block, ok := newChat(t, c.list...).Find(c.anchor)
 			if ok != (c.want >= 0) || ok && (item != c.want || block != -1) {
 				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block -1", item, block, ok, c.want)
 			}
@@ -57,7 +57,7 @@ func TestFindAnchorOfMessage(t *testing.T) {
 }
 
 func TestFindAnchorOfResult(t *testing.T) {
-	r := chatOf(t, goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a"))
+	r := newChat(t, goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}) {
 		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Hash: r.Hash(2), Index: 2}))
 	}
@@ -79,7 +79,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 		{"a number as content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
+			item, block, ok := newChat(t, c.list...).Find(c.anchor)
 			if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
 				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block 0", item, block, ok, c.want)
 			}
@@ -91,7 +91,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 // place.
 func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
-	third := chatOf(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
+	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
 	for name, c := range map[string]struct {
 		list []string
 		want int // index of the item; -1 means not found
@@ -102,7 +102,7 @@ func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 		"the result itself dropped":  {[]string{goItem, answerItem, result(4), answerItem, result(5)}, -1},
 		"another single result left": {[]string{goItem, answerItem, result(4)}, -1},
 	} {
-		item, block, ok := chatOf(t, c.list...).Find(third)
+		item, block, ok := newChat(t, c.list...).Find(third)
 		if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
 			t.Errorf("%s: Find = item %d, block %d, %v, want item %d (-1: not found), block 0", name, item, block, ok, c.want)
 		}
@@ -124,7 +124,7 @@ func TestFindAnchorInMessageWithBlocks(t *testing.T) {
 }
 
 func TestFindAnchorOfSystemPrompt(t *testing.T) {
-	r := chatOf(t, goItem, answerItem)
+	r := newChat(t, goItem, answerItem)
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
 		t.Errorf("Find = item %d, block %d, %v, want item %d (System), block -1, true", item, block, ok, System)
 	}
@@ -135,7 +135,7 @@ func TestFindAnchorOfSystemPrompt(t *testing.T) {
 }
 
 func TestAnchorJSONRoundTrip(t *testing.T) {
-	r := chatOf(t, goItem, answerItem, toolItem("a"))
+	r := newChat(t, goItem, answerItem, toolItem("a"))
 	for _, a := range []Anchor{r.AnchorAt(0, ""), r.AnchorAt(2, "a")} {
 		raw, err := json.Marshal(a)
 		if err != nil {

@@ -68,9 +68,9 @@ func restore(body, out []byte, cuts []Cut) []byte {
 	return append(restored, out...)
 }
 
-// checkCut removes a range of text from one passage. It fails the test unless the result is JSON, has the passage
+// assertCut removes a range of text from one passage. It fails the test unless the result is JSON, has the passage
 // without the range, and equals the original body after restore.
-func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
+func assertCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()
 	if len(head) == 0 {
@@ -128,8 +128,8 @@ func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 			rt.Fatal(err)
 		}
 		n := rapid.IntRange(0, 200)
-		cuts := checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))
-		cuts = append(cuts, checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))...)
+		cuts := assertCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))
+		cuts = append(cuts, assertCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))...)
 
 		// Splice with edits and cuts gives the same body as Splice with the edits and then the cuts.
 		edits := g.edits(r, rapid.OneOf(rapid.Just(block), rapid.String()))
@@ -177,6 +177,6 @@ func FuzzCut(f *testing.F) {
 		if err != nil || which < 0 || from < 0 || to < 0 {
 			return
 		}
-		checkCut(t, r, which, from, to)
+		assertCut(t, r, which, from, to)
 	})
 }

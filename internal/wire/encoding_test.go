@@ -48,7 +48,7 @@ func compressed(t *testing.T, text string) map[string]string {
 func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 	stream := strings.Repeat("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n", 500) + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	for _, text := range []string{stream, `{"id":"c1","choices":[{"finish_reason":"stop","message":{"content":"a"}}]}`, ""} {
-		want := replyOf(wire.Chat, text, 1<<20)
+		want := readInPieces(wire.Chat, text, 1<<20)
 		for name, raw := range compressed(t, text) {
 			encoding, _, _ := strings.Cut(name, ":")
 			for _, piece := range []int{1, 7, 1 << 20} {

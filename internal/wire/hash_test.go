@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// hashOf returns the hash of the first item.
-func hashOf(t *testing.T, d Dialect, item string) uint64 {
+// firstItemHash returns the hash of the first item.
+func firstItemHash(t *testing.T, d Dialect, item string) uint64 {
 	t.Helper()
 	return mustParse(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
 }
@@ -61,9 +61,9 @@ func TestHashIgnoresChangesByAgents(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want := hashOf(t, c.dialect, c.same[0])
+			want := firstItemHash(t, c.dialect, c.same[0])
 			for _, s := range c.same[1:] {
-				if hashOf(t, c.dialect, s) != want {
+				if firstItemHash(t, c.dialect, s) != want {
 					t.Errorf("got different hashes, want the same hash for:\n%s\n%s", s, c.same[0])
 				}
 			}
@@ -73,7 +73,7 @@ func TestHashIgnoresChangesByAgents(t *testing.T) {
 
 func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	seen := map[uint64]string{}
-	for _, s := range []struct {
+	for _, tc := range []struct {
 		dialect Dialect
 		item    string
 	}{
@@ -100,11 +100,11 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 		{Responses, `{"type":"mystery","a":[2,1]}`},
 		{Responses, `{"type":"mystery","a":{"1":2}}`},
 	} {
-		h := hashOf(t, s.dialect, s.item)
+		h := firstItemHash(t, tc.dialect, tc.item)
 		if other, ok := seen[h]; ok {
-			t.Errorf("%s and %s have the same hash, want different hashes", s.item, other)
+			t.Errorf("%s and %s have the same hash, want different hashes", tc.item, other)
 		}
-		seen[h] = s.item
+		seen[h] = tc.item
 	}
 }
 
@@ -118,7 +118,7 @@ func TestHashIsStableAcrossReleases(t *testing.T) {
 		{Chat, `{"role":"user","content":"fix the build"}`, 0x1057b849881bf6ab},
 		{Responses, `{"type":"mystery","a":[1,{"b":null}]}`, 0x1b33c9c8c024d118},
 	} {
-		if got := hashOf(t, c.dialect, c.item); got != c.want {
+		if got := firstItemHash(t, c.dialect, c.item); got != c.want {
 			t.Errorf("Hash(%s) = %#x, want %#x", c.item, got, c.want)
 		}
 	}
@@ -155,10 +155,10 @@ func TestSystemHashIsSameInAllDialects(t *testing.T) {
 // The hash of a message covers a tool result that the agent writes as text.
 func TestHashCoversTextResults(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
-	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {
+	if firstItemHash(t, Chat, a) == firstItemHash(t, Chat, b) {
 		t.Error("different observations: got the same hash, want different hashes")
 	}
-	if hashOf(t, Chat, a) != hashOf(t, Chat, `{"role":"user","content":[{"type":"text","text":"Observation:\none"}]}`) {
+	if firstItemHash(t, Chat, a) != firstItemHash(t, Chat, `{"role":"user","content":[{"type":"text","text":"Observation:\none"}]}`) {
 		t.Error("the same observation as a string and as a part: got different hashes, want the same hash")
 	}
 }

@@ -69,9 +69,9 @@ func without(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// checkInserted splices texts into random places of body. It fails the test unless the output is JSON, items without an
-// insertion keep their bytes, and the output without the texts equals body.
-func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
+// assertInserted splices texts into random places of body. It fails the test unless the output is JSON, items without
+// an insertion keep their bytes, and the output without the texts equals body.
+func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
 		t.Fatalf("Parse(%s): %v", body, err)
@@ -95,7 +95,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	if !json.Valid(out) {
 		t.Fatalf("Splice output is not valid JSON: %s", out)
 	}
-	checkItems(t, r, out, edits)
+	assertSameItems(t, r, out, edits)
 	restored := out
 	for _, e := range edits {
 		rest, ok := without(restored, e.Text)
@@ -109,8 +109,8 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 }
 
-// checkItems fails the test unless the items of a spliced body are those of r with the texts of edits inserted.
-func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
+// assertSameItems fails the test unless the items of a spliced body are those of r with the texts of edits inserted.
+func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
 		t.Fatalf("Parse of the spliced body %s: %v", out, err)
@@ -192,7 +192,7 @@ func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 func TestSpliceOnlyInsertsTexts(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Run(d.String(), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) { checkInserted(t, d, agentRequest(t, d)) })
+			rapid.Check(t, func(t *rapid.T) { assertInserted(t, d, agentRequest(t, d)) })
 		})
 	}
 }
@@ -230,7 +230,7 @@ func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 				continue
 			}
 			count[d]++
-			rapid.Check(t, func(t *rapid.T) { checkInserted(t, d, rec.Body) })
+			rapid.Check(t, func(t *rapid.T) { assertInserted(t, d, rec.Body) })
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 func TestKeptReadMatchesRequestItems(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
-		c := conversationOf(t, d)
+		c := drawConversation(t, d)
 		r, err := Parse(d, c)
 		if err != nil {
 			t.Fatal(err)
@@ -34,8 +34,8 @@ func TestKeptReadMatchesRequestItems(t *testing.T) {
 	})
 }
 
-// conversationOf draws a request body. Some of its calls have no id.
-func conversationOf(t *rapid.T, d Dialect) []byte {
+// drawConversation draws a request body. Some of its calls have no id.
+func drawConversation(t *rapid.T, d Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "items") {
 		word := rapid.SampledFrom([]string{"go", "<system-reminder>x</system-reminder>", "a\\nb", ""}).Draw(t, "word")

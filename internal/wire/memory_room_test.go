@@ -20,8 +20,8 @@ func longConversation(name string, n int) []byte {
 	return []byte(b.String() + "]}")
 }
 
-// bucketOf returns the key in m.checkpoints under which the checkpoints of a body are stored.
-func bucketOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
+// checkpointKey returns the key in m.checkpoints under which the checkpoints of a body are stored.
+func checkpointKey(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
 }
 
@@ -76,17 +76,17 @@ func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 		t.Errorf("after a branch: got %d checkpoints, want 2", got)
 	}
 	for n, body := range [][]byte{longConversation("one", 12), []byte(branch)} {
-		k := m.findCheckpoint(bucketOf(m, 1, Chat, body), body)
+		k := m.findCheckpoint(checkpointKey(m, 1, Chat, body), body)
 		shortest := len(longConversation("one", 9)) - 2
 		if k == nil || k.end < shortest || k.end > len(body) {
 			t.Errorf("body %d: got checkpoint %+v, want its end between %d and %d", n, k, shortest, len(body))
 		}
 	}
 	shorter := longConversation("one", 3)
-	if k := m.findCheckpoint(bucketOf(m, 1, Chat, shorter), shorter); k != nil {
+	if k := m.findCheckpoint(checkpointKey(m, 1, Chat, shorter), shorter); k != nil {
 		t.Errorf("body of %d bytes: got a checkpoint of %d bytes, want none", len(shorter), k.end)
 	}
-	if k := m.findCheckpoint(bucketOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
+	if k := m.findCheckpoint(checkpointKey(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
 		t.Error("another client: got a checkpoint, want none")
 	}
 }
@@ -105,7 +105,7 @@ func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 		t.Errorf("full bucket: got %d checkpoints, want %d", got, memoryBucket)
 	}
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, memoryBucket: true} {
-		if k := m.findCheckpoint(bucketOf(m, 1, Chat, body(n)), body(n)); (k != nil) != want {
+		if k := m.findCheckpoint(checkpointKey(m, 1, Chat, body(n)), body(n)); (k != nil) != want {
 			t.Errorf("body %d: got a checkpoint = %v, want %v", n, k != nil, want)
 		}
 	}
@@ -134,7 +134,7 @@ func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 	}
 	var found []*checkpoint
 	for _, body := range bodies {
-		found = append(found, m.findCheckpoint(bucketOf(m, 1, Chat, []byte(body)), []byte(body)))
+		found = append(found, m.findCheckpoint(checkpointKey(m, 1, Chat, []byte(body)), []byte(body)))
 	}
 	var parsers []*parser
 	for i, body := range bodies {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkSameParse fails the test if Memory.Parse and Parse give different results for the body.
-func checkSameParse(t interface {
+// assertSameParse fails the test if Memory.Parse and Parse give different results for the body.
+func assertSameParse(t interface {
 	Helper()
 	Fatalf(string, ...any)
 }, d Dialect, m *Memory, body []byte,
@@ -65,7 +65,7 @@ func TestMemoryParseMatchesParse(t *testing.T) {
 			}).Draw(t, "item"))
 			tail := rapid.SampledFrom([]string{``, `,"tools":[{"name":"b"},{"name":"a"}]`, `,"stream":true`, `,"system":"late"`, `,"previous_response_id":"r"`, `,"messages":[]`, `,"x":[[[]]]`, `,`, `}`}).Draw(t, "tail")
 			gap := rapid.SampledFrom([]string{"", " ", "\n "}).Draw(t, "gap")
-			checkSameParse(t, d, m, []byte(`{`+strings.TrimSpace(head)+`"`+d.listKey()+`":[`+strings.Join(items, gap+","+gap)+gap+`]`+tail+`}`))
+			assertSameParse(t, d, m, []byte(`{`+strings.TrimSpace(head)+`"`+d.listKey()+`":[`+strings.Join(items, gap+","+gap)+gap+`]`+tail+`}`))
 			if items[len(items)-1] == `7` || strings.HasSuffix(items[len(items)-1], ":") {
 				items = items[:len(items)-1]
 			}
@@ -83,10 +83,10 @@ func FuzzMemory(f *testing.F) {
 			if len(first) == 0 {
 				return
 			}
-			checkSameParse(t, d, m, first)
+			assertSameParse(t, d, m, first)
 			second := append(append([]byte(nil), first[:min(max(cut, 1), len(first))]...), rest...)
-			checkSameParse(t, d, m, second)
-			checkSameParse(t, d, m, first)
+			assertSameParse(t, d, m, second)
+			assertSameParse(t, d, m, first)
 		}
 	})
 }

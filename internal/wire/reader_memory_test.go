@@ -14,7 +14,7 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}
 	const end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}\n\ndata: [DONE]\n\n"
-	for name, k := range map[string]struct{ body, end string }{ // a long reply, and its end
+	for name, tc := range map[string]struct{ body, end string }{ // a long reply, and its end
 		"small events":  {strings.Repeat(event("word "), 20_000), end},
 		"large events":  {strings.Repeat(event(strings.Repeat("w", 50_000)), 40), end},
 		"one line":      {"data: " + strings.Repeat("x", 3<<20), "\n\n" + end},
@@ -29,21 +29,21 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 				s = s[n:]
 			}
 		}
-		feed(k.body[:len(k.body)/100])
+		feed(tc.body[:len(tc.body)/100])
 		atStart := r.MemoryBytes()
-		feed(k.body[len(k.body)/100:])
+		feed(tc.body[len(tc.body)/100:])
 		if held := r.MemoryBytes(); atStart == 0 || held > 5*limit {
-			t.Errorf("%s: MemoryBytes = %d after 1%% of the input, %d after %d bytes, want more than 0, at most 5 times the limit of %d", name, atStart, held, len(k.body), limit)
+			t.Errorf("%s: MemoryBytes = %d after 1%% of the input, %d after %d bytes, want more than 0, at most 5 times the limit of %d", name, atStart, held, len(tc.body), limit)
 		}
 
 		r = NewReplyReader(Chat, -1, 1<<20)
-		feed(k.body[:len(k.body)/2])
+		feed(tc.body[:len(tc.body)/2])
 		r.Drop()
-		feed(k.body[len(k.body)/2:])
+		feed(tc.body[len(tc.body)/2:])
 		if held := r.MemoryBytes(); held > 16<<10 {
 			t.Errorf("%s: MemoryBytes after Drop = %d, want at most 16 KiB", name, held)
 		}
-		feed(k.end)
+		feed(tc.end)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
 			t.Errorf("%s: after Drop: got Complete = %v, Cut = %v, %d bytes of text, want true, true, 0", name, rep.Complete, rep.Cut, len(rep.Text))
 		}
@@ -55,7 +55,7 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 func TestMemoryForLongReplyIsCloseToItsLength(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		size  int64
 		reply []string
 	}{
@@ -65,9 +65,9 @@ func TestMemoryForLongReplyIsCloseToItsLength(t *testing.T) {
 		}, pieces)},
 		"one body": {pieces*piece + 2, slices.Concat([]string{`{"`}, slices.Repeat([]string{text}, pieces))},
 	} {
-		r := NewReplyReader(Chat, k.size, 1<<20)
+		r := NewReplyReader(Chat, tc.size, 1<<20)
 		growths, last := 0, 0
-		for _, s := range k.reply {
+		for _, s := range tc.reply {
 			_, _ = r.Write([]byte(s))
 			if size := r.MemoryBytes(); size > last {
 				growths, last = growths+1, size
@@ -76,10 +76,10 @@ func TestMemoryForLongReplyIsCloseToItsLength(t *testing.T) {
 		if size, most := r.MemoryBytes(), pieces*piece*11/10; size > most {
 			t.Errorf("%s: MemoryBytes = %d, want at most %d", name, size, most)
 		}
-		if k.size >= 0 && growths > 1 {
+		if tc.size >= 0 && growths > 1 {
 			t.Errorf("%s: MemoryBytes grew %d times, want at most once for an announced length", name, growths)
 		}
-		if k.size < 0 {
+		if tc.size < 0 {
 			if rep := r.Reply(); len(rep.Text)+len(strings.Join(args(rep), "")) != pieces*piece {
 				t.Errorf("%s: got %d bytes of text and arguments, want %d", name, len(rep.Text)+len(strings.Join(args(rep), "")), pieces*piece)
 			}

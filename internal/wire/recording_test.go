@@ -84,7 +84,7 @@ func TestCallsInFindsCallsOfAnyDialect(t *testing.T) {
 
 // StripUserText removes the text that agents add to a user message, and returns the removed pieces with their kinds.
 // Text in an unknown tag stays.
-func TestStripWordsRemovesAgentText(t *testing.T) {
+func TestStripUserTextRemovesAgentText(t *testing.T) {
 	const tags = "system-reminder,environment_context,skills_instructions,user_instructions,current_datetime,SYSTEM_NOTICE,environment_details," +
 		"permissions instructions,apps_instructions,plugins_instructions,collaboration_mode,model_switch,turn_aborted,subagent_notification," +
 		"task-notification,local-command-caveat,local-command-stdout,local-command-stderr,command-name,command-message,bash-input,bash-stdout," +

@@ -161,7 +161,7 @@ func TestKeptBytesDoNotExceedLimit(t *testing.T) {
 }
 
 // ReplyEchoKeys computes the keys of a reply once. The keys recognise the reply when the agent sends it back.
-func TestEchoReplyCachesKeys(t *testing.T) {
+func TestReplyEchoKeysAreCached(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := ReplyEchoKeys(rep, "")
 	if n := testing.AllocsPerRun(10, func() { ReplyEchoKeys(rep, "") }); n != 0 {
@@ -172,7 +172,7 @@ func TestEchoReplyCachesKeys(t *testing.T) {
 	}
 }
 
-func TestEchoReplyMatchesNextRequest(t *testing.T) {
+func TestReplyEchoKeysMatchNextRequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
@@ -272,7 +272,7 @@ func FuzzReply(f *testing.F) {
 }
 
 // A reply may have several choices, and the client may continue with any of them.
-func TestEchoReplyReturnsKeysOfEachChoice(t *testing.T) {
+func TestReplyEchoKeysCoverEachChoice(t *testing.T) {
 	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
 
 data: {"choices":[{"index":0,"delta":{"content":"one"}},{"index":2,"delta":{"content":"thr"}}]}

@@ -201,8 +201,9 @@ func TestRawReturnsBytesOfItem(t *testing.T) {
 	}
 }
 
-// checkMethods calls the methods of a fuzzed request. No call may panic, and Find must find the anchor of each item.
-func checkMethods(t *testing.T, r *Request) {
+// assertMethodsDoNotPanic calls the methods of a fuzzed request. No call may panic, and Find must find the anchor of
+// each item.
+func assertMethodsDoNotPanic(t *testing.T, r *Request) {
 	t.Helper()
 	_, _, _ = r.NewUserTexts(), r.NewResults(), r.LastUser()
 	for i := range r.Len() {
@@ -242,7 +243,7 @@ func FuzzParse(f *testing.F) {
 		case err != nil && ok && u.Reason == label.UninspectedInvalid:
 			t.Fatal("Parse rejected a body as invalid JSON that encoding/json accepts")
 		case err == nil:
-			checkMethods(t, r)
+			assertMethodsDoNotPanic(t, r)
 		}
 	})
 }

@@ -8,11 +8,11 @@ import (
 	"precept/internal/wire"
 )
 
-// shape formats the items of a request. An item is a letter for its role (other, system, user, assistant, tool), "+" if
-// it accepts inserted text, its text, its calls, its results, and after "@" the ids of calls that the provider
-// answered. After a result, "!" means that it accepts no inserted text, a number is IsError, and "*" means images or
-// files.
-func shape(r *wire.Request) string {
+// describeItems formats the items of a request. An item is a letter for its role (other, system, user, assistant,
+// tool), "+" if it accepts inserted text, its text, its calls, its results, and after "@" the ids of calls that the
+// provider answered. After a result, "!" means that it accepts no inserted text, a number is IsError, and "*" means
+// images or files.
+func describeItems(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
 		it := r.Item(i)
@@ -46,8 +46,8 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// In each case, want is in the notation that describeItems returns. Splice without edits returns the body unchanged, and a second parse
-// gives the same hashes.
+// In each case, want is in the notation that describeItems returns. Splice without edits returns the body unchanged,
+// and a second parse gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect
@@ -89,15 +89,15 @@ func TestParseUnusualBodies(t *testing.T) {
 		}
 		for _, template := range []string{`{"model":"m",%q:%s}`, "\r\n{%[1]q\t:\n%[2]s ,\"n\":-1.5E+400} \n", `{"tools":[],"x":{"messages":1,"input":[[]]},%q:%s,"prompt":{"id":"pmpt_1","variables":{}}}`} {
 			body := fmt.Sprintf(template, key, c.items)
-			r := parse(t, c.dialect, body)
-			if got := shape(r); got != c.want {
+			r := mustParse(t, c.dialect, body)
+			if got := describeItems(r); got != c.want {
 				t.Errorf("%s:\n got %s\nwant %s", body, got, c.want)
 			}
 			if out, err := r.Splice(nil, nil); err != nil || string(out) != body {
 				t.Errorf("%s: Splice without edits = %s, error %v, want the body unchanged", body, out, err)
 			}
 			for i := range r.Len() {
-				if r.Hash(i) != parse(t, c.dialect, body).Hash(i) {
+				if r.Hash(i) != mustParse(t, c.dialect, body).Hash(i) {
 					t.Errorf("item %d of %s: hash differs after a second parse, want the same hash", i, body)
 				}
 			}
@@ -109,7 +109,7 @@ func TestParseUnusualBodies(t *testing.T) {
 func TestHashIgnoresChangesToReturnedItems(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]
-		return parse(t, d, `{"`+key+`":[`+item+`]}`).Hash(0)
+		return mustParse(t, d, `{"`+key+`":[`+item+`]}`).Hash(0)
 	}
 	for _, c := range []struct {
 		dialect wire.Dialect

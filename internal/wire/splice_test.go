@@ -255,7 +255,7 @@ func TestStripUndoesSplice(t *testing.T) {
 }
 
 // A block is text that precept inserts. An item has the same Hash and the same Words with and without blocks.
-func TestHashAndWordsIgnoreBlocks(t *testing.T) {
+func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
 		d, body := g.body()

@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// messagesOf returns a request with a system message and these turns. A turn is U for the user or A for the model, a
-// space and the text.
-func messagesOf(t *testing.T, turns ...string) *wire.Request {
+// newConversation returns a request with a system message and these turns. A turn is U for the user or A for the model,
+// a space and the text.
+func newConversation(t *testing.T, turns ...string) *wire.Request {
 	t.Helper()
 	type message struct {
 		Role    string `json:"role"`
@@ -65,7 +65,7 @@ func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 		"Zed":                    "@\n<context>\nThe following items were attached by the user.\n\n<files>\npackage a\n</files>\n</context>\n",
 	} {
 		for _, task := range []string{"Round the total.", "Round the total.\n\n- of a cart\n- of an order"} {
-			req := messagesOf(t, "U "+strings.Replace(template, "@", task, 1))
+			req := newConversation(t, "U "+strings.Replace(template, "@", task, 1))
 			if got := req.Task(16); got != task {
 				t.Errorf("%s: got task %q, want %q", harness, got, task)
 			}
@@ -91,7 +91,7 @@ func TestTaskSkipsPreamble(t *testing.T) {
 		"aider, ask":           {"U I am working with you on code in a git repository.\nHere are summaries of some files present in my git repo.\na.go", "A Ok."},
 		"aider, with examples": {"U Rename hello()", "A done", "U I switched to a new code base. Please don't consider the above files or try to edit them any longer.", "A Ok."},
 	} {
-		req := messagesOf(t, append(turns, "U Round the total.", "A It rounds.", "U Thanks.")...)
+		req := newConversation(t, append(turns, "U Round the total.", "A It rounds.", "U Thanks.")...)
 		if got := req.Task(16); got != "Round the total." {
 			t.Errorf("%s: got task %q, want the user's first message", harness, got)
 		}
@@ -112,7 +112,7 @@ func TestTaskKeepsUserTextSimilarToTemplate(t *testing.T) {
 		"This is the shop. We are setting up the context for our chat.Help",
 		"Read the <context> first.\n<files></files>",
 	} {
-		if got := messagesOf(t, "U "+text).Task(16); got != text {
+		if got := newConversation(t, "U "+text).Task(16); got != text {
 			t.Errorf("got task %q, want %q", got, text)
 		}
 	}
@@ -143,7 +143,7 @@ func TestTaskJoinsPartsWithoutTheirTemplates(t *testing.T) {
 func TestTaskReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	long := "New task:\n" + strings.Repeat("round ", 1<<18) + "the total."
-	if got := messagesOf(t, "U "+long).Task(16); got != long {
+	if got := newConversation(t, "U "+long).Task(16); got != long {
 		t.Errorf("got a task of %d bytes, want the whole message of %d bytes", len(got), len(long))
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf returns a chat request. A line of the script that begins with "U " or "A " starts a message of the user or of
-// the assistant. Three apostrophes stand for a code fence.
-func chatOf(t *testing.T, script string) *wire.Request {
+// newScriptedChat returns a chat request. A line of the script that begins with "U " or "A " starts a message of the
+// user or of the assistant. Three apostrophes stand for a code fence.
+func newScriptedChat(t *testing.T, script string) *wire.Request {
 	t.Helper()
 	var list []map[string]string
 	for line := range strings.SplitSeq(strings.ReplaceAll(strings.Trim(script, "\n"), "'''", "```"), "\n") {
@@ -422,19 +422,19 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 `},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := chatOf(t, c.script)
+			r := newScriptedChat(t, c.script)
 			want := strings.ReplaceAll(strings.TrimPrefix(c.want, "\n"), "'''", "```")
 			if got := callsText(r); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
-			checkEchoes(t, r)
-			checkResultAnchors(t, r)
+			assertEchoKeys(t, r)
+			assertResultAnchors(t, r)
 		})
 	}
 }
 
-// checkEchoes fails the test unless each assistant message has an echo key of the reply with the same text.
-func checkEchoes(t *testing.T, r *wire.Request) {
+// assertEchoKeys fails the test unless each assistant message has an echo key of the reply with the same text.
+func assertEchoKeys(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
 		if r.Role(i) != wire.RoleAssistant {
@@ -450,9 +450,9 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 	}
 }
 
-// checkResultAnchors fails the test unless Find returns the item of each result for its anchor. For a result in the
+// assertResultAnchors fails the test unless Find returns the item of each result for its anchor. For a result in the
 // message of its call, Splice must also insert text directly before the result.
-func checkResultAnchors(t *testing.T, r *wire.Request) {
+func assertResultAnchors(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
 		for _, res := range r.Item(i).Results {

@@ -13,7 +13,7 @@ import (
 // after each.
 func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
-	return chatOf(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
+	return newScriptedChat(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
 // If an unknown agent repeats a JSON object and the text after the object, the parser infers that the object is a call
@@ -48,7 +48,7 @@ func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 			t.Errorf("%s: got ResultInferred = %v, UserText = %q, want false, the user message", name, r.Item(4).ResultInferred(), r.Item(4).UserText)
 		}
 	}
-	changing := chatOf(t, `U find it
+	changing := newScriptedChat(t, `U find it
 A {"tool":"search"}
 U nothing after 3 seconds
 A {"tool":"search"}
@@ -59,10 +59,10 @@ U nothing after 9 seconds`)
 }
 
 // StripUserText returns the user's words in a text, and each removed piece with its kind.
-func TestStripWordsReturnsKindsOfRemovedPieces(t *testing.T) {
+func TestStripUserTextReturnsKindsOfRemovedPieces(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		text, words string
 		kinds       []string
 	}{
@@ -87,24 +87,24 @@ func TestStripWordsReturnsKindsOfRemovedPieces(t *testing.T) {
 		"two quoted words":         {`"do" and "it"`, `"do" and "it"`, nil},
 		"one quote":                {`"`, `"`, nil},
 	} {
-		words, out := wire.StripUserText(k.text)
+		words, out := wire.StripUserText(tc.text)
 		var kinds []string
 		taken := len(words)
 		for _, s := range out {
 			kinds = append(kinds, s.Kind)
-			if taken += len(s.Text); !strings.Contains(k.text, s.Text) {
+			if taken += len(s.Text); !strings.Contains(tc.text, s.Text) {
 				t.Errorf("%s: removed piece %q is not a part of the text", name, s.Text)
 			}
 		}
-		if words != k.words || !slices.Equal(kinds, k.kinds) || taken > len(k.text) {
-			t.Errorf("%s: got words %q, kinds %q, %d bytes in total, want words %q, kinds %q, at most %d bytes", name, words, kinds, taken, k.words, k.kinds, len(k.text))
+		if words != tc.words || !slices.Equal(kinds, tc.kinds) || taken > len(tc.text) {
+			t.Errorf("%s: got words %q, kinds %q, %d bytes in total, want words %q, kinds %q, at most %d bytes", name, words, kinds, taken, tc.words, tc.kinds, len(tc.text))
 		}
 	}
 }
 
 // Some agents send one message that grows with each step. Each result in such a message has the id of its call.
 func TestCallsAndResultsInGrowingMessage(t *testing.T) {
-	for name, k := range map[string]struct{ text, calls string }{
+	for name, tc := range map[string]struct{ text, calls string }{
 		"a trajectory": {
 			"[[ ## question ## ]]\nwhich?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\na\n\n[[ ## tool_name_0 ## ]]\nlook\n\n[[ ## tool_args_0 ## ]]\n{\"at\": 1}\n\n" +
 				"[[ ## observation_0 ## ]]\nred\n\n[[ ## thought_1 ## ]]\nb\n\n[[ ## tool_name_1 ## ]]\nlist\n\n[[ ## tool_args_1 ## ]]\n{}\n\n[[ ## observation_1 ## ]]\nExecution error in list: no",
@@ -130,7 +130,7 @@ func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 		},
 		"no thought at the end": {"Question: which?\nThought: a\nAction: look\nAction Input: here\nObservation: red", ""},
 	} {
-		got, r := "", chatOf(t, "U "+k.text)
+		got, r := "", newScriptedChat(t, "U "+tc.text)
 		it := r.Item(0)
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
@@ -144,8 +144,8 @@ func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 				got += "!"
 			}
 		}
-		if got != k.calls || len(it.Calls) != len(it.Results) {
-			t.Errorf("%s: got calls and results %q (%d calls), want %q", name, got, len(it.Calls), k.calls)
+		if got != tc.calls || len(it.Calls) != len(it.Results) {
+			t.Errorf("%s: got calls and results %q (%d calls), want %q", name, got, len(it.Calls), tc.calls)
 		}
 	}
 }

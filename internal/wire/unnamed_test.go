@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// parse returns the request of a valid body.
-func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
+// mustParse returns the request of a valid body.
+func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
@@ -27,7 +27,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
 	const list = `{"role":"user","content":"go"},` + calls + `,` + results + `,` + calls + `,` + results
-	r := parse(t, wire.Chat, `{"messages":[`+list+`]}`)
+	r := mustParse(t, wire.Chat, `{"messages":[`+list+`]}`)
 	names := map[string]bool{}
 	for i, want := range map[int]string{2: "f", 3: "g", 5: "f", 6: "g"} {
 		id := r.Item(i).Results[0].CallID
@@ -40,7 +40,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 			t.Errorf("result %d: got id %q, want %q", i, id, wire.UnnamedCallID(i-2-(i-2)%3+1, (i-2)%3))
 		}
 	}
-	longer := parse(t, wire.Chat, `{"messages":[{"role":"system","content":"s"},`+list+`,{"role":"user","content":"more"}]}`)
+	longer := mustParse(t, wire.Chat, `{"messages":[{"role":"system","content":"s"},`+list+`,{"role":"user","content":"more"}]}`)
 	for _, i := range []int{2, 3, 5, 6} {
 		a := r.AnchorAt(i, r.Item(i).Results[0].CallID)
 		if item, block, ok := longer.Find(a); !ok || item != i+1 || block != 0 {
@@ -50,7 +50,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 			t.Errorf("anchor of result %[1]d: Find = item %d, %v, want item %[1]d, true", i, item, ok)
 		}
 	}
-	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+calls+`,{"role":"tool","content":"same"}]}`)
+	shorter := mustParse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+calls+`,{"role":"tool","content":"same"}]}`)
 	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
 		t.Errorf("shorter list, anchor of the fourth result: Find = item %d, true, want false", item)
 	}
@@ -64,7 +64,7 @@ func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	keys := wire.ReplyEchoKeys(reader.Reply(), "")
 	for args, known := range map[string]bool{`{"b":[2],"a":1}`: true, `{"b":[2],"a":2}`: false, `x`: false, ``: false} {
 		raw, _ := json.Marshal(args)
-		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
+		r := mustParse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
 		if echo := r.EchoKeys(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
 			t.Errorf("arguments %q: EchoKeys = %v, want one key, in the reply's keys %v = %v", args, echo, keys, known)
 		}
@@ -103,13 +103,13 @@ func TestEchoKeyOfReturnedText(t *testing.T) {
 		{"<code>\nf()\n", "", "<code>\nf()\n</code>", true},
 		{"I look.", "", "I look.\nCalling tools:\n[{'id': 'call_1', 'function': {'name': 'f', 'arguments': {}}}]", true},
 	} {
-		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
+		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := reply(c.answered, c.prefilled)
 		if got := slices.ContainsFunc(r.EchoKeys(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
 			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
 		}
 	}
-	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
+	listed := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
 		"role": "assistant", "content": "Calling tools:\n[{'id': 'call_1', 'type': 'function'}, {'id': 'call_2'}, {'id': '" + strings.Repeat("x", 300) + "'}]",
 	}}})))
 	if echo := listed.EchoKeys(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {

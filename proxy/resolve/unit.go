@@ -125,7 +125,7 @@ func (s *search) addMemberKeys() {
 	if unit == nil {
 		return
 	}
-	if number := s.res.Session.Record.MemberNow().MemberNo; number > 0 {
+	if number := s.res.Session.Record.MemberNow().MemberNumber; number > 0 {
 		s.addKeys(s.res.Session.Record.Identity.ID, session.MemberKey(s.q.Scope.Tenant, unit.Record.Identity.ID, number))
 	}
 	if run := unit.Record.MemberNow().Run; run != "" {

@@ -28,12 +28,12 @@ func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Req
 // QuotedSession finds the conversation that a side request quotes: the first and newest user messages of each turn,
 // replies, and tool results. If the conversation has tools, a side request that requires JSON needs only one quotation.
 // A side request that must call a tool needs a question and an answer with speaker labels.
-func TestAboutFindsQuotesOfEachTurn(t *testing.T) {
+func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
 	history := []string{userMessage(first), callMessage(randomCallID(1)), resultMessage(randomCallID(1), listed)}
 	dialogue := userMessage("user: " + first + " assistant: " + answerText + " " + strings.Repeat(". ", 60) + "Save what is worth keeping of it.")
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		tools []string
 		req   *wire.Request
 		want  bool
@@ -54,18 +54,18 @@ func TestAboutFindsQuotesOfEachTurn(t *testing.T) {
 		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, userMessage(first+" "+first)), false},
 	} {
 		q := session.NewQuotes()
-		old := k.tools
+		old := tc.tools
 		if old != nil {
 			old = []string{"old"}
 		}
 		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", old, userMessage(first)), testStart)
 		q.AddReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: randomCallID(1), Name: "sh", Args: "{}"}}})
-		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", k.tools, history...), testStart)
+		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", tc.tools, history...), testStart)
 		q.AddReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Text: answerText})
 		more := append(append([]string{}, history...), assistantMessage(answerText), userMessage(newest))
-		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", k.tools, more...), testStart)
-		if _, ok := q.QuotedSession(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, testStart.Add(time.Minute)); ok != k.want {
-			t.Errorf("%s: got QuotedSession = %v, want %v", name, ok, k.want)
+		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", tc.tools, more...), testStart)
+		if _, ok := q.QuotedSession(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, tc.req, testStart.Add(time.Minute)); ok != tc.want {
+			t.Errorf("%s: got QuotedSession = %v, want %v", name, ok, tc.want)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 		q.AddTurn(testScope, id, agentRequest(t, "You help.", tools, userMessage(fmt.Sprintf("this is the question of %s %04d", kind, n))), testStart)
 		q.AddReply(testScope, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
 	}
-	about := func(q *session.Quotes, kind string, n int) bool {
+	isQuoted := func(q *session.Quotes, kind string, n int) bool {
 		text := fmt.Sprintf("user: this is the question of %s %04d assistant: this is the answer to %s %04d", kind, n, kind, n)
 		_, ok := q.QuotedSession(testScope, agentRequest(t, "Judge.", nil, userMessage(text)), testStart)
 		return ok
@@ -89,13 +89,13 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 		for n := range 200 {
 			addExchange(q, other, n, tools[other])
 		}
-		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
-			t.Errorf("one %s conversation, then 200 %s conversations: QuotedSession = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+		if !isQuoted(q, kind, 0) || !isQuoted(q, other, 199) || isQuoted(q, other, 0) {
+			t.Errorf("one %s conversation, then 200 %s conversations: QuotedSession = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, isQuoted(q, kind, 0), isQuoted(q, other, 199), isQuoted(q, other, 0))
 		}
 	}
 }
 
-func TestAboutFindsQuotedCallArgumentsOfSideReply(t *testing.T) {
+func TestQuotedSessionFindsCallArgumentsOfSideReply(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
@@ -108,7 +108,7 @@ func TestAboutFindsQuotedCallArgumentsOfSideReply(t *testing.T) {
 // The agents before and after a handoff may both continue the session, each with its own system prompt and tools. A
 // request of a third agent is a side request.
 func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
-	r := recordOf("s")
+	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, testStart)
 		r.SetLastTurn(req)
@@ -119,7 +119,7 @@ func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, userMessage("go")), callReply(randomID))
 	turn(agentRequest(t, "You work.", []string{"sh"}, history...), wire.Reply{Text: "done"})
 	longer := append(append([]string{}, history...), assistantMessage("done"), userMessage("and now"))
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		req  *wire.Request
 		side bool
 	}{
@@ -129,8 +129,8 @@ func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 		"the leader in another conversation": {agentRequest(t, "You lead.", []string{"hand_over"}, userMessage("another"), assistantMessage("ok"), userMessage("x")), true},
 		"the leader without tools":           {agentRequest(t, "You lead.", nil, longer...), true},
 	} {
-		if reason, side := r.SideReason(k.req, session.Claim{}, session.Signs{}); side != k.side {
-			t.Errorf("%s: got side = %v (%s), want %v", name, side, reason, k.side)
+		if reason, side := r.SideReason(tc.req, session.Claim{}, session.Signs{}); side != tc.side {
+			t.Errorf("%s: got side = %v (%s), want %v", name, side, reason, tc.side)
 		}
 	}
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, longer...), wire.Reply{Text: "thanks"})

@@ -20,8 +20,8 @@ func newThreader() *session.Threader {
 	})
 }
 
-// claimOf returns the claim of a request with these header names and values.
-func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
+// newClaim returns the claim of a request with these header names and values.
+func newClaim(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 	t.Helper()
 	h := http.Header{}
 	for i := 0; i < len(headers); i += 2 {
@@ -48,7 +48,7 @@ func resultMessage(id, text string) string {
 func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 	th := newThreader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
-		c := claimOf(t, req, "Precept-Session", "parent")
+		c := newClaim(t, req, "Precept-Session", "parent")
 		return th.Resolve(testScope, c, req, testStart, nil), c
 	}
 	reply := func(r session.Resolved, rep wire.Reply) {
@@ -120,7 +120,7 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	for product, want := range map[string]bool{
 		"codex/1": true, "codex_cli_rs/0.1 (x)": true, "Codex-exec": true, "pi/3": true, "opencode.x/1": true, "pilot/2": false, "codexx": false, "": false, "curl/8": false,
 	} {
-		c := claimOf(t, req, "User-Agent", product)
+		c := newClaim(t, req, "User-Agent", product)
 		if c.Session != "k" || c.HasUniqueName() != want {
 			t.Errorf("User-Agent %q: got Session = %q, HasUniqueName = %v, want k, %v", product, c.Session, c.HasUniqueName(), want)
 		}
@@ -129,9 +129,9 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 
 // KeepsIndices reports whether the items of the last turn have the same indices in the next request. The next request
 // must have the reply or the new items of the last turn at their old indices.
-func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
+func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		next []string
 		want bool
 	}{
@@ -141,15 +141,15 @@ func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 		"both rewritten":             {[]string{userMessage("summary"), assistantMessage("shortened"), userMessage("two")}, false},
 		"the reply at a later index": {[]string{userMessage("a"), userMessage("b"), userMessage("c"), userMessage("d"), userMessage("e"), assistantMessage(long)}, false},
 	} {
-		r := recordOf("s")
+		r := newRecord("s")
 		first := parseChat(t, userMessage("one"))
 		r.Begin(first, testStart)
 		r.SetLastTurn(first)
 		r.AddReply(&wire.Reply{Complete: true, Text: long})
-		next := parseChat(t, k.next...)
+		next := parseChat(t, tc.next...)
 		r.Begin(next, testStart.Add(time.Second))
-		if got := r.KeepsIndices(next); got != k.want {
-			t.Errorf("%s: got KeepsIndices = %v, want %v", name, got, k.want)
+		if got := r.KeepsIndices(next); got != tc.want {
+			t.Errorf("%s: got KeepsIndices = %v, want %v", name, got, tc.want)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 // A request continues a session if it extends the session's list and has the system prompt of an agent of the session.
 // An agent that handed the conversation to another agent is still an agent of the session.
 func TestContinuesUnderSystemTextOfAnyAgent(t *testing.T) {
-	r := recordOf("s")
+	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, testStart)
 		r.SetLastTurn(req)
@@ -167,7 +167,7 @@ func TestContinuesUnderSystemTextOfAnyAgent(t *testing.T) {
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, userMessage("go")), wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "hand_over", Args: "{}"}}})
 	turn(agentRequest(t, "You work.", []string{"sh"}, userMessage("go"), callMessage(randomID), resultMessage(randomID, "ok")), wire.Reply{Text: "done"})
 	history := []string{userMessage("go"), callMessage(randomID), resultMessage(randomID, "ok"), assistantMessage("done"), userMessage("and now")}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		req  *wire.Request
 		want bool
 	}{
@@ -176,8 +176,8 @@ func TestContinuesUnderSystemTextOfAnyAgent(t *testing.T) {
 		"unknown system prompt":                         {agentRequest(t, "You judge.", nil, history...), false},
 		"another conversation":                          {agentRequest(t, "You work.", nil, userMessage("stop"), assistantMessage("done")), false},
 	} {
-		if got := r.ContinuesUnderSystemText(k.req); got != k.want {
-			t.Errorf("%s: got ContinuesUnderSystemText = %v, want %v", name, got, k.want)
+		if got := r.ContinuesUnderSystemText(tc.req); got != tc.want {
+			t.Errorf("%s: got ContinuesUnderSystemText = %v, want %v", name, got, tc.want)
 		}
 	}
 }

@@ -19,11 +19,11 @@ func TestEachChangeMarksRecordDirty(t *testing.T) {
 		"a request":                  func(r *session.Record) { r.Begin(one, testStart) },
 		"the new items of a request": func(r *session.Record) { r.SetLastTurn(one) },
 		"a reply":                    func(r *session.Record) { r.AddReply(&wire.Reply{}) },
-		"a member":                   func(r *session.Record) { r.AddMember(recordOf("member")) },
+		"a member":                   func(r *session.Record) { r.AddMember(newRecord("member")) },
 		"a turn of a member":         func(r *session.Record) { r.CountTurn(testStart) },
 		"tokens of a member":         func(r *session.Record) { r.AddUsage(wire.Usage{}) },
 	} {
-		r := recordOf("s")
+		r := newRecord("s")
 		r.State.Dirty = false
 		if change(r); !r.State.Dirty {
 			t.Errorf("%s: got Dirty = false, want true", name)
@@ -44,7 +44,7 @@ func TestNewRecordHasUTCStartAndName(t *testing.T) {
 // A store keeps the row with the later Seen. Each turn therefore has a later Seen than the previous turn, even if the
 // clock is set back.
 func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
-	r := recordOf("s")
+	r := newRecord("s")
 	for i, at := range []time.Time{testStart, testStart.Add(-24 * time.Hour), testStart.Add(-23 * time.Hour), testStart.Add(time.Hour)} {
 		before := r.Identity.Seen
 		r.Begin(parseChat(t, userMessage(strings.Repeat("more ", i+1))), at)
@@ -60,7 +60,7 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 // AddReply adds the usage of a reply, with unknown values as zero. KeepsIndices recognises only the newest reply.
 func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
-		r := recordOf("s")
+		r := newRecord("s")
 		first := parseChat(t, userMessage("one"))
 		r.Begin(first, testStart)
 		r.SetLastTurn(first)
@@ -82,7 +82,7 @@ func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 // have the same number of turns, the later Seen decides. Join takes the larger number of members. For a run, Join takes
 // the later Seen and the usage with more input tokens.
 func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		turns int           // turns of the remote record minus turns of the local record
 		seen  time.Duration // Seen of the remote record minus Seen of the local record
 		want  string
@@ -93,15 +93,15 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 		"same turns, earlier":   {0, -time.Second, "here"},
 		"fewer turns, later":    {-1, time.Second, "here"},
 	} {
-		local, remote := recordOf("s"), recordOf("s")
+		local, remote := newRecord("s"), newRecord("s")
 		local.Identity.Agent, remote.Identity.Agent = "here", "there"
-		local.Thread.Turns, remote.Thread.Turns = 3, 3+k.turns
-		remote.Identity.Seen, remote.Unit.Members = local.Identity.Seen.Add(k.seen), 5
-		if local.Join(remote); local.Identity.Agent != k.want || local.Unit.Members != 5 {
-			t.Errorf("%s: got agent %q and %d members, want agent %q and 5", name, local.Identity.Agent, local.Unit.Members, k.want)
+		local.Thread.Turns, remote.Thread.Turns = 3, 3+tc.turns
+		remote.Identity.Seen, remote.Unit.Members = local.Identity.Seen.Add(tc.seen), 5
+		if local.Join(remote); local.Identity.Agent != tc.want || local.Unit.Members != 5 {
+			t.Errorf("%s: got agent %q and %d members, want agent %q and 5", name, local.Identity.Agent, local.Unit.Members, tc.want)
 		}
 	}
-	local, remote := recordOf("r"), recordOf("r")
+	local, remote := newRecord("r"), newRecord("r")
 	local.Unit.IsRun, remote.Unit.IsRun = true, true
 	local.Thread.Used.Input, remote.Thread.Used.Input, remote.Thread.Used.Cached = 5, 5, 9
 	remote.Identity.Seen = local.Identity.Seen.Add(time.Second)
@@ -118,12 +118,12 @@ func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 		t.Errorf("IDOf(alice, ci-42) = %s, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
-	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
-		id := session.IDOf(k[0], session.NamespaceSession, k[1])
+	for _, names := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
+		id := session.IDOf(names[0], session.NamespaceSession, names[1])
 		if other, ok := seen[id]; ok {
-			t.Errorf("%q and %s have the same session ID, want different IDs", k, other)
+			t.Errorf("%q and %s have the same session ID, want different IDs", names, other)
 		}
-		seen[id] = fmt.Sprint(k)
+		seen[id] = fmt.Sprint(names)
 	}
 	named := session.Claim{Session: "reviewer", Namespace: session.NamespaceSession, Method: session.ByHeader}
 	ids := map[session.ID]bool{}
@@ -139,7 +139,7 @@ func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 }
 
 // A request id contains the id of its session.
-func TestOfRequestReadsSessionFromRequestID(t *testing.T) {
+func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 	id := sessionID("s")
 	for requestID, want := range map[string]bool{
 		"req_" + id.String() + "0123456789abcdef":  true,
@@ -197,12 +197,12 @@ func TestIdentifySwitchHeadersAgentAndTagBounds(t *testing.T) {
 // Turns are numbered from one, so an opt-out of turn zero hides nothing. An opt-out mark with fewer list items than the
 // session is outdated, and hides nothing either.
 func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
-	r := recordOf("s")
+	r := newRecord("s")
 	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))
 	r.Begin(one, testStart)
 	r.AddPendingTurn(0)
 	r.SetOptedOut(0, true)
-	row, fields := rowOf(t, r)
+	row, fields := mustRow(t, r)
 	thread, _ := fields["thread"].(map[string]any)
 	if r.IsFullyOptedOut() || !r.HasVisibleTurn() || thread["list_hash"] == nil || thread["first_words"] == nil {
 		t.Errorf("got IsFullyOptedOut = %v, HasVisibleTurn = %v, row %s, want false, true, and list_hash and first_words in the row", r.IsFullyOptedOut(), r.HasVisibleTurn(), row.Data)
@@ -244,7 +244,7 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 	callMessage := func(id, args string) string {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":` + quoted(args) + `}}]}`
 	}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		rep  wire.Reply
 		back []string // messages after the first in the next request
 		want bool
@@ -256,10 +256,10 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 		"long arguments of the fourth call": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), userMessage("on")}, true},
 	} {
 		d := newStoredThreader(t)
-		r := d.reply(d.open(session.Claim{}, userMessage("the plan was: one")), k.rep)
-		next := d.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, k.back...)...)
-		if (next.ID == r.ID) != k.want {
-			t.Errorf("%s: got same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, k.want)
+		r := d.reply(d.open(session.Claim{}, userMessage("the plan was: one")), tc.rep)
+		next := d.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, tc.back...)...)
+		if (next.ID == r.ID) != tc.want {
+			t.Errorf("%s: got same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, tc.want)
 		}
 	}
 }

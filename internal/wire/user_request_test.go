@@ -14,7 +14,7 @@ const (
 )
 
 // UserRequest returns the user's request without the templates of agents. Lessons are matched against this text.
-func TestAskedRemovesTemplates(t *testing.T) {
+func TestUserRequestRemovesTemplates(t *testing.T) {
 	t.Parallel()
 	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
 	for name, c := range map[string]struct{ words, asked string }{
@@ -31,7 +31,7 @@ func TestAskedRemovesTemplates(t *testing.T) {
 		"context of Zed":         {"Round it.\n<context>\nThe following items were attached by the user.\n\ngit push\n</context>", "Round it."},
 		"context of Copilot":     {"<context>\ngit push\n</context>\n<userRequest>\nRound it.\n</userRequest>", "Round it."},
 	} {
-		req := messagesOf(t, "U "+c.words)
+		req := newConversation(t, "U "+c.words)
 		if got := req.UserRequest(1); got != c.asked {
 			t.Errorf("%s: Request.UserRequest = %q, want %q", name, got, c.asked)
 		}
@@ -45,7 +45,7 @@ func TestAskedRemovesTemplates(t *testing.T) {
 }
 
 // UserRequest returns the whole text of a user who writes or quotes something in the form of a template.
-func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
+func TestUserRequestKeepsTextSimilarToTemplate(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"Why does git push fail? The prompt is:\n<pr_description>\nx\n</pr_description>",
@@ -63,7 +63,7 @@ func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
 		"Run git push on this prompt:\nBegin!\n\nQuestion: hello\nThought: no",
 		"You can execute bash commands and edit files to implement the necessary changes.",
 	} {
-		req := messagesOf(t, "U "+text)
+		req := newConversation(t, "U "+text)
 		if got, want := req.UserRequest(1), req.Item(1).UserText; got != want {
 			t.Errorf("UserRequest = %q, want the whole text %q", got, want)
 		}
@@ -71,7 +71,7 @@ func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
 }
 
 // UserRequest keeps the user's request in a template whose end is cut off.
-func TestAskedKeepsRequestInCutTemplate(t *testing.T) {
+func TestUserRequestKeepsTextInTruncatedTemplate(t *testing.T) {
 	t.Parallel()
 	task := strings.Repeat("Round the total. ", 64<<10/16)
 	for _, template := range []string{miniHead + task + miniTail, "<user_query>\n" + task + "\n</user_query>", "New task:\n" + task} {
@@ -83,20 +83,20 @@ func TestAskedKeepsRequestInCutTemplate(t *testing.T) {
 }
 
 // UserRequest returns a message of more than 1 MB unchanged, which bounds the search for templates.
-func TestAskedReturnsHugeMessageUnchanged(t *testing.T) {
+func TestUserRequestReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
 	if got := wire.UserRequest(text); got != text {
 		t.Errorf("Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
-	if got := messagesOf(t, "U "+text).UserRequest(1); got != text {
+	if got := newConversation(t, "U "+text).UserRequest(1); got != text {
 		t.Errorf("Request.UserRequest returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
 }
 
-func TestAskedRemovesTemplateOfEachMessage(t *testing.T) {
+func TestUserRequestRemovesTemplateOfEachMessage(t *testing.T) {
 	t.Parallel()
-	req := messagesOf(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
+	req := newConversation(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
 	if first, second := req.UserRequest(1), req.UserRequest(3); first != "Round the total." || second != "Round the tax." {
 		t.Errorf(`got UserRequest = %q and %q, want "Round the total." and "Round the tax."`, first, second)
 	}

@@ -33,7 +33,7 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	} {
 		for kind := range strings.FieldsSeq(kinds) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
-			r := parse(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
+			r := mustParse(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
 			if r.Role(1) != role || (r.FirstNew() == 2) != (role == wire.RoleAssistant) {
 				t.Errorf("%s: got role %d, FirstNew = %d, want role %d, and FirstNew = 2 only for model output", kind, r.Role(1), r.FirstNew(), role)
 			}
@@ -50,7 +50,7 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	}
 	function := event("response.output_item.added", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":""}`)
 	custom := event("response.output_item.added", `,"item":{"type":"custom_tool_call","id":"ct","call_id":"c1","name":"sh","input":""}`)
-	for name, k := range map[string]struct{ stream, want string }{
+	for name, tc := range map[string]struct{ stream, want string }{
 		"pieces of arguments": {function + event("response.function_call_arguments.delta", `,"delta":"{\"a\":"`) + event("response.function_call_arguments.delta", `,"delta":"1}"`), `{"a":1}`},
 		"pieces, then all arguments": {
 			function + event("response.function_call_arguments.delta", `,"delta":"{\"a\""`) + event("response.function_call_arguments.done", `,"arguments":"{\"a\":2}"`),
@@ -62,10 +62,10 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 		"pieces after the whole item": {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
 	} {
 		r := wire.NewReplyReader(wire.Responses, -1, 1<<20)
-		_, _ = io.WriteString(r, k.stream)
+		_, _ = io.WriteString(r, tc.stream)
 		rep := r.Reply()
-		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: k.want}) || rep.Complete {
-			t.Errorf("%s: got calls %+v, Complete = %v, want one call with arguments %s, false", name, rep.Calls, rep.Complete, k.want)
+		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: tc.want}) || rep.Complete {
+			t.Errorf("%s: got calls %+v, Complete = %v, want one call with arguments %s, false", name, rep.Calls, rep.Complete, tc.want)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 // messages and the blocks that precept inserted.
 func TestSystemTextInEachDialect(t *testing.T) {
 	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		d          wire.Dialect
 		body, want string
 	}{
@@ -85,8 +85,8 @@ func TestSystemTextInEachDialect(t *testing.T) {
 		"system as parts":        {wire.Messages, `{"system":[{"type":"text","text":"one"},{"type":"text","text":"two"}],"messages":[{"role":"user","content":"u"}]}`, "one\ntwo"},
 		"a block of precept":     {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
 	} {
-		if got := parse(t, k.d, k.body).SystemText(); got != k.want {
-			t.Errorf("%s: SystemText = %q, want %q", name, got, k.want)
+		if got := mustParse(t, tc.d, tc.body).SystemText(); got != tc.want {
+			t.Errorf("%s: SystemText = %q, want %q", name, got, tc.want)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 // An inserted part takes its type, text or input_text, from the part after it, because some servers accept only one of
 // the types.
 func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
-	for name, k := range map[string]struct{ list, want string }{
+	for name, tc := range map[string]struct{ list, want string }{
 		"before text":                {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
 		"before input_text":          {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
 		"before output_text":         {`[{"type":"output_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"output_text","text":"x"}]`},
@@ -190,9 +190,9 @@ func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 		"an empty array":             {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
 	} {
 		const before, after = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
-		out, err := parse(t, wire.Responses, before+k.list+after).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
-		if err != nil || string(out) != before+k.want+after {
-			t.Errorf("%s: Splice = %s, error %v, want %s", name, out, err, before+k.want+after)
+		out, err := mustParse(t, wire.Responses, before+tc.list+after).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
+		if err != nil || string(out) != before+tc.want+after {
+			t.Errorf("%s: Splice = %s, error %v, want %s", name, out, err, before+tc.want+after)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 // The hash of an item covers all of its content, even parts other than text and calls, but not the changes that agents
 // make to an item before they send it back. ToolsHash ignores the order of tools and repeated tools.
 func TestHashCoversContentOnly(t *testing.T) {
-	hash := func(item string) uint64 { return parse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
+	hash := func(item string) uint64 { return mustParse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
 	for name, k := range map[string]struct {
 		a, b string
@@ -224,7 +224,7 @@ func TestHashCoversContentOnly(t *testing.T) {
 		for _, n := range names {
 			list = append(list, `{"type":"function","function":{"name":"`+n+`"}}`)
 		}
-		return parse(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
+		return mustParse(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
 	}
 	for _, k := range []struct {
 		a, b []string
@@ -437,7 +437,7 @@ func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 
 // The echo keys of a reply of the Responses API are its id, the ids of its items, and the ids of its calls. A call has
 // a second key with the id of its item.
-func TestEchoReplyKeysOfResponsesItems(t *testing.T) {
+func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
 		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}]}`)

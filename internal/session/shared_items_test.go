@@ -22,7 +22,7 @@ func userMessages(n int) (list []string) {
 
 // recordWithTurns returns a record with these turns, each with a reply.
 func recordWithTurns(turns ...*wire.Request) *session.Record {
-	r := recordOf("s")
+	r := newRecord("s")
 	for _, req := range turns {
 		r.Begin(req, testStart)
 		r.SetLastTurn(req)
@@ -34,9 +34,9 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 // SharesItemsWith reports whether a request contains, at any index, an item that was new in the last turn of the
 // session. System prompts are ignored. The result is also true for a session without a turn and for a request without
 // its history.
-func TestSharesRequiresNewItemOfLastTurn(t *testing.T) {
+func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 	one := parseChat(t, system("S"), userMessage("one"))
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		turns []*wire.Request
 		next  *wire.Request
 		want  bool
@@ -50,23 +50,23 @@ func TestSharesRequiresNewItemOfLastTurn(t *testing.T) {
 		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))}, parseChat(t, userMessage("one"), assistantMessage("no"), userMessage("three")), false},
 		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(96)...)...), false},
 		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(95)...)...), true},
-		"a list without the history":                     {[]*wire.Request{one}, continued(t, "resp_1", userMessage("two")), true},
+		"a list without the history":                     {[]*wire.Request{one}, newContinuation(t, "resp_1", userMessage("two")), true},
 	} {
-		r := recordWithTurns(k.turns...)
-		if got := r.SharesItemsWith(k.next); got != k.want {
-			t.Errorf("%s: got SharesItemsWith = %v, want %v", name, got, k.want)
+		r := recordWithTurns(tc.turns...)
+		if got := r.SharesItemsWith(tc.next); got != tc.want {
+			t.Errorf("%s: got SharesItemsWith = %v, want %v", name, got, tc.want)
 		}
 	}
-	withoutItems := recordOf("s") // as stored after an opted-out turn: a turn without its items
+	withoutItems := newRecord("s") // as stored after an opted-out turn: a turn without its items
 	withoutItems.Thread.Turns, withoutItems.Thread.ListHash = 1, 7
 	if !withoutItems.SharesItemsWith(one) {
 		t.Error("record without item hashes of its last turn: got SharesItemsWith = false, want true")
 	}
 }
 
-// continued returns a request with a previous response id and only the new items, because the provider keeps the
+// newContinuation returns a request with a previous response id and only the new items, because the provider keeps the
 // history.
-func continued(t *testing.T, previous string, items ...string) *wire.Request {
+func newContinuation(t *testing.T, previous string, items ...string) *wire.Request {
 	t.Helper()
 	body := `{"previous_response_id":"` + previous + `","input":[`
 	for i, item := range items {
@@ -84,12 +84,12 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 
 // Under one session name, a request that repeats the first message starts another conversation if the session has a
 // reply. Without a reply, the request is a retry.
-func TestBeginsWhenFirstMessageIsRepeatedAfterReply(t *testing.T) {
+func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	one := parseChat(t, userMessage("one"))
-	unanswered := recordOf("s")
+	unanswered := newRecord("s")
 	unanswered.Begin(one, testStart)
 	unanswered.SetLastTurn(one)
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		r    *session.Record
 		next *wire.Request
 		want bool
@@ -97,11 +97,11 @@ func TestBeginsWhenFirstMessageIsRepeatedAfterReply(t *testing.T) {
 		"replied, the same message": {recordWithTurns(one), one, true},
 		"replied, another message":  {recordWithTurns(one), parseChat(t, userMessage("two")), false},
 		"no reply":                  {unanswered, one, false},
-		"a session without a turn":  {recordOf("s"), one, false},
+		"a session without a turn":  {newRecord("s"), one, false},
 		"replied, and a later turn": {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
 	} {
-		if got := k.r.RepeatsAnsweredList(k.next); got != k.want {
-			t.Errorf("%s: got RepeatsAnsweredList = %v, want %v", name, got, k.want)
+		if got := tc.r.RepeatsAnsweredList(tc.next); got != tc.want {
+			t.Errorf("%s: got RepeatsAnsweredList = %v, want %v", name, got, tc.want)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestBeginsWhenFirstMessageIsRepeatedAfterReply(t *testing.T) {
 // has a reply. The first request of a sub-agent has the task without a reply.
 func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	first, later := parseChat(t, userMessage("the task")), parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"))
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		next *wire.Request
 		want bool
 	}{
@@ -122,8 +122,8 @@ func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 		"a reply among the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(94)...), assistantMessage("late"))...), true},
 		"no user message":                  {parseChat(t, assistantMessage("ok")), false},
 	} {
-		if got := recordWithTurns(first, later).ShowsConversation(k.next); got != k.want {
-			t.Errorf("%s: got ShowsConversation = %v, want %v", name, got, k.want)
+		if got := recordWithTurns(first, later).ShowsConversation(tc.next); got != tc.want {
+			t.Errorf("%s: got ShowsConversation = %v, want %v", name, got, tc.want)
 		}
 	}
 	withoutFirstWords := recordWithTurns(first, later)
@@ -135,7 +135,7 @@ func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 
 // Adopt takes the picks of the other replica's record, or the picks of both records if the session has members. A
 // session that is ambiguous in one of the records stays ambiguous.
-func TestAdoptMergesPicksMembersAndDoubt(t *testing.T) {
+func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true
 		for _, s := range slugs {
@@ -149,7 +149,7 @@ func TestAdoptMergesPicksMembersAndDoubt(t *testing.T) {
 		}
 		return list
 	}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		members [2]int // numbers of members in this record and in the other record
 		want    []string
 	}{
@@ -158,16 +158,16 @@ func TestAdoptMergesPicksMembersAndDoubt(t *testing.T) {
 		"members in the other record": {[2]int{0, 2}, []string{"here", "there"}},
 		"members in both records":     {[2]int{3, 2}, []string{"here", "there"}},
 	} {
-		local, remote := recordOf("s"), recordOf("s")
+		local, remote := newRecord("s"), newRecord("s")
 		local.Assignment, remote.Assignment = pick("here"), pick("there")
-		local.Unit.Members, remote.Unit.Members = k.members[0], k.members[1]
+		local.Unit.Members, remote.Unit.Members = tc.members[0], tc.members[1]
 		local.Adopt(remote)
-		if got := fmt.Sprint(slugs(local)); got != fmt.Sprint(k.want) || local.Unit.Members != max(k.members[0], k.members[1]) || local.Assignment.Excluded {
-			t.Errorf("%s: got picks %s, %d members, Excluded = %v, want %v, %d, false", name, got, local.Unit.Members, local.Assignment.Excluded, k.want, max(k.members[0], k.members[1]))
+		if got := fmt.Sprint(slugs(local)); got != fmt.Sprint(tc.want) || local.Unit.Members != max(tc.members[0], tc.members[1]) || local.Assignment.Excluded {
+			t.Errorf("%s: got picks %s, %d members, Excluded = %v, want %v, %d, false", name, got, local.Unit.Members, local.Assignment.Excluded, tc.want, max(tc.members[0], tc.members[1]))
 		}
 	}
 	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
-		local, remote := recordOf("s"), recordOf("s")
+		local, remote := newRecord("s"), newRecord("s")
 		local.State.Doubted, remote.State.Doubted = doubted[0], doubted[1]
 		if local.Adopt(remote); !local.State.Doubted || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
 			t.Errorf("Doubted = %v before Adopt: got Doubted = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", doubted, local.State.Doubted, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)

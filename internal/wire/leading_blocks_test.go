@@ -10,26 +10,26 @@ import (
 
 // A block is text that precept inserts. A second precept behind the first one recognises the blocks by their exact
 // wording at the beginning of a text. A block after other text, or with another wording, belongs to the text.
-func TestLeadHoldsBlocksOfAnotherPrecept(t *testing.T) {
+func TestLeadingBlocksHoldBlocksOfAnotherPrecept(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
 	const loop = "[LOOP DETECTED] You have called f.\n[END LOOP DETECTED]\n\n"
 	const commandAnswer = "[/lesson create x] OK [END LESSON]\n\n"
 	for _, lead := range []string{"", advice, pitfalls, loop, commandAnswer, advice + loop, loop + pitfalls + commandAnswer} {
-		checkLead(t, lead, "out", "out")
-		checkLead(t, lead, "see: "+advice+"out", "see: "+advice+"out")
+		assertLeadingBlocks(t, lead, "out", "out")
+		assertLeadingBlocks(t, lead, "see: "+advice+"out", "see: "+advice+"out")
 	}
 	for _, quoted := range []string{
 		strings.TrimSuffix(advice, "End of lessons.\n\n"), strings.TrimSuffix(loop, "\n\n"), strings.Replace(pitfalls, "KNOWN", "OWN", 1), strings.TrimSuffix(commandAnswer, "[END LESSON]\n\n"), " " + loop,
 		strings.Replace(advice, "Advice", "advice", 1), "[END LESSON]\n" + strings.TrimSpace(strings.TrimSuffix(pitfalls, "[END KNOWN PITFALLS]\n\n")),
 	} {
-		checkLead(t, "", quoted, quoted)
+		assertLeadingBlocks(t, "", quoted, quoted)
 	}
 }
 
-// checkLead parses lead+rest as a tool result in each dialect and as a user message. It fails the test unless each has
-// the Lead lead, and each result has the text want.
-func checkLead(t *testing.T, lead, rest, want string) {
+// assertLeadingBlocks parses lead+rest as a tool result in each dialect and as a user message. It fails the test unless
+// each has the Lead lead, and each result has the text want.
+func assertLeadingBlocks(t *testing.T, lead, rest, want string) {
 	t.Helper()
 	raw, err := json.Marshal(lead + rest)
 	if err != nil {
@@ -45,11 +45,11 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		{wire.Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":` + text + `}]}`},
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
-		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != want {
+		if res := mustParse(t, c.d, c.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != want {
 			t.Errorf("%s body %s: got LeadingBlocks = %q, Text = %q, want %q, %q", c.d, c.body, res.LeadingBlocks, res.Text, lead, want)
 		}
 	}
-	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.LeadingBlocks != lead {
+	if it := mustParse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.LeadingBlocks != lead {
 		t.Errorf("user message %s: got LeadingBlocks = %q, want %q", text, it.LeadingBlocks, lead)
 	}
 }
@@ -68,7 +68,7 @@ func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
 		"[[ ## thought_0 ## ]]\nno\n\n[[ ## tool_name_0 ## ]]\ng\n\n[[ ## observation_0 ## ]]\ny\n\n[[ ## thought_1 ## ]]\nI look\n\n[[ ## tool_name_1 ## ]]\nf\n\n[[ ## tool_args_1 ## ]]\n{\"a\":1}\n\n[[ ## observation_1 ## ]]\nx": true,
 		"[[ ## thought_0 ## ]]\nI look": false,
 	} {
-		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "user", "content": "[[ ## question ## ]]\nq\n\n[[ ## trajectory ## ]]\n" + done + "\n\nRespond with the corresponding output fields, starting with the field `x`"}}})))
+		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "user", "content": "[[ ## question ## ]]\nq\n\n[[ ## trajectory ## ]]\n" + done + "\n\nRespond with the corresponding output fields, starting with the field `x`"}}})))
 		got := false
 		for _, key := range r.EchoKeys(0) {
 			got = got || strings.Contains(keys, key)

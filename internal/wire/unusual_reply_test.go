@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// replyOf returns the reply read in pieces of this many bytes.
-func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
+// readInPieces returns the reply read in pieces of this many bytes.
+func readInPieces(d wire.Dialect, raw string, piece int) *wire.Reply {
 	r := wire.NewReplyReader(d, -1, 1<<20)
 	for len(raw) > 0 {
 		n := min(piece, len(raw))
@@ -71,7 +71,7 @@ func TestReadUnusualReplies(t *testing.T) {
 		{wire.None, `{"error":"x"}`, `"" "" true {-1 -1 -1}`},
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
-			rep := replyOf(c.d, c.raw, piece)
+			rep := readInPieces(c.d, c.raw, piece)
 			if got := fmt.Sprintf("%q %q %v %v", rep.Error, rep.Finish, rep.Complete, rep.Usage); got != c.want {
 				t.Errorf("%.150q in pieces of %d bytes: got %.200s, want %.200s", c.raw, piece, got, c.want)
 			}

@@ -17,7 +17,7 @@ func (w *fixture) startIdentical(n int, reply func(i int) (id, args string)) []R
 	for i := range all {
 		all[i] = w.open(first)
 		for _, other := range all[:i] {
-			w.checkDifferent("concurrent first requests", all[i], other)
+			w.assertDifferentSessions("concurrent first requests", all[i], other)
 		}
 	}
 	for i, r := range all {
@@ -121,7 +121,7 @@ func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
 	first := chat(t, userMessage("build it"))
 	a, b, c := w.open(first), w.open(first), w.open(first)
 	w.fail(b)
-	w.checkSame("the failed first request", b, w.threads.Resolve(w.scope, retry, first, w.now, nil))
+	w.assertSameSession("the failed first request", b, w.threads.Resolve(w.scope, retry, first, w.now, nil))
 	for _, r := range []Resolved{a, b, c} {
 		w.answer(r, callReply("call_1"))
 	}
@@ -129,8 +129,8 @@ func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
 	waiting, failed := w.open(next), w.open(next)
 	w.fail(failed)
 	r := w.threads.Resolve(w.scope, retry, next, w.now, nil)
-	w.checkSame("retry and the failed request", failed, r)
-	w.checkDifferent("retry and the request in progress", waiting, r)
+	w.assertSameSession("retry and the failed request", failed, r)
+	w.assertDifferentSessions("retry and the request in progress", waiting, r)
 }
 
 // When two histories match, a session in recent use takes precedence over one that was idle for an hour.
@@ -143,7 +143,7 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 		r := w.request(first, textReply("Hello!"))
 		w.now = w.now.Add(time.Minute / 2)
 		got := w.open(next)
-		w.checkSame("next turn of the newest session", r, got)
+		w.assertSameSession("next turn of the newest session", r, got)
 		if !slices.Contains(got.EqualSessions, idle.ID) || !slices.Contains(got.EqualSessions, r.ID) {
 			t.Errorf("got EqualSessions = %v, want both sessions %s and %s", got.EqualSessions, idle.ID, r.ID)
 		}
