@@ -96,9 +96,15 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlemen
 	if err != nil {
 		return retry(err)
 	}
-	if old.Version == 0 { // still open: counted at closing
-		c.provisional.addSession(ctx, ref)
-		return nil
+	if old.Version == 0 {
+		imported, err := c.settleImport(ctx, ref)
+		if err != nil {
+			return retry(err)
+		}
+		if imported == nil { // still open: counted at closing
+			c.provisional.addSession(ctx, ref)
+		}
+		return imported
 	}
 	entries, state, err := c.backend.SessionFeedback(ctx, ref.Tenant, ref.ID)
 	if err != nil {
@@ -115,7 +121,9 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlemen
 		return retry(err)
 	}
 	out := feedback.Reward(counted, def.Tiers)
-	st := &pendingSettlement{rewardName: def.String(), entries: entries, hadReward: old.Rewarded, isRun: isRun}
+	st := &pendingSettlement{
+		rewardName: def.String(), entries: entries, hadReward: old.Rewarded, isRun: isRun, isImport: a.ExcludedFor == trial.ExcludedImport,
+	}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
 	st.settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
@@ -128,6 +136,25 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlemen
 		st.settlement.Deltas = append(st.settlement.Deltas, bandit.Contribution(&a, out.Reward, out.Tier)...)
 	}
 	return st
+}
+
+// settleImport returns the first settlement of a session that an earlier release imported. Such a session is closed, but
+// not settled. The result is nil for any other session.
+func (c *closer) settleImport(ctx context.Context, ref session.Ref) (*pendingSettlement, error) {
+	row, ok, err := c.backend.Session(ctx, ref.Tenant, ref.ID)
+	if err != nil || !ok || !row.Closed {
+		return nil, err
+	}
+	rec, err := session.Decode(ref.ID, row.Data)
+	if err != nil || rec.Identity.Method != session.ByImport {
+		return nil, nil //nolint:nilerr // the closing of the session reports an unreadable row
+	}
+	entries, state, err := c.backend.SessionFeedback(ctx, ref.Tenant, ref.ID)
+	if err != nil {
+		return nil, err
+	}
+	step, err := importSettlement(ref, session.Applied{}, entries, state)
+	return &pendingSettlement{settlement: step, rewardName: defaultReward, entries: entries, isImport: true}, err
 }
 
 // decodeFrozen decodes the assignment of a closed session, and returns the reward definition at its closing. A

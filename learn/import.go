@@ -38,10 +38,14 @@ type Importer struct {
 	Now             func() time.Time
 	LearningEnabled bool // learning is enabled
 	// Sessions finds the session of a stored sample, so that ImportCounts.New counts only new samples. Sessions also
-	// finds the sessions that precept has recorded live.
+	// finds the sessions that precept has recorded live, stores the outcomes of transcripts, and settles the imported
+	// sessions.
 	Sessions interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
+		AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error)
+		FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (feedback.Entry, bool, error)
 		pastSessions
+		settler
 	}
 	Openings *Openings
 	Write    func(ctx context.Context, b session.Batch) error // stores a conversation
@@ -54,8 +58,9 @@ type Importer struct {
 // are removed. at is the time of the conversation. The session is outside of every experiment. A second import of the
 // same transcript changes nothing. A longer transcript of the conversation adds exchanges to the session, because the
 // session ID is derived from tenant, source, id and first item, and the ID of an exchange from its content. Without a
-// source and an id, the session ID is derived from all items, and a longer transcript is another session. Import skips
-// a conversation, or a part of one, that precept recorded live.
+// source and an id, the session ID is derived from all items, and a longer transcript is another session. The outcome of
+// a transcript is feedback on the session; a longer transcript replaces the outcome. Import skips a conversation, or a
+// part of one, that precept recorded live.
 func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
 	if !m.LearningEnabled {
@@ -81,36 +86,162 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	if recorded {
 		return ImportCounts{Recorded: 1}, nil
 	}
+	longer, err := m.isLonger(ctx, tenant, id, len(list))
+	if err != nil {
+		return out, err
+	}
+	b := session.Batch{Exchanges: cleansed, Echoes: nameEchoes(tenant, id, at, name, cleansed[0].SessionName)}
+	if longer {
+		row, err := m.importRow(tenant, agent, id, at, cleansed, len(list))
+		if err != nil {
+			return out, err
+		}
+		b.Rows = []session.Row{row}
+	}
+	if err := m.Write(ctx, b); err != nil {
+		return out, err
+	}
+	if longer && t.Reward != nil {
+		if err := m.rate(ctx, tenant, id, *t.Reward, at); err != nil {
+			return out, err
+		}
+	}
+	out.Exchanges = len(cleansed)
+	return out, m.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
+}
+
+// isLonger reports whether a transcript has at least as many turns as the earlier transcripts of its session. Only such
+// a transcript replaces the record and the outcome of the session.
+func (m *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
+	row, ok, err := m.Sessions.Session(ctx, tenant, id)
+	if err != nil || !ok {
+		return err == nil, err
+	}
+	rec, err := session.Decode(id, row.Data)
+	return err != nil || turns >= rec.Thread.Turns, nil //nolint:nilerr // the transcript replaces an unreadable record
+}
+
+// importRow returns the row of an imported session, which is closed and outside of every experiment.
+func (m *Importer) importRow(tenant, agent string, id session.ID, at time.Time, cleansed []sample.Exchange, turns int) (session.Row, error) {
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: m.Now().UTC()},
-		Thread:   session.Thread{Turns: len(list)},
+		Thread:   session.Thread{Turns: turns},
 		State:    session.State{Closed: true},
 	}
 	rec.Assignment.Exclude(trial.ExcludedImport)
 	for i := range cleansed {
 		rec.Facts.Add(&cleansed[i])
 	}
-	row, err := rec.Row(func(text string) (string, bool) { return text, true })
+	return rec.Row(func(text string) (string, bool) { return text, true })
+}
+
+// nameEchoes returns the echo keys of the names of an imported session, as the proxy adds them for a live session.
+func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (list []session.Echo) {
+	for _, name := range slices.Compact(names) {
+		if name != "" {
+			list = append(list, session.Echo{Tenant: tenant, ID: id, Key: session.EchoKeyOf(tenant, "s:"+name), At: at.UTC()})
+		}
+	}
+	return list
+}
+
+// outcomeID is the feedback id of the outcome of a transcript.
+const outcomeID = "import"
+
+// rate stores the outcome of a transcript as feedback on its session. An equal stored outcome stays, and a different
+// one is replaced.
+func (m *Importer) rate(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
+	e := feedback.Entry{ID: outcomeID, At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: reward, Tier: feedback.TierVerifier}
+	stored, ok, err := m.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
+	switch {
+	case err != nil:
+		return err
+	case ok && stored.Score == reward:
+		return nil
+	case ok && !e.At.After(stored.At): // the store keeps the later of two versions
+		e.At = stored.At.Add(time.Microsecond)
+	}
+	e.Hash = e.ContentHash()
+	_, err = m.Sessions.AddFeedback(ctx, tenant, map[session.ID][]feedback.Entry{id: {e}})
+	if _, full := errors.AsType[session.FeedbackFull](err); full { // the session has its outcome from other feedback
+		return nil
+	}
+	return err
+}
+
+// settle builds the samples of an imported session from all of its stored exchanges and feedback, and settles the
+// session, so that later feedback and longer transcripts rebuild the samples as for a live session. settle changes
+// nothing if the session is settled and has no new data. counts gets the numbers of samples.
+func (m *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
+	old, err := m.Sessions.Applied(ctx, ref.Tenant, ref.ID)
 	if err != nil {
-		return out, err
+		return err
 	}
-	b := session.Batch{Rows: []session.Row{row}, Exchanges: cleansed}
-	var ratings []feedback.Entry
-	if t.Reward != nil {
-		ratings = []feedback.Entry{{ID: "import", At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: *t.Reward, Tier: 2}}
+	entries, state, err := m.Sessions.SessionFeedback(ctx, ref.Tenant, ref.ID)
+	if err != nil {
+		return err
 	}
-	for _, built := range sample.Build(sampleSession(tenant, id, cleansed, ratings)) {
-		_, known, err := m.Sessions.SampleSession(ctx, tenant, built.ID)
+	exchanges, err := m.Sessions.Exchanges(ctx, ref.Tenant, ref.ID)
+	if err != nil || len(exchanges) == 0 {
+		return err
+	}
+	b := session.Batch{AllSamplesOf: []session.Ref{ref}}
+	for _, built := range sample.Build(sampleSession(ref.Tenant, ref.ID, withoutUnfinished(exchanges), entries)) {
+		_, known, err := m.Sessions.SampleSession(ctx, ref.Tenant, built.ID)
 		if err != nil {
-			return out, err
+			return err
 		}
 		if !known {
-			out.New++
+			counts.New++
 		}
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: built})
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: ref.Tenant, Agent: exchanges[0].Agent, ID: ref.ID, Sample: built})
 	}
-	out.Exchanges, out.Samples = len(cleansed), len(b.Samples)
-	return out, m.Write(ctx, b)
+	counts.Samples = len(b.Samples)
+	if old.Version > 0 && state == 0 {
+		return nil
+	}
+	step, err := importSettlement(ref, old, entries, state)
+	if err != nil {
+		return err
+	}
+	if err := m.Write(ctx, b); err != nil {
+		return err
+	}
+	// If the step is not applied, the learner has settled the session meanwhile, and corrects the rest.
+	_, err = m.Sessions.Settle(ctx, []session.Settlement{step})
+	return err
+}
+
+// importSettlement returns the settlement of an imported session, which moves no counter. entries is the feedback of
+// the session, and state its feedback state.
+func importSettlement(ref session.Ref, old session.Applied, entries []feedback.Entry, state int64) (session.Settlement, error) {
+	var a trial.Assignment
+	a.Exclude(trial.ExcludedImport)
+	frozen, err := json.Marshal(&a)
+	if err != nil {
+		return session.Settlement{}, err
+	}
+	def, err := decodeFrozen(frozen, &a)
+	if err != nil {
+		return session.Settlement{}, err
+	}
+	out := feedback.Reward(entries, def.Tiers)
+	return session.Settlement{
+		Tenant: ref.Tenant, ID: ref.ID, From: old.Version, FeedbackState: state,
+		To: session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen},
+	}, nil
+}
+
+// withoutUnfinished returns the exchanges of an imported session without an exchange that a longer transcript repeats
+// with its reply. Both are stored, because the id of an imported exchange depends on the reply.
+func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
+	finished := map[int]bool{}
+	for i := range list {
+		if list[i].Outcome == sample.Complete {
+			finished[list[i].Turn] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(x sample.Exchange) bool { return x.Outcome == sample.Incomplete && finished[x.Turn] })
 }
 
 // ImportSum is the result of ImportAll.

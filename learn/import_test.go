@@ -5,14 +5,17 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"precept/bandit/feedback"
 	"precept/detect"
 	"precept/internal/sample"
 	"precept/internal/session"
 	"precept/learn"
+	"precept/store"
 )
 
 // unterminatedTranscript is a JSON transcript without the closing brackets.
@@ -121,4 +124,115 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 		}
 	}
 	assertEqual(t, "number of samples", len(f.allSamples()), 0)
+}
+
+// importRated imports one conversation about a login bug for tenantA with an outcome, and returns the counts.
+func (f *fixture) importRated(more, outcome string, at time.Time) learn.ImportCounts {
+	f.t.Helper()
+	text := `{"source":"claude-code","id":"abc","messages":[{"role":"user","content":"Fix the login bug."},{"role":"assistant","content":"Done."}` + more + `]` + outcome + `}`
+	got, err := f.importer().Import(f.ctx(), tenantA, "coder", transcriptOf(f.t.(*testing.T), text), at)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return got
+}
+
+// importedSession returns the only stored session of tenantA.
+func (f *fixture) importedSession() session.ID {
+	f.t.Helper()
+	page, err := f.backend.backend.(interface {
+		Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
+	}).Newest(f.ctx(), tenantA, session.ListRange{Limit: 10})
+	if err != nil || len(page.List) != 1 {
+		f.t.Fatalf("got %d sessions and the error %v, want 1 session", len(page.List), err)
+	}
+	return page.List[0].Row.ID
+}
+
+// sampleLabels returns the quality labels of all samples, each once, in alphabetical order.
+func (f *fixture) sampleLabels() string {
+	f.t.Helper()
+	var labels []string
+	for _, s := range f.allSamples() {
+		labels = append(labels, s.Sample.Feedback.QualityLabel)
+	}
+	slices.Sort(labels)
+	return strings.Join(slices.Compact(labels), " ")
+}
+
+func TestOutcomeOfAnImportIsFeedback(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	at := time.Unix(1_700_000_000, 0)
+	f.importRated("", `,"success":true`, at)
+	id := f.importedSession()
+	entries, err := f.backend.Feedback(f.ctx(), tenantA, id)
+	if err != nil || len(entries) != 1 || entries[0].Score != 1 || entries[0].Tier != feedback.TierVerifier {
+		t.Fatalf("feedback after the import = %+v, %v, want one score of 1 from a verifier", entries, err)
+	}
+	checkEqual(t, "reward of the session", f.applied(id).Reward, 1.0)
+	checkEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
+
+	settled := f.applied(id).Version
+	f.importRated("", `,"success":true`, at.Add(time.Hour))
+	checkEqual(t, "version of the settlement after a second import", f.applied(id).Version, settled)
+	again, err := f.backend.Feedback(f.ctx(), tenantA, id)
+	if err != nil || len(again) != 1 || !again[0].At.Equal(entries[0].At) {
+		t.Errorf("feedback after a second import = %+v, %v, want %+v", again, err, entries)
+	}
+	f.advancePastClose()
+	checkEqual(t, "counters", f.counters(tenantA), noCounters)
+}
+
+func TestLongerImportReplacesTheOutcome(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	at := time.Unix(1_700_000_000, 0)
+	f.importRated(`,{"role":"user","content":"The tests fail."}`, `,"success":true`, at)
+	const longer = `,{"role":"user","content":"The tests fail."},{"role":"assistant","content":"I give up."}`
+	checkEqual(t, "counts of the longer transcript", f.importRated(longer, `,"success":false`, at), learn.ImportCounts{Exchanges: 2, Samples: 2})
+	checkEqual(t, "reward after the longer transcript", f.applied(f.importedSession()).Reward, 0.0)
+	before := f.allSamples()
+	f.importRated("", `,"success":true`, at.Add(time.Hour))
+	checkEqual(t, "reward after the shorter transcript", f.applied(f.importedSession()).Reward, 0.0)
+	checkEqual(t, "number of samples after the shorter transcript", len(f.allSamples()), len(before))
+}
+
+func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.importRated("", `,"success":true`, time.Unix(1_700_000_000, 0))
+	id := f.importedSession()
+	p, err := f.Rate(f.ctx(), tenantA, feedback.Post{SessionID: "claude-code/abc", Entry: userScore("by-name", 1, 0)})
+	if err != nil || p.Status != store.Joined {
+		t.Fatalf("feedback by name = %+v, %v, want the status %s", p, err, store.Joined)
+	}
+	f.deliverAndCorrect()
+	checkEqual(t, "reward after the feedback of a person", f.applied(id).Reward, 0.0)
+	checkEqual(t, "labels of the samples", f.sampleLabels(), sample.Poor)
+	checkEqual(t, "counters", f.counters(tenantA), noCounters)
+}
+
+// An import of an earlier release is a closed session that was never settled.
+func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	importer := f.importer()
+	importer.Sessions = unsettledImports{f.backend}
+	if _, err := importer.Import(f.ctx(), tenantA, "coder", transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0)); err != nil {
+		t.Fatal(err)
+	}
+	id := f.importedSession()
+	checkEqual(t, "version of the settlement", f.applied(id).Version, int64(0))
+	f.postFeedback(tenantA, id, userScore("late", 1, 1))
+	f.deliverAndCorrect()
+	checkEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
+	checkEqual(t, "counters", f.counters(tenantA), noCounters)
+}
+
+// unsettledImports is a backend that settles nothing.
+type unsettledImports struct{ *faultyBackend }
+
+func (unsettledImports) Settle(context.Context, []session.Settlement) ([]bool, error) {
+	return nil, nil
 }

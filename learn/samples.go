@@ -62,6 +62,9 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *pendingSettle
 	if err != nil || len(exchanges) == 0 {
 		return err
 	}
+	if st.isImport {
+		exchanges = withoutUnfinished(exchanges)
+	}
 	for _, sm := range sample.Build(sampleSession(st.settlement.Tenant, st.settlement.ID, exchanges, st.entries)) {
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.settlement.Tenant, Agent: exchanges[0].Agent, ID: st.settlement.ID, Sample: sm})
 	}

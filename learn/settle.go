@@ -18,6 +18,7 @@ type pendingSettlement struct {
 	entries    []feedback.Entry
 	hadReward  bool // an earlier settlement of the session had a reward
 	isRun      bool // the session is the record of a run, which the tally does not count
+	isImport   bool // the session is an imported conversation, which the tally does not count
 	stored     int  // number of stored exchanges of a closing session; 0 means unknown
 }
 
@@ -85,7 +86,7 @@ func (c *closer) countApplied(st *pendingSettlement, byTenant map[string][]trial
 	if st.rewardName == c.rewardName {
 		byTenant[st.settlement.Tenant] = append(byTenant[st.settlement.Tenant], st.settlement.Deltas...)
 	}
-	if st.isRun {
+	if st.isRun || st.isImport {
 		return
 	}
 	if st.settlement.From == 0 {

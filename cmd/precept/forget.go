@@ -41,8 +41,9 @@ func (inv *invocation) forget() *cobra.Command {
 			"lessons remains, because a counter is a sum without a reference to sessions.\n\nA " +
 			"session has three names: the name that its client sent, the name in precept's response header " +
 			"Precept-Session, and its id. Forget asks the running server of the data directory; " +
-			"without a server, forget changes the store directly. With several replicas and one " +
-			"Redis, run forget at each replica, because each replica has its own memory and outbox.",
+			"without a server, forget changes the store directly. If no session has the name, forget says so and " +
+			"ends with exit code 1. With several replicas and one Redis, run forget at one replica; the other " +
+			"replicas delete the data from their memory and outbox within seconds.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.session, "session", "", "session")
@@ -84,17 +85,21 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 	if err != nil {
 		return fmt.Errorf("%s was not deleted: %w", report.Printable(subject), err)
 	}
+	var notFound error
+	if n == 0 && f.session != "" { // the name may be wrong, so the data of the session may still be stored
+		notFound = fmt.Errorf(
+			"nothing was deleted, because no data of %s is stored; look up the name in the list of sessions, or add "+
+				"--tenant NAME if the session belongs to another tenant", report.Printable(subject),
+		)
+	}
 	if f.asJSON {
-		return writeJSON(inv.stdout, map[string]int{"forgotten": n})
+		return errors.Join(writeJSON(inv.stdout, map[string]int{"forgotten": n}), notFound)
+	}
+	if notFound != nil {
+		return notFound
 	}
 	if n == 0 {
-		hint := ""
-		if f.session != "" {
-			hint = "; if the session belongs to another tenant, add --tenant NAME"
-		}
-		_, err = fmt.Fprintf(inv.stdout, "no data of %s is stored%s\n", report.Printable(
-			strings.TrimPrefix(subject, "all data of "),
-		), hint)
+		_, err = fmt.Fprintf(inv.stdout, "no data of the tenant %s is stored\n", report.Printable(f.tenant))
 		return err
 	}
 	_, err = fmt.Fprintf(inv.stdout, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))

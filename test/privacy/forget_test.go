@@ -53,9 +53,9 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
 		t.Errorf("no file contains %q of the other session", second)
 	}
-	out, _, code = harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
-	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
-		t.Errorf("second forget: got exit code %d, output %s, want 0 and 0 forgotten sessions", code, out)
+	out, stderr, code = harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
+	if code != 1 || !strings.Contains(out, `"forgotten": 0`) || !strings.Contains(stderr, "nothing was deleted, because no data of the session a-"+first) {
+		t.Errorf("second forget: got exit code %d, output %s, standard error %s, want 1, 0 forgotten sessions, and the name", code, out, stderr)
 	}
 
 	// The agent continues: its next turn begins a new session, which can also be forgotten.
