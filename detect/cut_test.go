@@ -22,7 +22,7 @@ func callAllReaders(text string) {
 	}
 	detect.Signature(text)
 	detect.Headline(text)
-	detect.ResultSum(text)
+	detect.ResultSum(text, false)
 }
 
 // rowsOfTestdata returns the last column of each line of the files in testdata, truncated to 2,000 bytes.

@@ -61,7 +61,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		own, pasted := p.ownWords(text)
 		return fmt.Sprint(own, pasted)
 	case "frame-varies":
-		return fmt.Sprint(p.stableHash(text))
+		return fmt.Sprint(p.stableHash(text, false))
 	case "unfinished", "no-activity":
 		return fmt.Sprint(p.isUnfinished(text))
 	case "reopens":

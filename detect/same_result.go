@@ -12,11 +12,12 @@ import (
 const maxHashed = 32 << 10
 
 // hashResult returns a hash of a result that ignores colours and the parts that change from run to run, such as chunk
-// ids, the numbers of shells and processes, clock times, durations, addresses and random names.
-func hashResult(text string) uint64 { return wording().stableHash(text) }
+// ids, the numbers of shells and processes, clock times, durations, addresses and random names. If failed is true, the
+// hash also ignores the order of the lines, because a shell mixes standard output and standard error in any order.
+func hashResult(text string, failed bool) uint64 { return wording().stableHash(text, failed) }
 
 // stableHash is hashResult with the phrases p.
-func (p *phrases) stableHash(text string) uint64 {
+func (p *phrases) stableHash(text string, failed bool) uint64 {
 	if strings.HasPrefix(text, scriptFrame) {
 		// The results are JSON lines, in which the changing parts are on the same line as the output.
 		text = p.unframe(text).body
@@ -24,16 +25,25 @@ func (p *phrases) stableHash(text string) uint64 {
 	if len(text) > 2*maxHashed {
 		text = text[:maxHashed] + text[len(text)-maxHashed:]
 	}
-	var d xxhash.Digest
-	d.Reset()
+	var ordered xxhash.Digest
+	ordered.Reset()
+	unordered := uint64(0) // the sum of the hashes of the lines
 	buf := make([]byte, 0, 256)
 	for line := range strings.SplitSeq(text, "\n") {
-		if t := p.lineToHash(line); t != "" {
-			buf = append(p.appendStable(buf[:0], t), '\n')
-			_, _ = d.Write(buf)
+		t := p.lineToHash(line)
+		if t == "" {
+			continue
+		}
+		if buf = append(p.appendStable(buf[:0], t), '\n'); failed {
+			unordered += xxhash.Sum64(buf)
+		} else {
+			_, _ = ordered.Write(buf)
 		}
 	}
-	return d.Sum64()
+	if failed {
+		return unordered
+	}
+	return ordered.Sum64()
 }
 
 // lineToHash returns the plain text of a line, "" for a line of a frame that changes from run to run.

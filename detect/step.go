@@ -221,9 +221,10 @@ func (s *step) isTransient() bool {
 }
 
 // resultHash returns a hash of the result, which ignores the parts that change from run to run, such as clock times.
+// For a failure, the hash also ignores the order of the lines.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
-		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText())^s.mediaHash, true
+		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText(), s.outcome().Outcome == Error)^s.mediaHash, true
 	}
 	return s.memo.resultHash
 }
@@ -239,14 +240,19 @@ func (s *step) hashedText() string {
 }
 
 // sameResult reports whether two steps have the same result. Most pairs of long results differ in the first or the
-// last lines, so the whole text is rarely read.
+// last lines, so the whole text is rarely read. Equal failures may have their lines in another order, so sameResult
+// reads the whole text of a failure.
 func sameResult(a, b *step) bool {
-	if !a.memo.hasResultHash || !b.memo.hasResultHash {
-		if x, y := a.endsHash(), b.endsHash(); x != y && x != 0 && y != 0 {
-			return false
-		}
+	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.outcome().Outcome != Error && !sameEnds(a, b) {
+		return false
 	}
 	return a.resultHash() == b.resultHash()
+}
+
+// sameEnds returns false if the first or the last lines of two results differ.
+func sameEnds(a, b *step) bool {
+	x, y := a.endsHash(), b.endsHash()
+	return x == y || x == 0 || y == 0
 }
 
 // endsHash returns a hash of the first and the last lines of the result. The value 0 means that the result has no such

@@ -132,7 +132,7 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 		if e == nil {
 			return false
 		}
-		if e.batch != s.batch && sameTool(s, e) && sameResult(s, e) && e.outcome().Outcome == v && (!needsSameCall || sameCall(s, e)) {
+		if e.batch != s.batch && sameTool(s, e) && sameEnds(s, e) && sameResult(s, e) && e.outcome().Outcome == v && (!needsSameCall || sameCall(s, e)) {
 			return true
 		}
 	}
@@ -176,16 +176,18 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage returns a hash of lines without the words of the arguments.
+// hashMessage returns a hash of lines without the words of the arguments. The order of the lines does not matter, as in
+// hashResult.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {
 		argWords[word] = true
 	}
 	var d xxhash.Digest
-	d.Reset()
+	sum := uint64(0)
 	buf := make([]byte, 0, 256)
 	for _, line := range lines {
+		d.Reset()
 		buf = p.appendStable(buf[:0], line)
 		for word := range strings.FieldsFuncSeq(strings.ToLower(string(buf)), isWordSeparator) {
 			if !argWords[word] {
@@ -193,8 +195,9 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 				_, _ = d.WriteString(" ")
 			}
 		}
+		sum += d.Sum64()
 	}
-	return shortHash(d.Sum64())
+	return shortHash(sum)
 }
 
 // maxMessageArgs is the number of bytes of the arguments whose words hashMessage leaves out.

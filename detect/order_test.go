@@ -1,0 +1,57 @@
+package detect_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// A shell mixes standard output and standard error in any order, so the order of the lines of a failure does not count.
+// The order of the lines of a success counts: a listing may have been sorted in another way.
+func TestOrderOfLinesCountsOnlyInASuccess(t *testing.T) {
+	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"
+	for _, c := range []struct {
+		name    string
+		command string
+		results []string
+		loop    bool
+	}{
+		{"a failure with its lines in another order", "sh ./build.sh", []string{"building demo\nerror: no rule to make target demo" + failed, "error: no rule to make target demo\nbuilding demo" + failed}, true},
+		{"a failure with an error that occurs twice", "sh ./build.sh", []string{"a\nerror: no b\nerror: no b" + failed, "a\na\nerror: no b" + failed}, false},
+		{"a test run with another failing test", "go test ./...", []string{"--- FAIL: TestA\nFAIL" + failed, "--- FAIL: TestB\nFAIL" + failed}, false},
+		{"words that move to another line", "sh ./build.sh", []string{"error: a b\nc" + failed, "error: a\nb c" + failed}, false},
+		{"a listing in another order", "sh ./list.sh", []string{"alpha\nbeta" + ok, "beta\nalpha" + ok}, false},
+	} {
+		var steps []testStep
+		for _, r := range c.results {
+			steps = append(steps, bash(c.command, r))
+		}
+		var want []int
+		if c.loop {
+			want = []int{len(steps) - 1}
+		}
+		for _, d := range []wire.Dialect{wire.Chat, wire.Messages, wire.Responses} {
+			if got := replay(t, d, steps); !slices.Equal(got, want) {
+				t.Errorf("%s: got loops at %v, want %v", c.name, got, want)
+			}
+		}
+		if got := replayFromCheckpoints(t, steps); !slices.Equal(got, want) {
+			t.Errorf("%s, without history: got loops at %v, want %v", c.name, got, want)
+		}
+	}
+}
+
+// The number of lines does not limit the comparison of failures.
+func TestOrderOfManyLinesOfAFailureDoesNotCount(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(strings.Repeat("compiling a file\nwarning: unused\n", 400)), "\n")
+	slices.Sort(lines)
+	first := strings.Join(lines, "\n")
+	slices.Reverse(lines)
+	second := strings.Join(lines, "\n")
+	const failed = "\nerror: build failed\n<exited with exit code 2>"
+	if got := countLoops(t, bash("make", first+failed), bash("make", second+failed)); got != 1 {
+		t.Errorf("got %d loops, want 1", got)
+	}
+}
