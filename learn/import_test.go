@@ -130,7 +130,7 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 func (f *fixture) importRated(more, outcome string, at time.Time) learn.ImportCounts {
 	f.t.Helper()
 	text := `{"source":"claude-code","id":"abc","messages":[{"role":"user","content":"Fix the login bug."},{"role":"assistant","content":"Done."}` + more + `]` + outcome + `}`
-	got, err := f.importer().Import(f.ctx(), tenantA, "coder", transcriptOf(f.t.(*testing.T), text), at)
+	got, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(f.t.(*testing.T), text), at)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -170,18 +170,18 @@ func TestOutcomeOfAnImportIsFeedback(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Score != 1 || entries[0].Tier != feedback.TierVerifier {
 		t.Fatalf("feedback after the import = %+v, %v, want one score of 1 from a verifier", entries, err)
 	}
-	checkEqual(t, "reward of the session", f.applied(id).Reward, 1.0)
-	checkEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
+	assertEqual(t, "reward of the session", f.applied(id).Reward, 1.0)
+	assertEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
 
 	settled := f.applied(id).Version
 	f.importRated("", `,"success":true`, at.Add(time.Hour))
-	checkEqual(t, "version of the settlement after a second import", f.applied(id).Version, settled)
+	assertEqual(t, "version of the settlement after a second import", f.applied(id).Version, settled)
 	again, err := f.backend.Feedback(f.ctx(), tenantA, id)
 	if err != nil || len(again) != 1 || !again[0].At.Equal(entries[0].At) {
 		t.Errorf("feedback after a second import = %+v, %v, want %+v", again, err, entries)
 	}
 	f.advancePastClose()
-	checkEqual(t, "counters", f.counters(tenantA), noCounters)
+	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
 func TestLongerImportReplacesTheOutcome(t *testing.T) {
@@ -190,12 +190,12 @@ func TestLongerImportReplacesTheOutcome(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	f.importRated(`,{"role":"user","content":"The tests fail."}`, `,"success":true`, at)
 	const longer = `,{"role":"user","content":"The tests fail."},{"role":"assistant","content":"I give up."}`
-	checkEqual(t, "counts of the longer transcript", f.importRated(longer, `,"success":false`, at), learn.ImportCounts{Exchanges: 2, Samples: 2})
-	checkEqual(t, "reward after the longer transcript", f.applied(f.importedSession()).Reward, 0.0)
+	assertEqual(t, "counts of the longer transcript", f.importRated(longer, `,"success":false`, at), learn.ImportCounts{Exchanges: 2, Samples: 2})
+	assertEqual(t, "reward after the longer transcript", f.applied(f.importedSession()).Reward, 0.0)
 	before := f.allSamples()
 	f.importRated("", `,"success":true`, at.Add(time.Hour))
-	checkEqual(t, "reward after the shorter transcript", f.applied(f.importedSession()).Reward, 0.0)
-	checkEqual(t, "number of samples after the shorter transcript", len(f.allSamples()), len(before))
+	assertEqual(t, "reward after the shorter transcript", f.applied(f.importedSession()).Reward, 0.0)
+	assertEqual(t, "number of samples after the shorter transcript", len(f.allSamples()), len(before))
 }
 
 func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
@@ -208,9 +208,9 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 		t.Fatalf("feedback by name = %+v, %v, want the status %s", p, err, store.Joined)
 	}
 	f.deliverAndCorrect()
-	checkEqual(t, "reward after the feedback of a person", f.applied(id).Reward, 0.0)
-	checkEqual(t, "labels of the samples", f.sampleLabels(), sample.Poor)
-	checkEqual(t, "counters", f.counters(tenantA), noCounters)
+	assertEqual(t, "reward after the feedback of a person", f.applied(id).Reward, 0.0)
+	assertEqual(t, "labels of the samples", f.sampleLabels(), sample.Poor)
+	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
 // An import of an earlier release is a closed session that was never settled.
@@ -219,15 +219,15 @@ func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
 	f := newFixture(t, nil)
 	importer := f.importer()
 	importer.Sessions = unsettledImports{f.backend}
-	if _, err := importer.Import(f.ctx(), tenantA, "coder", transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0)); err != nil {
+	if _, err := importer.Import(f.ctx(), tenantA, "coder", mustTranscript(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0)); err != nil {
 		t.Fatal(err)
 	}
 	id := f.importedSession()
-	checkEqual(t, "version of the settlement", f.applied(id).Version, int64(0))
+	assertEqual(t, "version of the settlement", f.applied(id).Version, int64(0))
 	f.postFeedback(tenantA, id, userScore("late", 1, 1))
 	f.deliverAndCorrect()
-	checkEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
-	checkEqual(t, "counters", f.counters(tenantA), noCounters)
+	assertEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
+	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
 // unsettledImports is a backend that settles nothing.

@@ -265,7 +265,7 @@ func (a *Archive) sharedRewardOf(ctx context.Context, applied session.Applied, r
 	if err != nil {
 		return Rewarded{}, err
 	}
-	copies := feedback.ForUnit(member.ID.String(), member.MemberNo, entries)
+	copies := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
 	all = append(all, feedback.Missing(copies, all)...) // the unit gets the feedback on an open session at the closing
 	out := a.rewardOf(applied, all)
 	decides := map[string]bool{}
