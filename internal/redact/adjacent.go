@@ -50,6 +50,7 @@ func (m *matcher) listItem(i int) hit {
 	if h.kind != none && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classOfKey(s[h.start:h.end]).isSecret() { // a list of names
 		return hit{}
 	}
+	h = m.wholeValue(h)
 	if last := skipSpace(s[:min(len(s), h.end+maxBlanks)], h.end+1); h.kind == none || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
 		return hit{}
 	}
@@ -105,7 +106,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	if !literal && !takesCredentials(name) {
 		return hit{}
 	}
-	h := m.value(p, passwordClass, shape{literal: literal, allowDots: true})
+	h := m.wholeValue(m.value(p, passwordClass, shape{literal: literal, allowDots: true}))
 	if h.kind == none || skipSpace(s, h.end+1) < len(s) && s[skipSpace(s, h.end+1)] != ')' {
 		return hit{}
 	}
@@ -157,7 +158,11 @@ func (m *matcher) passFile(i int) hit {
 		}
 		p += colon + 1
 	}
-	return m.checkValue(p, end, passwordClass, shape{allowDots: true})
+	h := m.checkValue(p, end, passwordClass, shape{allowDots: true})
+	if h.kind != none && end == i+maxLen {
+		h.end = span(s, h.end, wordByte)
+	}
+	return h
 }
 
 // bareName matches the password after or before a name without = or :. The name contains ss or pw
@@ -324,7 +329,6 @@ func (m *matcher) isNetrc(start int) bool {
 // redisAuth matches the password of the Redis command AUTH, which is the last word of the line. The command is at the
 // start of a line or of a quoted text, or after a prompt. The H of AUTH is at i.
 func (m *matcher) redisAuth(i int) hit {
-	const maxLen = 128
 	s := m.text
 	start := i - len("AUT")
 	if start < m.lastEnd || !startsWith(s, start, "AUTH ") {
@@ -334,9 +338,9 @@ func (m *matcher) redisAuth(i int) hit {
 		return hit{}
 	}
 	p := i + len("H ")
-	end := runEnd(s, p, maxLen, wordByte)
+	end := runEnd(s, p, maxValue, wordByte)
 	if byteAt(s, end) == ' ' { // after the user's name
-		p, end = end+1, runEnd(s, end+1, maxLen, wordByte)
+		p, end = end+1, runEnd(s, end+1, maxValue, wordByte)
 	}
 	if c := byteAt(s, end); c == ' ' || c == '\t' {
 		return hit{}

@@ -235,7 +235,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	if class == secretClass && startsWith(s, p, "- ") {
 		p += len("- ")
 	}
-	h := m.value(p, class, sh)
+	h := m.wholeValue(m.value(p, class, sh))
 	if c := byteAt(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(bytes.TrimRight(s[h.start:h.end], "="), "=:") {
 		return hit{} // the line contains more than a value
 	}
@@ -276,7 +276,6 @@ func takesSecret(name []byte) bool {
 
 // value matches the value at p if it is a secret of the class. The value is in quotes, or ends at a delimiter.
 func (m *matcher) value(p int, class keyClass, sh shape) hit {
-	const maxLen = 1024
 	s := m.text
 	if p >= len(s) {
 		return hit{}
@@ -286,7 +285,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		return m.seedPhrase(p, sh)
 	}
 	if q := s[p]; isQuote(q) {
-		area := s[p+1 : min(len(s), p+1+maxLen)]
+		area := s[p+1 : min(len(s), p+1+maxValue)]
 		if line := bytes.IndexByte(area, '\n'); line >= 0 {
 			area = area[:line]
 		}
@@ -299,7 +298,8 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 				return h
 			}
 		}
-		if p++; p < len(s) && !isAlnum(s[p]) { // without its closing quote, the quote at p may itself close an earlier text
+		p++
+		if word := runEnd(s, p, maxValue, wordByte); word < p+maxValue && p < len(s) && !isAlnum(s[p]) { // without its closing quote, the quote at p may itself close an earlier text
 			return hit{}
 		}
 		if p == len(s) {
@@ -322,24 +322,23 @@ func (m *matcher) seedPhrase(p int, sh shape) hit {
 
 // bareValue matches the value at p without quotes, up to a delimiter.
 func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
-	const maxLen = 1024
 	s := m.text
 	end := p
-	for end < len(s) && end-p < maxLen && !endsValue(s[end]) {
+	for end < len(s) && end-p < maxValue && !endsValue(s[end]) {
 		end++
 	}
 	if word := m.passwordWord(p, end); class == passwordClass && word > end {
 		return m.checkValue(p, word, class, sh)
 	}
 	if class == secretClass || class == keyNameClass {
-		if word := runEnd(s, p, maxLen, wordByte); word > end && isScrambled(s[p:word]) {
+		if word := runEnd(s, p, maxValue, wordByte); word > end && isScrambled(s[p:word]) {
 			return m.checkValue(p, word, class, sh)
 		}
 	}
 	if c := byteAt(s, end); c == '(' || c == '[' { // a call or an index, not a value
 		return hit{}
 	}
-	for end > p && (s[end-1] == '.' || s[end-1] == ':') {
+	for end > p && end-p < maxValue && (s[end-1] == '.' || s[end-1] == ':') {
 		end--
 	}
 	return m.checkValue(p, end, class, sh)

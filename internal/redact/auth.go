@@ -188,49 +188,80 @@ func (m *matcher) authScheme(i int) hit {
 	return hit{p, end, m.vendorOf(p, end, authorization)}
 }
 
+// maxHeader is the number of bytes of a header that are read for credentials. The cookies after them are also read.
+const maxHeader = 512
+
 // header matches the credentials in a header value that starts at p. These are the first word that looks random and, in
 // a list of cookies, the rest of the list.
 func (m *matcher) header(p int, keyed bool) hit {
-	const maxLen = 512
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
 		p++
 	}
-	end := p
-	for end < len(s) && end-p < maxLen && s[end] >= ' ' && !isQuote(s[end]) {
-		end++
-	}
-	for first := true; p < end; first = false {
-		word, stop := p, p
-		for stop < end && s[stop] != ' ' && s[stop] != ';' {
-			if stop++; s[stop-1] == '=' && stop-word < 64 && stop < end && isAlnum(s[stop]) { // a cookie's name
-				word = stop
-			}
-		}
-		if stop > word && (s[stop-1] == '.' || s[stop-1] == ',') { // belongs to the sentence
-			stop--
+	from := p
+	known := from >= m.plainHeader.start && from < m.plainHeader.end
+	for p < len(s) && !endsHeader(s[p]) {
+		word, stop := cookie(s, p)
+		if p-from > maxHeader && word == p && stop > p {
+			break
 		}
 		if h := m.checkValue(word, stop, secretClass, shape{hasQuotedName: keyed}); h.kind != none {
 			if word > p {
-				h.end = end
+				h.end = headerWordEnd(s, h.end, 0)
 			}
-			if h.kind == secret && !(first && word == p) {
+			if h.kind == secret && word > from {
 				h.kind = authorization
 			}
 			return h
 		}
-		p = stop + 1
+		if known && p == from { // an earlier call has read the other words
+			stop = max(stop, m.plainHeader.end-1)
+		}
+		if p = headerWordEnd(s, stop, ';'); p < len(s) && !endsHeader(s[p]) {
+			p++
+		}
 	}
+	if !known {
+		m.plainHeader.start = from
+	}
+	m.plainHeader.end = max(p, m.plainHeader.end)
 	return hit{}
 }
 
-// isBasicCredentials reports whether v is the base64 of user:password.
+// cookie returns the start and the end of the value of the cookie at p, or of the word at p without a name. The value
+// has at most maxValue bytes.
+func cookie(s []byte, p int) (value, end int) {
+	const maxName = 64
+	value, end = p, p
+	for end < len(s) && end-value < maxValue && s[end] != ' ' && s[end] != ';' && !endsHeader(s[end]) {
+		if end++; s[end-1] == '=' && end-value < maxName && end-p < maxHeader && isAlnum(byteAt(s, end)) {
+			value = end
+		}
+	}
+	if end > value && end-value < maxValue && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
+		end--
+	}
+	return value, end
+}
+
+// headerWordEnd returns the end of the word of a header at p. If separator is 0, the result is the end of the header.
+func headerWordEnd(s []byte, p int, separator byte) int {
+	for p < len(s) && !endsHeader(s[p]) && (separator == 0 || s[p] != separator && s[p] != ' ') {
+		p++
+	}
+	return p
+}
+
+// endsHeader reports whether a header value ends at c.
+func endsHeader(c byte) bool { return c < ' ' || isQuote(c) }
+
+// isBasicCredentials reports whether v is the base64 of user:password. The first 256 bytes decide.
 func isBasicCredentials(v []byte) bool {
 	const maxLen = 256
-	if len(v) < 6 || len(v) > maxLen {
+	if len(v) < 6 {
 		return false
 	}
-	v = bytes.TrimRight(v, "=")
+	v = bytes.TrimRight(v[:min(len(v), maxLen)], "=")
 	var buf [maxLen]byte
 	n, err := base64.RawStdEncoding.Decode(buf[:], v)
 	if err != nil {

@@ -140,7 +140,7 @@ func (m *matcher) afterWords(end int) int {
 
 // secretBeforeName matches the word before "is my token" and "as the api key", for a name of the class at start.
 func (m *matcher) secretBeforeName(start int, class keyClass) hit {
-	const maxLink, maxLen = 24, 256
+	const maxLink = 24
 	s := m.text
 	before := s[max(m.lastEnd, start-maxLink):start]
 	if class != secretClass || len(before) == 0 || before[len(before)-1] != ' ' || !hasLink(before) {
@@ -155,7 +155,7 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 		for stop > m.lastEnd && isQuote(s[stop-1]) {
 			stop--
 		}
-		return m.checkValue(m.runStart(stop, maxLen, wordByte), stop, class, shape{})
+		return m.checkValue(m.runStart(stop, stop, wordByte), stop, class, shape{})
 	}
 	return hit{}
 }
@@ -174,7 +174,6 @@ func hasLink(text []byte) bool {
 // comparedValue matches the text in quotes that a test compares to the name s[start:end], as another argument of
 // the same function or of toBe.
 func (m *matcher) comparedValue(start, end int, class keyClass) hit {
-	const maxLen = 256
 	s := m.text
 	if class != secretClass {
 		return hit{}
@@ -190,7 +189,7 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	if stop <= m.lastEnd || !isQuote(s[stop]) || !startsWith(s, stop+1, ", ") {
 		return hit{}
 	}
-	from := m.runStart(stop, maxLen, wordByte)
+	from := m.runStart(stop, stop, wordByte)
 	if from == 0 || s[from-1] != s[stop] {
 		return hit{}
 	}
@@ -214,7 +213,7 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	if s[end] == '\n' {
 		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	}
-	h := m.value(p, class, shape{})
+	h := m.wholeValue(m.value(p, class, shape{}))
 	if c := byteAt(s, h.end); h.kind == none || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
 		return hit{}
 	}
@@ -231,7 +230,7 @@ func (m *matcher) isPrinted(start int) bool {
 
 // valueOnLine matches the value of the class that is alone on the line at p.
 func (m *matcher) valueOnLine(p int, class keyClass) hit {
-	h := m.value(p, class, shape{})
+	h := m.wholeValue(m.value(p, class, shape{}))
 	if c := byteAt(m.text, h.end); h.kind == none || h.start != p || c != 0 && c != '\n' && c != '\r' {
 		return hit{}
 	}

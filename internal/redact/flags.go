@@ -60,7 +60,6 @@ func (m *matcher) passwordFlag(i int) hit {
 // loginKey matches the random word after the subcommand login or auth of a program: vault login ..., snyk auth ...,
 // doctl auth init -t ... The g of login or the u of auth is at i.
 func (m *matcher) loginKey(i int) hit {
-	const maxLen = 512
 	s := m.text
 	p := 0
 	switch {
@@ -77,7 +76,7 @@ func (m *matcher) loginKey(i int) hit {
 	if byteAt(s, p) == '-' && byteAt(s, p+2) == ' ' {
 		p += len("-t ")
 	}
-	end := runEnd(s, p, maxLen, wordByte)
+	end := runEnd(s, p, maxValue, wordByte)
 	if v := s[p:end]; !isRandom(v) || bytes.ContainsAny(v, "=@:/") {
 		return hit{}
 	}

@@ -81,8 +81,8 @@ func TestPasswordIsRedactedByQuotingAndCharacters(t *testing.T) {
 // The word after Bearer is redacted if it is long enough and has a digit or letters of both cases. The word after Basic
 // is redacted if it decodes to user:password.
 func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
-	assertRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64))
-	assertKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YTpi", 64)+"YTpi", "Basic dGFiCQk6YQ==")
+	assertRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64), "basic "+strings.Repeat("YTpi", 300))
+	assertKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YWFh", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
 // A short vendor key is redacted at the end of the text, where it may be truncated, and kept before other text.
@@ -203,6 +203,6 @@ func TestSecretOfSeveralPartsIsRedactedToItsEnd(t *testing.T) {
 	assertMarked(t, "slack_token", "https://hooks.slack.com/services/<T0A1B2C3D/B4E5F6G7H/"+randomText(24)+">?x", "https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7", "https://hooks.slack.org/services/T0A1B2C3D/B4E5F6G7H/"+randomText(24))
 	assertMarked(t, "url_credentials",
 		"https://<a:b>@h", "https://<a:b@c>@h/x@y", "https://a:b/c@h", "https://a:@h", "https://<:b>@h", "https://<"+randomText(16)+">@h", "https://"+randomText(15)+"@h", "https://a:b c@h", "https://a:$b@h", "https://a:%b@h", "https://<a:%2Fb>@h", "https://a:*b@h",
-		"https://h/?q=a:b@c", "https://h#a:b@c", "https://"+strings.Repeat("a", 520)+":b@h", "x=<a:b>@tcp(h)", "'<a:b>@unix(/s)", "-u <a:b1c2d3>", "-u \"<a:b1c2d3>\"", "-u a:bcdefg", "-u a:b1", "x-u a:b1c2d3", "-user a:b1c2d3",
+		"https://h/?q=a:b@c", "https://h#a:b@c", "https://<"+strings.Repeat("a", 520)+":b>@h", "x=<a:b>@tcp(h)", "'<a:b>@unix(/s)", "-u <a:b1c2d3>", "-u \"<a:b1c2d3>\"", "-u a:bcdefg", "-u a:b1", "x-u a:b1c2d3", "-user a:b1c2d3",
 	)
 }

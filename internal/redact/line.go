@@ -52,9 +52,8 @@ func (m *matcher) isInConnection(start int) bool {
 // a blank. The caller sets mayEndAtBlank if no blank is around the assignment sign, or if the name has a dot. allowDots
 // permits words with dots.
 func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
-	const maxLen = 256
 	s := m.text
-	area := s[p:min(len(s), p+maxLen)]
+	area := s[p:min(len(s), p+maxValue)]
 	if end := bytes.IndexAny(area, "\r\n\x1b"); end >= 0 {
 		area = area[:end]
 	}
@@ -76,7 +75,9 @@ func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	if bytes.IndexByte(v, '(') < 0 {
 		v = bytes.TrimRight(v, ")")
 	}
-	v = bytes.TrimRight(v, ".:")
+	if len(v) < maxValue {
+		v = bytes.TrimRight(v, ".:")
+	}
 	if tag := bytes.Index(v, []byte("</")); tag >= 0 {
 		v = v[:tag]
 	}

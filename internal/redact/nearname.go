@@ -184,7 +184,7 @@ func (m *matcher) valueBeforeName(start, end int) hit {
 		for stop > m.lastEnd && isQuote(s[stop-1]) {
 			stop--
 		}
-		from := m.runStart(stop, maxDistance, wordByte)
+		from := m.runStart(stop, stop, wordByte)
 		if h := m.checkValue(from, stop, passwordClass, shape{}); h.kind != none && !isTechnicalTerm(s[from:stop]) {
 			return h
 		}

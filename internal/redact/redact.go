@@ -102,7 +102,7 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {
 		unescaped, depth := s, 0
-		if isLongBase64(s) {
+		if !class.isSecret() && isLongBase64(s) {
 			return s, found
 		}
 		for depth < maxLevels && bytes.IndexByte(unescaped, '\\') >= 0 && r.levels[depth].unescape(unescaped, byte(depth)) {
@@ -168,7 +168,7 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 }
 
 // isLongBase64 reports whether s is base64 of at least 2 KiB, with or without the head of a data URL, but not a PEM
-// block. Such a string is an image or another file, and is not scanned.
+// block. Such a string is an image or another file, and is not scanned, except under the key of a secret.
 func isLongBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

@@ -6,16 +6,26 @@ import (
 	"slices"
 )
 
+// maxKnownBytes is the number of bytes of a secret that a Redactor remembers. A word that begins with these bytes is a
+// repeat of the secret.
+const maxKnownBytes = 256
+
 // remember records the value of a secret, so that later occurrences are redacted even if no key such as password=
 // precedes them. Short values, values without digits, and values of digits alone are not recorded, because they may
 // occur with another meaning.
 func (r *Redactor) remember(k kind, value []byte) {
-	const minLen, maxLen = 6, 256
-	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen || len(value) > maxLen {
+	const minLen = 6
+	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen {
 		return
 	}
 	if k == urlCredentials {
 		value = value[bytes.IndexByte(value, ':')+1:]
+	}
+	if len(value) > maxKnownBytes {
+		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the rest is for short secrets; a conversation has many long signatures
+			return
+		}
+		value = value[:maxKnownBytes]
 	}
 	letters, digits := false, false
 	for _, b := range value {
@@ -83,7 +93,13 @@ func (r *Redactor) findKnownSecrets(s []byte) []hit {
 // knownSecretAt matches the known secret value as a whole word at start.
 func (r *Redactor) knownSecretAt(s []byte, start int, value []byte) hit {
 	end := start + len(value)
-	if !bytes.HasPrefix(s[start:], value) || isAlnum(byteAt(s, end)) && isAlnum(value[len(value)-1]) {
+	if !bytes.HasPrefix(s[start:], value) {
+		return hit{}
+	}
+	for len(value) == maxKnownBytes && end < len(s) && !endsValue(s[end]) {
+		end++
+	}
+	if len(value) < maxKnownBytes && isAlnum(byteAt(s, end)) && isAlnum(value[len(value)-1]) {
 		return hit{}
 	}
 	if !startsWord(s, start) && !(isAlnum(value[0]) && followsEscapeLetter(s, start)) {

@@ -22,13 +22,14 @@ type matcher struct {
 	heading         heading
 	typeRun         struct{ start, end int } // the last run of type bytes; see typeEnd
 	hits            []hit
+	plainHeader     struct{ start, end int } // the part of a header in which no word is a credential; see header
 }
 
 // findHits returns the hits in s. class is the class of the JSON key of s, noClass for none. The result is valid until
 // the next call.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	m.text, m.lastEnd, m.class, m.hasEncodedSigns, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
-	m.typeRun.start, m.typeRun.end = 0, 0
+	m.typeRun.start, m.typeRun.end, m.plainHeader.start, m.plainHeader.end = 0, 0, 0, 0
 	if class.isSecret() {
 		h := m.checkValue(0, len(s), class, shape{quoted: true, hasQuotedName: true})
 		if class == headerClass {
@@ -46,6 +47,7 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	for i, found := m.table.scan(s, 0, want); i < len(s); {
 		h := m.check(i, found)
 		if h.kind != none {
+			h = m.wholeValue(h)
 			m.hits = append(m.hits, h)
 			m.lastEnd = h.end
 		}

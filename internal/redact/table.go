@@ -21,12 +21,14 @@ type heading struct {
 	inSecretData     bool   // the rows are in the data of the Secret
 	separator        byte
 	separatorsPerRow int // separators in each row
+	rowEnd           int // end of the last row of an INSERT; brackets before it are part of a value
 	columns          [4]column
 	columnCount      int // number of columns
 }
 
-// maxRowBytes is the maximum length of a row.
-const maxRowBytes = 512
+// maxRowBytes is the maximum length of a heading, and of a line that is read for another purpose. maxTupleBytes is the
+// maximum length of a row of an INSERT. A row of another table has no maximum.
+const maxRowBytes, maxTupleBytes = 512, 4096
 
 // markColumn marks the column of the name s[start:end] if the name is a field of a heading.
 func (m *matcher) markColumn(start, end int, class keyClass) {
@@ -135,7 +137,10 @@ func (m *matcher) row(i int) hit {
 		return m.rowOfInsert(i)
 	}
 	start := i + 1
-	stop := lineEnd(m.text, start)
+	stop := len(m.text)
+	if n := bytes.IndexByte(m.text[start:], '\n'); n >= 0 {
+		stop = start + n
+	}
 	if m.heading.isManifest {
 		return m.manifestRow(start, stop)
 	}
@@ -181,11 +186,11 @@ func (m *matcher) manifestRow(start, stop int) hit {
 // rowOfInsert matches the first secret in the values of an INSERT. The opening bracket is at i.
 func (m *matcher) rowOfInsert(i int) hit {
 	start := i + 1
-	if m.insertListStart(start, start) >= 0 { // the list of columns itself
+	if i < m.heading.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the list of columns itself
 		return hit{}
 	}
 	quote, stop := false, start
-	for ; stop < len(m.text) && stop-start < maxRowBytes; stop++ {
+	for ; stop < len(m.text) && stop-start < maxTupleBytes; stop++ {
 		if c := m.text[stop]; c == '\'' {
 			quote = !quote
 		} else if c == ')' && !quote {
@@ -196,6 +201,7 @@ func (m *matcher) rowOfInsert(i int) hit {
 		m.heading = heading{}
 		return hit{}
 	}
+	m.heading.rowEnd = stop
 	return m.secretInRow(start, stop)
 }
 

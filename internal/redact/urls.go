@@ -8,7 +8,6 @@ import (
 // url matches user:password in the authority of a URL, and the path of a webhook, which is a secret. The text "://" is
 // at i.
 func (m *matcher) url(i int) hit {
-	const maxLen = 512
 	s := m.text
 	if !startsWith(s, i, "://") {
 		return hit{}
@@ -19,7 +18,7 @@ func (m *matcher) url(i int) hit {
 	}
 	colon, atSign, end := -1, -1, start
 scan:
-	for ; end < len(s) && end < start+maxLen; end++ {
+	for ; end < len(s); end++ { // ends at a slash, so no two URLs read the same bytes
 		switch c := s[end]; {
 		case c == ':' && colon < 0:
 			colon = end
@@ -126,6 +125,9 @@ func (m *matcher) userPassword(p int) hit {
 	}
 	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, allowDots: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
 		return hit{}
+	}
+	if end == p+maxLen {
+		end = span(s, end, wordByte)
 	}
 	return hit{p, end, urlCredentials}
 }

@@ -44,6 +44,32 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
+// maxValue is the maximum number of bytes that a check reads of a value. Without a limit, a text that repeats a name
+// without a blank would take quadratic time.
+const maxValue = 1024
+
+// wholeValue returns h up to the end of the value. The check has read only the first part of a value of more than
+// maxValue bytes. Such a value ends at the closing quote, or at a delimiter.
+func (m *matcher) wholeValue(h hit) hit {
+	if h.kind == none || h.end-h.start != maxValue {
+		return h
+	}
+	s := m.text
+	if h.start > 0 && isQuote(s[h.start-1]) {
+		if n := bytes.IndexByte(s[h.end:], s[h.start-1]); n >= 0 && bytes.IndexByte(s[h.end:h.end+n], '\n') < 0 {
+			h.end += n
+			return h
+		}
+	}
+	for h.end < len(s) && !endsValue(s[h.end]) {
+		h.end++
+	}
+	for s[h.end-1] == '.' || s[h.end-1] == ':' { // belongs to the sentence
+		h.end--
+	}
+	return h
+}
+
 // hasManySigns reports whether v has the form of Django's secret keys: long, with letters, digits, and signs of a
 // certain set. A regular expression contains other signs.
 func hasManySigns(v []byte) bool {
@@ -99,7 +125,7 @@ func isPassword(v []byte, sh shape) bool {
 		return false
 	}
 	if sh.quoted && sh.hasQuotedName {
-		return len(v) <= 256 && spaces < 4
+		return isDataPassword(v, spaces)
 	}
 	if spaces > 0 {
 		return sh.quoted && !sh.hasQuotedName && isPassphrase(v, sh.literal || sh.inConnectionString)
@@ -121,6 +147,13 @@ func isPassword(v []byte, sh shape) bool {
 		return false
 	}
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
+}
+
+// isDataPassword reports whether v, the value of a quoted name, is a password. Nearly every short value is, and a long
+// value that looks random.
+func isDataPassword(v []byte, spaces int) bool {
+	const maxLen, maxSpaces = 256, 3
+	return len(v) <= maxLen && spaces <= maxSpaces || isRandom(v)
 }
 
 // mayHaveDots reports whether v, which has dots, may be a password and not an identifier such as config.password.
@@ -193,10 +226,11 @@ func isBothCases(v []byte) bool {
 }
 
 // isRandom reports whether v looks random. It must be long, and must change between letters and digits, or between
-// cases, more often than words do.
+// cases, more often than words do. The first maxValue bytes decide.
 func isRandom(v []byte) bool {
-	const minLen, maxLen = 16, 1024
-	if len(v) < minLen || len(v) > maxLen || bytes.Contains(v, []byte("://")) {
+	const minLen = 16
+	v = v[:min(len(v), maxValue)]
+	if len(v) < minLen || bytes.Contains(v, []byte("://")) {
 		return false
 	}
 	var seen [256]bool

@@ -1,0 +1,131 @@
+package redact_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/internal/redact"
+)
+
+// randomBase64 returns n characters of random base64. The encoding is the same for the same seed.
+func randomBase64(encoding *base64.Encoding, seed uint64, n int) string {
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	raw := make([]byte, n)
+	for i := range raw {
+		raw[i] = byte(r.Uint32())
+	}
+	return encoding.EncodeToString(raw)[:n]
+}
+
+// assertNothingLeft fails the test if 16 successive bytes of value are in out.
+func assertNothingLeft(t *testing.T, in, out, value string) {
+	t.Helper()
+	const run = 16
+	for i := 0; i+run <= len(value); i += run / 2 {
+		if strings.Contains(out, value[i:i+run]) {
+			t.Errorf("%.60q with a secret of %d bytes: byte %d of the secret is in the result, which has %d bytes: %.200q", in, len(value), i, len(out), out)
+			return
+		}
+	}
+}
+
+// A secret is redacted to its end, whatever its length: AWS session tokens have 1,200 bytes, and some cookies 4,000. %
+// stands for the secret.
+func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
+	for _, n := range []int{250, 500, 1000, 1010, 1023, 1024, 1025, 1030, 1200, 2047, 2050, 3000, 9000} {
+		standard, url := randomBase64(base64.StdEncoding, 1, n), "1.AXoA"+randomBase64(base64.RawURLEncoding, 2, n-6)
+		for _, text := range []string{
+			`{"SessionToken":"%"}`, `{"session_token": "%", "region": "eu"}`, `{"Credentials": {` + "\n" + ` "SessionToken": "%"` + "\n}}", `{"password":"%"}`, `{"input":"{\"session_token\":\"%\"}"}`,
+			"export AWS_SESSION_TOKEN=%\n", "aws_session_token = %\n", "token: %", "token:\n  %\n", "DB_PASSWORD=%\n", "password: %\n", "--token %", "vault login %", "set('api_token', '%')", `["X-Api-Key", "%"]`,
+			"<token>%</token>", "<password>%</password>", "https://x/?access_token=%&x=1", "the api token is %.", "% is my token", "% is the password", "login('bob', '%')",
+			"Authorization: Bearer %", `-H "Authorization: Bearer %"`, "Authorization: token %", "Cookie: sid=%", "Cookie: sid=%; other=%", `{"Cookie":"theme=dark; sid=%; x=%"}`,
+			"https://%@host/x", "https://bob:%@host/x", "curl -u bob:% https://host", "db.example:5432:shop:bob:%", "> AUTH %\n",
+			"user,token,age\nbob,%,7\n", "INSERT INTO u (name, api_token) VALUES ('bob', '%')", "kind: Secret\ndata:\n  ca: " + base64.StdEncoding.EncodeToString([]byte("x1")) + "\n  key: %\n",
+		} {
+			for _, value := range []string{standard, url} {
+				switch {
+				case strings.Contains(text, "https://") || strings.HasPrefix(text, "vault"): // these places have no + and /
+					value = url
+				case strings.HasPrefix(text, "kind: Secret"):
+					value = standard[:n/4*4]
+				case strings.HasPrefix(text, "INSERT") && n > 4000:
+					continue
+				}
+				in := strings.ReplaceAll(text, "%", value)
+				assertNothingLeft(t, text, redact.New(false).Text(in), value)
+				if json.Valid([]byte(in)) {
+					out := redact.New(false).JSON(nil, []byte(in))
+					if assertNothingLeft(t, text, string(out), value); !json.Valid(out) {
+						t.Errorf("JSON(%.60q) = %.200q, want valid JSON", text, out)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Basic credentials are redacted, whatever their length.
+func TestLongBasicCredentialsAreRedacted(t *testing.T) {
+	value := base64.StdEncoding.EncodeToString([]byte("bob:" + randomBase64(base64.StdEncoding, 3, 1200)))
+	for _, text := range []string{"Authorization: Basic %\n", `{"auth":"%"}`} {
+		assertNothingLeft(t, text, redact.New(false).Text(strings.ReplaceAll(text, "%", value)), value)
+	}
+}
+
+// A cookie is redacted after many harmless cookies. Words far from the name of a header are not cookies, and are kept.
+func TestCookieAfterManyCookiesIsRedacted(t *testing.T) {
+	value, harmless := randomBase64(base64.RawURLEncoding, 4, 40), strings.Repeat("theme=dark; ", 200)
+	assertNothingLeft(t, "Cookie: many", redact.New(false).Text("Cookie: "+harmless+"sid="+value), value)
+	assertKept(t, "Cookie: "+strings.Repeat("some words ", 60)+value)
+}
+
+// The text after a long secret is kept.
+func TestTextAfterLongSecretIsKept(t *testing.T) {
+	value := randomBase64(base64.RawURLEncoding, 5, 1500)
+	for in, want := range map[string]string{
+		"token=" + value + "&next=1":                     "token=[REDACTED:secret:1]&next=1",
+		"the token is " + value + ". Then":               "the token is [REDACTED:secret:1]. Then",
+		`x = {"token": "` + value + `", "model": "m"}`:   `x = {"token": "[REDACTED:secret:1]", "model": "m"}`,
+		`x = {"token": "` + value + `;a,b", "model": 1}`: `x = {"token": "[REDACTED:secret:1]", "model": 1}`,
+		"Cookie: sid=" + value + "\nAccept: a/b":         "Cookie: sid=[REDACTED:authorization:1]\nAccept: a/b",
+	} {
+		if got := redact.New(true).Text(in); got != want {
+			t.Errorf("Text(%.40q...) = %.300q, want %q", in, got, want)
+		}
+	}
+}
+
+// A long secret is redacted where the exchange repeats it without its name.
+func TestRepeatOfLongSecretIsRedacted(t *testing.T) {
+	value := randomBase64(base64.RawURLEncoding, 6, 1500)
+	out := redact.New(false).Text("token=" + value + "\nsent " + value + " twice")
+	if assertNothingLeft(t, "token=", out, value); !strings.HasSuffix(out, " twice") {
+		t.Errorf("Text = %q, want the word after the secret kept", out)
+	}
+}
+
+// An image or a sound in base64 is kept, and is read in less than 20 ms per MiB.
+func TestLongBase64IsKeptAndFast(t *testing.T) {
+	data := randomBase64(base64.StdEncoding, 7, 4<<20)
+	for _, in := range []string{
+		`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`, `{"image_url":{"url":"data:image/png;base64,` + data + `"}}`,
+		`{"b64_json":"` + data + `"}`, `{"input_audio":{"format":"wav","data":"` + data + `"}}`, `{"inlineData":{"mimeType":"image/png","data":"` + data + `"}}`,
+	} {
+		fastest := time.Hour
+		for range 5 {
+			begin := time.Now()
+			out := redact.New(true).JSON(nil, []byte(in))
+			fastest = min(fastest, time.Since(begin))
+			if string(out) != in {
+				t.Fatalf("JSON(%.60q...) = %.100q, want it unchanged", in, out)
+			}
+		}
+		if fastest > 4*20*time.Millisecond {
+			t.Errorf("JSON(%.60q...) of 4 MiB took %v, want at most 80ms", in, fastest)
+		}
+	}
+}
