@@ -7,6 +7,28 @@ import (
 	"testing"
 )
 
+// Words that a user repeats in a conversation object of the Responses API stay in the session, because the API appends
+// them to the conversation. The lesson, which the provider keeps, is inserted once.
+func TestRepeatedWordsInAConversationObjectStayInTheSession(t *testing.T) {
+	up := newUpstream(t, newModel(t))
+	f := newFixture(t, up, "", newBook(t, "one: continue"), injectAll())
+	for _, input := range []string{`"hello"`, `"continue"`, `"continue"`, `[{"role":"user","content":"ok"}]`, `[{"role":"user","content":"ok"}]`} {
+		res, _ := f.send(t, "POST", "/v1/responses", nil, `{"model":"m","conversation":{"id":"conv_1"},"input":`+input+`}`)
+		if got := res.Header.Get("Precept-Session"); got != "conv_1" {
+			t.Errorf("input %s: session = %q, want conv_1", input, got)
+		}
+	}
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	blocks := 0
+	for _, s := range up.requests {
+		blocks += strings.Count(string(s.body), "[one]")
+	}
+	if len(up.requests) != 5 || blocks != 1 {
+		t.Errorf("the upstream got %d requests with %d blocks, want 5 with 1 block", len(up.requests), blocks)
+	}
+}
+
 // If an application sends the same prompt_cache_key in all its conversations, each conversation has a separate session
 // with a lesson, even after a restart.
 func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {

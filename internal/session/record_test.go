@@ -243,6 +243,37 @@ func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 	check("shorter after a compaction", next(userMessage("summary"), userMessage("go on")), 0, 1)
 }
 
+// After a reply, each item of a request without the history is new, even if the words are those of the last turn. The
+// items of a repeated request without a reply are not new.
+func TestIsNewItemInRequestsWithoutHistory(t *testing.T) {
+	r := newRecord()
+	isNew := func(previous string) bool {
+		req, err := wire.Parse(wire.Responses, []byte(`{"conversation":"conv_1","previous_response_id":"`+previous+`","input":[{"role":"user","content":"continue"},{"type":"function_call_output","call_id":"c1","output":"x"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Begin(req, noon)
+		item, result := r.IsNewItem(req, 0), r.IsNewResult(req, 1, "c1")
+		r.SetLastTurn(req)
+		if item != result {
+			t.Errorf("previous response %q: IsNewItem = %v and IsNewResult = %v, want both the same", previous, item, result)
+		}
+		return item
+	}
+	for i, c := range []struct {
+		previous  string
+		isReplied bool // before the next request
+		want      bool
+	}{{"", true, true}, {"", false, true}, {"", true, false}, {"resp_1", true, true}, {"resp_2", true, true}} {
+		if got := isNew(c.previous); got != c.want {
+			t.Errorf("request %d: got new items = %v, want %v", i+1, got, c.want)
+		}
+		if c.isReplied {
+			r.AddReply(&wire.Reply{Complete: true})
+		}
+	}
+}
+
 // If an agent adds a text to a result that it has sent before, the item is new and the result is not.
 func TestIsNewResultIgnoresAddedText(t *testing.T) {
 	r := newRecord()

@@ -83,8 +83,16 @@ func newContinuation(t *testing.T, previous string, items ...string) *wire.Reque
 }
 
 // Under one session name, a request that repeats the first message starts another conversation if the session has a
-// reply. Without a reply, the request is a retry.
+// reply. Without a reply, the request is a retry. Repeated words in a conversation object are the next turn, because
+// the API appends them to the conversation.
 func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
+	said := func(conversation, previous string) *wire.Request {
+		req, err := wire.Parse(wire.Responses, fmt.Appendf(nil, `{"conversation":%q,"previous_response_id":%q,"input":"continue"}`, conversation, previous))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return req
+	}
 	one := parseChat(t, userMessage("one"))
 	unanswered := newRecord("s")
 	unanswered.Begin(one, testStart)
@@ -94,11 +102,13 @@ func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 		next *wire.Request
 		want bool
 	}{
-		"replied, the same message": {recordWithTurns(one), one, true},
-		"replied, another message":  {recordWithTurns(one), parseChat(t, userMessage("two")), false},
-		"no reply":                  {unanswered, one, false},
-		"a session without a turn":  {newRecord("s"), one, false},
-		"replied, and a later turn": {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
+		"replied, the same message":                        {recordWithTurns(one), one, true},
+		"replied, another message":                         {recordWithTurns(one), parseChat(t, userMessage("two")), false},
+		"no reply":                                         {unanswered, one, false},
+		"a session without a turn":                         {newRecord("s"), one, false},
+		"replied, the same words in a conversation object": {recordWithTurns(said("conv_1", "")), said("conv_1", ""), false},
+		"replied, the same words after the same response":  {recordWithTurns(said("", "resp_1")), said("", "resp_1"), true},
+		"replied, and a later turn":                        {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
 	} {
 		if got := tc.r.RepeatsAnsweredList(tc.next); got != tc.want {
 			t.Errorf("%s: got RepeatsAnsweredList = %v, want %v", name, got, tc.want)

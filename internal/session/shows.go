@@ -22,9 +22,10 @@ func (r *Record) SharesItemsWith(req *wire.Request) bool {
 }
 
 // RepeatsAnsweredList reports whether the request repeats the newest list of the record after its answer. Under a
-// shared name, such a request begins another conversation. The caller locks the record.
+// shared name, such a request begins another conversation, unless the request is the next one of a conversation object.
+// The caller locks the record.
 func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
-	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash
+	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }
 
 // ShowsConversation reports whether a request with other tools contains a part of the conversation. The

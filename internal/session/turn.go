@@ -34,13 +34,15 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if isEqual && !r.Thread.Replied {
 		return Retry
 	}
-	// The API appends an equal list to its conversation, so the list is new content.
-	if inConversation := req.Delta && req.Hints.PreviousID == ""; isEqual && !inConversation {
+	if isEqual && !appendsToConversation(req) {
 		r.Thread.Turns++
 		r.Thread.Replied = false
 		return Repeat
 	}
 	r.addAgent(req)
+	if req.Delta && r.Thread.Replied { // the API has the answered items, so every item of the request is new
+		r.Thread.LastTurn.Items, r.Thread.LastTurn.AnsweredCalls = nil, nil
+	}
 	if !req.Delta {
 		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains the calls
 	}
@@ -52,6 +54,10 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	r.Thread.ListHash, r.Thread.Items, r.Thread.Replied = req.ListHash, req.Len(), false
 	return NewTurn
 }
+
+// appendsToConversation reports whether the API appends the list of the request to its conversation object. A list that
+// equals the list of the last answered request is then new content, such as the words "continue" a second time.
+func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
 // KeepsIndices reports whether req has the items of the previous turn at their old indices. KeepsIndices compares only
 // the reply and the new content of that turn, so other items may have changed. A list that still has a
