@@ -258,6 +258,37 @@ func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 	}
 }
 
+// An agent with the base URL of the admin listener gets the base URL of the data listener, not an error about the admin
+// token. A foreign host gets no address.
+func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Address.Data = "http://127.0.0.1:9080" })
+	for _, request := range []string{
+		"POST /v1/chat/completions", "POST /v1/responses", "POST /v1/messages", "POST /chat/completions", "POST /v1/embeddings",
+		"GET /v1/models", "POST /v1beta/models/gemini:generateContent", "POST /openai/deployments/x/chat/completions",
+		"POST /p/agent=coder/v1/messages", "GET /models",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		for name, with := range map[string]func(*http.Request){"no token": nil, "a key of a provider": bearer("sk-provider"), "the admin token": bearer(token)} {
+			res := f.do(t, method, path, with)
+			text := body(t, res)
+			if res.StatusCode != 404 || !strings.Contains(text, "the admin listener forwards no requests to models") || !strings.Contains(text, "http://127.0.0.1:9080/v1") || strings.Contains(text, "token") {
+				t.Errorf("%s with %s: got status %d, %s, want 404 with the base URL of the data listener and nothing about tokens", request, name, res.StatusCode, text)
+			}
+		}
+	}
+	if text := body(t, f.do(t, "GET", "/v1/models", func(r *http.Request) { r.Host = "evil.example" })); !strings.Contains(text, "the admin listener forwards no requests to models") || strings.Contains(text, "9080") {
+		t.Errorf("a foreign host: got %s, want an error without the address", text)
+	}
+	if f.log.Len() > 0 {
+		t.Errorf("the log counts an agent as a wrong token: %s", f.log)
+	}
+	for _, path := range []string{"/lessons/responses", "/lessons/messages", "/sessions/models"} {
+		if text := body(t, f.do(t, "GET", path, bearer(token))); strings.Contains(text, "the admin listener forwards no requests to models") {
+			t.Errorf("%s: got the error for agents, want the page", path)
+		}
+	}
+}
+
 func hexSum(s string) string {
 	sum, _ := digestToken(s)
 	return hex.EncodeToString(sum[:])

@@ -29,7 +29,7 @@ func New(o Options) (*Server, error) {
 	s.pages = s.dashboard()
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.HTTPErrorHandler = s.fail
-	s.echo.Pre(s.recover, securityHeaders, s.stripBase, s.checkHost)
+	s.echo.Pre(s.recover, securityHeaders, s.stripBase, s.refuseAgents, s.checkHost)
 	s.openRoutes(s.echo)
 	s.tokenRoutes(s.echo.Group("", s.authorize, s.audited, s.checkWrite, s.permit, checkKeys))
 	return s, nil

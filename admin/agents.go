@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/internal/wire"
+)
+
+// versionedPath matches the paths under a version, such as /v1/models and /v1beta/models/NAME:generateContent.
+var versionedPath = regexp.MustCompile(`^(/openai)?/v[0-9][^/]*(/|$)`)
+
+// refuseAgents answers a request of an agent with status 404 and the base URL of the data listener, whatever the
+// credential: an error about the admin token would lead a person to put the admin token into the agent. A foreign Host
+// header gets no address, because another site could rebind its name to this listener (see checkHost).
+func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if !isModelPath(r.Method, r.URL.Path) {
+			return next(c)
+		}
+		base := "the address of the data listener (listen)"
+		if data := cmp.Or(s.options.Address.Data, "http://127.0.0.1:8080"); s.access.Load().isOwnHost(r.Host) {
+			base = "the data listener, " + data + "/v1 (ANTHROPIC_BASE_URL=" + data + ")"
+		}
+		return echo.NewHTTPError(http.StatusNotFound, "the admin listener forwards no requests to models; "+
+			"set the base URL of the agent to "+base+" and keep the API key of the provider")
+	}
+}
+
+// isModelPath reports whether an agent sends requests with this method to this path, and no page or route of the admin
+// listener has the path.
+func isModelPath(method, path string) bool {
+	bare := []string{"/chat/completions", "/responses", "/messages", "/models", "/completions", "/embeddings"}
+	return versionedPath.MatchString(path) || strings.HasPrefix(path, "/p/") || slices.Contains(bare, path) ||
+		method == http.MethodPost && wire.DialectOf(path) != wire.None
+}
