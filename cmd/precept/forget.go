@@ -88,7 +88,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 	var notFound error
 	if n == 0 && f.session != "" { // the name may be wrong, so the data of the session may still be stored
 		notFound = fmt.Errorf(
-			"nothing was deleted, because no data of %s is stored; look up the name in the list of sessions, or add "+
+			"no data of %s is stored, so nothing was deleted; look up the name in the list of sessions, or add "+
 				"--tenant NAME if the session belongs to another tenant", report.Printable(subject),
 		)
 	}
