@@ -22,6 +22,9 @@ func (m *matcher) listItem(i int) hit {
 	if byteAt(s, p) != quote {
 		return hit{}
 	}
+	if m.list.class != noClass && m.list.end == end {
+		return m.nextListItem(p)
+	}
 	if h := m.credentialPair(i, p, quote); h.kind != none {
 		return h
 	}
@@ -55,6 +58,30 @@ func (m *matcher) listItem(i int) hit {
 		return hit{}
 	}
 	return h
+}
+
+// nextListItem matches the string at p, which follows another item of the list m.list.
+func (m *matcher) nextListItem(p int) hit {
+	class := m.list.class
+	m.list.class = noClass
+	n := bytes.IndexByte(m.text[p+1:min(len(m.text), p+1+maxValue)], m.text[p])
+	if n < 0 {
+		return m.value(p, class, shape{})
+	}
+	m.list.class, m.list.end = class, p+1+n
+	if !isListedSecret(class, m.text[p+1:p+1+n]) {
+		return hit{}
+	}
+	return m.value(p, class, shape{})
+}
+
+// isListedSecret reports whether v, an item of a list with a name of the class, may be a secret. A list with the name
+// of a password may also contain the rules of a form, such as min:8, and messages.
+func isListedSecret(class keyClass, v []byte) bool {
+	if class != passwordClass {
+		return class.isSecret()
+	}
+	return len(v) > 0 && hasDigit(v) && isMixed(v) && !bytes.ContainsAny(v, ": ") && isPassword(v, shape{quoted: true}) && !isTechnicalTerm(v)
 }
 
 // constantArgument matches a string argument of a call that follows a constant with the name of a secret:

@@ -77,6 +77,8 @@ func afterSign(s []byte, i int) int {
 		return 0
 	case s[i] == '=' && next == '>':
 		return p + 1
+	case s[i] == '=' && next == '3' && startsWith(s, p, "3D") && isQuote(byteAt(s, p+len("3D"))): // = in quoted-printable
+		return p + len("3D")
 	}
 	return p
 }
@@ -281,6 +283,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		return hit{}
 	}
 	p = quoteAt(s, p)
+	inList := p > 0 && s[p-1] == '['
 	if class == seedClass && !isQuote(s[p]) {
 		return m.seedPhrase(p, sh)
 	}
@@ -291,6 +294,9 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		}
 		if end := bytes.IndexByte(area, q); end >= 0 {
 			sh.quoted = true
+			if inList {
+				m.list.class, m.list.end = class, p+1+end
+			}
 			return m.checkValue(p+1, p+1+end, class, sh)
 		}
 		if sh.hasQuotedName && p+1+len(area) == len(s) { // the capture was cut inside the value

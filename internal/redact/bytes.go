@@ -14,6 +14,7 @@ const (
 	cryptByte  // output of crypt(3)
 	typeByte   // bytes of a type between a name and its value
 	phraseByte // words of letters, digits, - and _, and the blanks between these words
+	foldByte   // first bytes of the characters that fold rewrites
 	signByte   // quotes, brackets, blanks and signs between a name and its assignment sign
 )
 
@@ -38,9 +39,10 @@ var classOf = func() (t [256]uint16) {
 	set(uppers, upperByte)
 	set(" :=!]*?+.", signByte)
 	set(alnum+" -_", phraseByte)
+	set("%&", foldByte)
 	for b := range 0x100 {
 		if b >= 0x80 {
-			t[b] |= localByte
+			t[b] |= localByte | foldByte
 		}
 		if isLatin(byte(b)) {
 			t[b] |= phraseByte

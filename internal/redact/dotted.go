@@ -7,11 +7,13 @@ import (
 
 // The checks of this file find keys by a character between two parts: a dot, a colon, a bar or a dash.
 
-// dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault by the dot at i.
+// dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault, and PASETO tokens, by the dot at i.
 func (m *matcher) dotted(i int) hit {
 	const discord, discordTime, discordMAC, terraform, terraformKey, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
 	s := m.text
 	switch {
+	case i > 1 && (s[i-2] == 'v' || s[i-2] == 'k') && s[i-1]-'1' < 4:
+		return m.paseto(i)
 	case byteAt(s, i+discordTime+1) == '.':
 		start := m.runStart(i, discord+3, tokenByte)
 		end := span(s, i+discordTime+2, tokenByte)
@@ -37,6 +39,19 @@ func (m *matcher) dotted(i int) hit {
 		if end := runEnd(s, i+1, vault+1, alnumByte); end-i-1 == vault && isRandom(s[i+1:end]) && byteAt(s, end) != '(' && byteAt(s, end) != '.' {
 			return hit{i - 1, end, secret}
 		}
+	}
+	return hit{}
+}
+
+// paseto matches a PASETO token such as v4.local.…, or a key for such tokens (k4.secret.…). The first dot is at i.
+func (m *matcher) paseto(i int) hit {
+	const minLen = 32
+	s, start := m.text, i-len("v4")
+	for _, purpose := range [...]string{".local.", ".public.", ".secret."} {
+		if !startsWith(s, i, purpose) || s[start] == 'k' && purpose == ".public." {
+			continue
+		}
+		return m.token(start, len("v4")+len(purpose), dottedByte, minLen, secret)
 	}
 	return hit{}
 }

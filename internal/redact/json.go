@@ -11,6 +11,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	var pairClass keyClass // class of the name in the previous member
 	var listClass keyClass // class of the first text in a list
 	var openClass keyClass // class of the name of the open object
+	var itemClass keyClass // class of the name of the open list of strings
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
@@ -33,14 +34,12 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 			i = colon + 1
 			if next := skipSpace(raw, i); byteAt(raw, next) == '{' || byteAt(raw, next) == '[' {
 				openClass, key = classOfKey(key), nil // the key describes a container, not the strings in the container
+				itemClass = openClass
 			}
 			r.redactString(&w, start, end, noClass)
 			continue
 		}
-		class := noClass
-		if key != nil {
-			class = classOfKey(key)
-		}
+		class := classOfKey(key)
 		if named := max(pairClass, openClass); bytes.EqualFold(key, []byte("value")) && !isProse(named, raw[start:end]) {
 			class = named
 		}
@@ -51,6 +50,9 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if listClass = noClass; key == nil && bytes.HasSuffix(gap, []byte("[")) {
 			listClass = classOfKey(raw[start:end])
 		}
+		if itemClass = classInList(itemClass, gap, key); isListedSecret(itemClass, raw[start:end]) {
+			class = itemClass
+		}
 		if pairClass = noClass; isNameKey(key) {
 			pairClass = classOfKey(raw[start:end])
 		}
@@ -58,6 +60,15 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		key = nil
 	}
 	return w.result()
+}
+
+// classInList returns class if a string is an item of the open list, noClass if the list has ended. gap is the text
+// between the string and the last one, and key is the key of the string.
+func classInList(class keyClass, gap, key []byte) keyClass {
+	if key != nil || string(gap) != "[" && string(gap) != "," {
+		return noClass
+	}
+	return class
 }
 
 // trimGap returns gap, which is the text between two strings, without blanks and colons at its ends.

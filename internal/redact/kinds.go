@@ -186,9 +186,9 @@ func vendors(t *[kindCount]kindRow) {
 	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
 		prefix{text: "whsec_", class: base64Byte, minBytes: 20})}
 	t[googleKey] = kindRow{
-		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20", examples: []example{
+		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20, `AQ.` and 30", examples: []example{
 			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
-		}, prefixes: []prefix{{text: "AIza", class: tokenByte, minBytes: 30}, {text: "GOCSPX-", class: tokenByte, minBytes: 20}, {text: "ya29.", class: tokenByte, minBytes: 20}},
+		}, prefixes: []prefix{{text: "AIza", class: tokenByte, minBytes: 30}, {text: "GOCSPX-", class: tokenByte, minBytes: 20}, {text: "ya29.", class: tokenByte, minBytes: 20}, {text: "AQ.", class: tokenByte, minBytes: 30, digit: true}},
 	}
 }
 
@@ -360,6 +360,10 @@ func secretExamples() []example {
 		{`let password: string = "hunter22"`, `let password: string = "[REDACTED:secret:1]"`},
 		{"env['DB_PASSWORD'] || 'hunter22'", "env['DB_PASSWORD'] || '[REDACTED:secret:1]'"},
 		{"user,pwd\nbob,hunter22\n", "user,pwd\nbob,[REDACTED:secret:1]\n"},
+		{"id v4.local." + alnum36 + " k2.secret." + alnum36 + " k4.public." + alnum36, "id [REDACTED:secret:1] [REDACTED:secret:2] k4.public." + alnum36},
+		{"data-config=\"{&quot;password&quot;: &quot;Hunter2xx9&quot;}\"", "data-config=\"{&quot;password&quot;: &quot;[REDACTED:secret:1]&quot;}\""},
+		{"password=3D\"Hunter2xx9\"", "password=3D\"[REDACTED:secret:1]\""},
+		{`"password":["Ab12kk3", "Zx81kk2"]`, `"password":["[REDACTED:secret:1]", "[REDACTED:secret:2]"]`},
 		{"app 123456789012345|" + alnum36, "app [REDACTED:secret:1]"},
 		{"id scauth_abc12.d3f4.acc_a1b2c3d4e5." + alnum36, "id [REDACTED:secret:1]"},
 		{"ID/PW: bob / hunter22", "ID/PW: bob / [REDACTED:secret:1]"},

@@ -46,7 +46,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 		"a@", "a@b.", "%40", "a%40b", "@", "1:", "::", "a::b", "f:", "1.", "12.34.", "1.2.3.4.", "0/", "tel 0/", "+1 ", "(", "(415) ", "phone ", "4111 ", "4111", "078-05-", "de89", "DE89 ", "GB82 WEST ",
 		"SG.a1", "sc_.acc_", "sc_a.acc_b1", "123456789012345|", "ID/PW:", "ID/PW: a/", "password string = ", "password: string = ", "passe est ", "\u5bc6\u7801\u662f", "-SecureString ", "key=\"token\">", "htpasswd -b ", "pass=", "pass:", "variable \"pwd\" {", "variable \"password\" { ", ";pwd=a b", ";pwd=a,b", "<token>\n", "token?=", "pwd=a1!", "token: a = ",
 		"ssw_", "a,password\n", "|token|\n", "(a,token) values (", "(a,'token) values '(", "(a,token) values ('((a1", "values (token,", "token ", "api key ", "password: a.b ", "export pwd=a&", "pwd=a;", "<pwd>a", ".s.", "a.b", "1:A", "-us1", "_mmk", "re_a", "password is ", " is the password", "x1y2z3 as my password", "**", "pwd:\n", "pwd:\x1b[", "%3D", "%25", "%2525", "\u00a0", "pwd%3D", "(\"pwd\",", "[\"pwd\",\n", "h:5432:", "h:5432:a:b:", "echo a1 | sudo -S ", " -storepass ", "{\"pwd\":{\"value\":", " by '", "\"-> \"", "setpwd(\"", "thin:a/", "пароль:",
-		"[REDACTED:", "[REDACTED:a:1", "\\", "\\\\", "\\u0040", "\\\"", "\\n", "_-.", " ", "\n", "é", "\xff", "7", "A1", "a1B2-",
+		"\"pwd\":[\"a1\",", "\"token\":[\"a1B2\",", "&quot;", "pwd&quot;:&quot;a1", "password=3D\"", "v4.local.", "k4.secret.a1", "AQ.a1", "[REDACTED:", "[REDACTED:a:1", "\\", "\\\\", "\\u0040", "\\\"", "\\n", "_-.", " ", "\n", "é", "\xff", "7", "A1", "a1B2-",
 	} {
 		var small, large time.Duration
 		for range 6 {

@@ -22,13 +22,18 @@ type matcher struct {
 	heading         heading
 	typeRun         struct{ start, end int } // the last run of type bytes; see typeEnd
 	hits            []hit
-	plainHeader     struct{ start, end int } // the part of a header in which no word is a credential; see header
+	list            struct {
+		class keyClass
+		end   int // closing quote of the last item that was read
+	} // the list that is the value of a name of the class
+	plainHeader struct{ start, end int } // the part of a header in which no word is a credential; see header
 }
 
 // findHits returns the hits in s. class is the class of the JSON key of s, noClass for none. The result is valid until
 // the next call.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	m.text, m.lastEnd, m.class, m.hasEncodedSigns, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
+	m.list.class, m.list.end = noClass, 0
 	m.typeRun.start, m.typeRun.end, m.plainHeader.start, m.plainHeader.end = 0, 0, 0, 0
 	if class.isSecret() {
 		h := m.checkValue(0, len(s), class, shape{quoted: true, hasQuotedName: true})

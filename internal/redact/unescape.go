@@ -88,7 +88,7 @@ func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
 		plain := i
-		for i < len(s) && s[i] != '%' && s[i] < 0x80 {
+		for i < len(s) && classOf[s[i]]&foldByte == 0 {
 			i++
 		}
 		l.buf = append(l.buf, s[plain:i]...)
@@ -108,10 +108,27 @@ func (l *level) fold(s []byte) bool {
 // foldSign returns the ASCII character that fold writes for the bytes at i, and the number of these bytes. For a byte
 // that fold keeps, the result is the byte and 1.
 func foldSign(s []byte, i int) (c byte, w int) {
-	if s[i] == '%' {
+	switch s[i] {
+	case '%':
 		return decodePercent(s, i)
+	case '&':
+		return decodeEntity(s, i)
 	}
 	return foldTypographic(s, i)
+}
+
+// decodeEntity returns the quote or bracket that the HTML entity at i encodes, and the length of the entity; otherwise
+// the byte at i, and 1.
+func decodeEntity(s []byte, i int) (c byte, w int) {
+	for _, e := range [...]struct {
+		text string
+		c    byte
+	}{{"&quot;", '"'}, {"&#34;", '"'}, {"&#x22;", '"'}, {"&apos;", '\''}, {"&#39;", '\''}, {"&#x27;", '\''}, {"&lt;", '<'}, {"&gt;", '>'}} {
+		if startsWith(s, i, e.text) {
+			return e.c, len(e.text)
+		}
+	}
+	return s[i], 1
 }
 
 // decodePercent returns the printable character or line feed that %XX at i encodes, and 3; otherwise the byte at
