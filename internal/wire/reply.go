@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,8 +47,12 @@ func integerAt(b []byte, v span, fallback int) int {
 // tokens holds the numbers of tokens as a provider reports them, -1 for an absent number.
 type tokens struct{ input, cached, created, output int }
 
-// read reads a usage object. If a number is reported several times, the largest counts, because a stream reports
-// cumulative numbers, and some servers end a stream with zeros.
+// maxTokens is the largest number of tokens that is read. Larger numbers of a faulty server would overflow the sums.
+const maxTokens = 1e9
+
+// read reads a usage object. A number below zero counts as zero, and a number above maxTokens as maxTokens. If a number
+// is reported several times, the largest counts, because a stream reports cumulative numbers, and some servers end a
+// stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return
@@ -70,8 +75,8 @@ func (t *tokens) read(b []byte, v span) {
 		{&t.created, "cache_creation_input_tokens"},
 	} {
 		if raw := usage.Get(count.path).Raw; raw != "" {
-			if n, err := strconv.Atoi(raw); err == nil {
-				*count.to = max(*count.to, n)
+			if n, err := strconv.Atoi(raw); err == nil || errors.Is(err, strconv.ErrRange) {
+				*count.to = max(*count.to, min(max(n, 0), maxTokens))
 			}
 		}
 	}
