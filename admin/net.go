@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"math"
 	"strconv"
 
 	g "maragu.dev/gomponents"
@@ -50,6 +51,18 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
+// factor formats a number of prevented failures with the fewest decimals, at most three, whose product with the value
+// of a session is the shown amount of money.
+func (n netResult) factor(x float64) string {
+	for digits := range 3 {
+		scale := math.Pow10(digits)
+		if withSign(math.Round(x*scale)/scale*n.prices.Session, 2) == withSign(x*n.prices.Session, 2) {
+			return ifElse(digits == 0, signed(x), withSign(x, digits))
+		}
+	}
+	return withSign(x, 3)
+}
+
 // html returns the section of the overview with the net result in money and a table of its parts. If a price is
 // missing, html shows the number of prevented failures instead of the money.
 func (n netResult) html(f frame) g.Node {
@@ -79,6 +92,7 @@ func (n netResult) html(f frame) g.Node {
 	}
 	prevented, inserted := none, none
 	if priced && n.effect != nil {
+		gained = n.factor(n.effect.size * float64(n.sessions))
 		prevented = n.amount(n.effect.size * float64(n.sessions) * n.prices.Session)
 	}
 	if n.mean.known {

@@ -26,6 +26,12 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 		"session value and model price": {new(0.05), 0, Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
 			"not known yet", "best estimate +92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&min_reward=0&range=7d">200 treated sessions</a> × 10.00`, "+100.00\u00a0USD", "4,000,000 × 2 a million", "−8.00\u00a0USD",
 		}},
+		"a fraction of a prevented failure": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), Session: 2, Currency: "USD"}, []string{
+			`−0.275 of <a`, "× 2.00", "−0.55\u00a0USD",
+		}},
+		"a number of prevented failures with decimals": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), Session: 2, Currency: "USD"}, []string{
+			`+53.8 of <a`, "× 2.00", "+107.60\u00a0USD",
+		}},
 		"no model price": {new(0.05), 0, Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
 		"no prices":      {new(0.05), 0, Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
 		"no effect yet":  {nil, 0, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
@@ -35,7 +41,7 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 			r := &f.reports.report
 			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 8_000_000, Treated: report.Spent{Sessions: 400}}}
 			if r.Global.Effect = c.effect; c.effect != nil {
-				r.Global.Lo, r.Global.Hi = new(c.lo), new(0.1)
+				r.Global.Lo, r.Global.Hi = new(c.lo), new(max(0.1, *c.effect))
 			}
 			page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 			_, page, _ = strings.Cut(page, `<section class="net"`)
