@@ -14,7 +14,7 @@ import (
 // netResult holds the parts of the net result of lessons in the last seven days. The net result is the value of the
 // prevented failures minus the cost of the inserted tokens.
 type netResult struct {
-	sessions int64   // number of treated sessions with a reward
+	sessions int64   // number of treated sessions with a reward; a run counts once
 	effect   *effect // effect of all lessons together; nil means too little data, or an invalid report
 	invalid  bool    // the report has found a fault in the random assignment or in the reporting of rewards
 	tokens   int64   // estimate of the tokens inserted in these sessions
@@ -118,7 +118,7 @@ func (n netResult) html(f frame) g.Node {
 		),
 		h.Div(
 			h.Table(h.Class("figures"), h.TBody(
-				part("Prevented failures", g.Group{g.Text(gained + " of "), treatedLink, g.Text(sessionRate)}, prevented),
+				part("Prevented failures", g.Group{g.Text(gained + " of "), treatedLink, g.Text(" (a run counts once)" + sessionRate)}, prevented),
 				part("Inserted tokens", g.Text(count(n.tokens)+tokenRate), inserted),
 			)),
 			g.If(hint != "", mutedText(g.Text(hint))),
