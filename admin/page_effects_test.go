@@ -95,7 +95,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		wantText []string
 	}{
 		"without a price": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, ">500,000<", "no price of the models is known", ">2,000<", "treated, 50% cached; control 1,000, 0% cached",
+			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, ">500,000<", `aria-label="Tokens of lessons this week: 500,000 tokens"`, "no price of the models is known", ">2,000<", "treated, 50% cached; control 1,000, 0% cached",
 			`href="/lessons?verdict=helps" aria-label="Proven lessons: 1 lesson">1</a> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
 		"with a price":                      {"/", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
