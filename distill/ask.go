@@ -16,7 +16,8 @@ import (
 // question is a question to a judge about one session. The goroutine that calls the judge writes answer and err, and
 // then closes done. Only the goroutine that walks over the sessions uses the other fields.
 type question struct {
-	row        session.Row
+	id         session.ID
+	counted    bool // an earlier walk of this run has counted the session
 	session    *Session
 	marks      map[string]mark // stored marks of the session, by judge
 	last, next mark            // the stored mark of this judge, and the mark that replaces it
@@ -29,7 +30,7 @@ type question struct {
 // continues. If the maximum number of questions is open, ask waits for the answer to the oldest question. Answers are
 // recorded in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
-	if why := w.Distiller.o.Budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
+	if why := w.budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
 		return errStopWalk
 	}
@@ -39,6 +40,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 			injected = append(injected, l)
 		}
 	}
+	w.reached[q.id] = true
 	q.session.Near = w.similarLessons(q.session)
 	q.done = make(chan struct{})
 	w.judging.openQuestions = append(w.judging.openQuestions, q)
@@ -65,7 +67,7 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	if err := w.recordAnswer(ctx, q); err != nil {
 		return err
 	}
-	return w.writeMarks(ctx, q.row.ID, q.marks, &q.last, &q.next)
+	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
 }
 
 // drain waits for the answers to all open questions, and returns err or an error while recording an answer. After an
@@ -108,24 +110,31 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	switch {
 	case q.err == nil:
 	case errors.As(q.err, &panicked):
+		q.next.Tries = 0
 		w.reportFailure(q.session, q.err)
 		return nil
 	case errors.Is(q.err, errSetAside):
+		q.next.Tries = maxUnusable
+		w.summary.SetAside++
 		w.reportFailure(q.session, q.err)
 		return nil
 	case errors.Is(q.err, ErrUnusable):
-		q.next.Hash = "" // read the session again next time
+		if q.next.Tries++; q.next.isSetAside() {
+			w.summary.SetAside++
+		}
 		w.reportFailure(q.session, q.err)
 		return nil
 	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errorCount+1 < maxJudgeFailures:
 		w.judging.errorCount, w.judging.lastError = w.judging.errorCount+1, q.err
-		q.next.Hash = ""
+		if q.next.Tries == 0 {
+			q.next.Hash = "" // the next run asks again
+		}
 		w.reportFailure(q.session, q.err)
 		return nil
 	default:
 		return fmt.Errorf("the judge: %w", q.err)
 	}
-	w.judging.errorCount, w.judging.lastError = 0, nil
+	w.judging.errorCount, w.judging.lastError, q.next.Tries = 0, nil, 0
 	w.summary.Judged++
 	w.setOpinions(q.session, &q.next, q.answer.Opinions)
 	for i := range q.answer.Drafts {
@@ -134,7 +143,7 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 		d.Refs, d.Sightings, d.mark = []Ref{parseSession(q.session, w.orgWords).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // no mark is stored, so the next run reads the session again
-			w.summary.Stopped = "the bank accepts no more lessons for now; the rest is read next time"
+			w.summary.Stopped = stoppedByBank
 			return errStopWalk
 		case err != nil:
 			return err
@@ -181,6 +190,10 @@ func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 		w.summary.Opinions++
 	}
 }
+
+// maxUnusable is the number of unusable answers about a session that set the session aside. The judge is asked again
+// after a change of the session's content.
+const maxUnusable = 3
 
 // maxJudgeFailures is the number of consecutive failures of the judge that ends the run. The content of single sessions
 // may cause fewer failures.

@@ -58,5 +58,17 @@ func (b *Budget) stopReason(s *Summary, pending int) string {
 	return ""
 }
 
-// ErrUnusable is the error for an unusable answer. The session is skipped, and the next run reads it again.
+// share returns the budget with the limits for the next of n tenants: the use so far, and an equal share of the rest.
+func (b Budget) share(s *Summary, n int) Budget {
+	if rest := b.Tokens - s.Tokens; rest > 0 {
+		b.Tokens = s.Tokens + (rest+int64(n)-1)/int64(n)
+	}
+	if rest := b.Cost - s.Cost; rest > 0 {
+		b.Cost = s.Cost + rest/float64(n)
+	}
+	return b
+}
+
+// ErrUnusable is the error for an unusable answer. The session is skipped, and later runs ask again, up to maxUnusable
+// times.
 var ErrUnusable = errors.New("the judge's answer cannot be used")

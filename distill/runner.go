@@ -83,7 +83,8 @@ func New(o Options) *Distiller {
 }
 
 // Once reads the new sessions of every selected tenant, and proposes lessons. An error that concerns only one session
-// does not stop the run. An error of the store, the bank, the judge or the context stops the run and is returned.
+// does not stop the run. An error of the store, the bank, the judge or the context stops the run and is returned. The
+// tenants share the budget, so that one tenant cannot use up a run.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -97,45 +98,72 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	case d.o.Select.Tenants != nil:
 		tenants = d.o.Select.Tenants
 	}
-	for _, t := range tenants {
-		if err := d.distillTenant(ctx, t, orgWords, &sum); err != nil {
-			return sum, err
+	reached := map[string]map[session.ID]bool{} // sessions that the first round has reached, by tenant
+	for range 2 {
+		var stopped []string // tenants that have used up their share of the budget
+		reason := ""
+		for i, t := range tenants {
+			sum.Stopped = ""
+			if reached[t] == nil {
+				reached[t] = map[session.ID]bool{}
+			}
+			w := &work{Distiller: d, tenant: t, orgWords: orgWords, summary: &sum, budget: d.o.Budget.share(&sum, len(tenants)-i), reached: reached[t]}
+			if err := w.distillTenant(ctx); err != nil {
+				return sum, err
+			}
+			switch sum.Stopped {
+			case "":
+				delete(reached, t)
+			case stoppedByBank:
+				return sum, nil
+			default:
+				stopped, reason = append(stopped, t), sum.Stopped
+			}
 		}
-		if sum.Stopped != "" {
+		sum.Stopped = reason
+		if len(tenants) < 2 || len(stopped) == 0 || d.o.Budget.stopReason(&sum, 0) != "" {
 			break
 		}
+		tenants = stopped // the second round shares what the other tenants have left
 	}
 	return sum, nil
 }
 
+// stoppedByBank is the reason in Summary.Stopped for a bank at its limit.
+const stoppedByBank = "the bank accepts no more lessons for now; the rest is read next time"
+
 // distillTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim on the
-// tenant. If orgWords is true, the lessons may contain words of the organisation.
-func (d *Distiller) distillTenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
-	leaseName := "distill:" + tenant
+// tenant.
+func (w *work) distillTenant(ctx context.Context) (err error) {
+	d := w.Distiller
+	w.claim = "distill:" + w.tenant
 	ok := d.o.DryRun
 	if !ok {
-		if ok, err = d.o.Notes.Claim(ctx, leaseName, d.o.Owner, d.o.Now(), claimDuration); err != nil {
+		if ok, err = d.o.Notes.Claim(ctx, w.claim, d.o.Owner, d.o.Now(), claimDuration); err != nil {
 			return fmt.Errorf("distill: %w", err)
 		}
 	}
 	if !ok {
-		sum.Busy = append(sum.Busy, tenant)
+		w.summary.Busy = append(w.summary.Busy, w.tenant)
 		return nil
 	}
 	if !d.o.DryRun {
 		defer func() {
 			releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			err = errors.Join(err, d.o.Notes.ReleaseClaim(releaseCtx, leaseName, d.o.Owner))
+			err = errors.Join(err, d.o.Notes.ReleaseClaim(releaseCtx, w.claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: leaseName, orgWords: orgWords, summary: sum, changedCases: map[string]*Case{}, errorsByCase: map[string][]seenError{}, support: map[string]support{}}
+	w.changedCases, w.errorsByCase, w.support = map[string]*Case{}, map[string][]seenError{}, map[string]support{}
 	if err := w.readNotes(ctx); err != nil {
 		return err
 	}
 	judgeCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	err = d.o.Source.EachSession(ctx, tenant, d.o.Select.Since, time.Time{}, func(r session.Row, a session.Applied) error { return w.readSession(judgeCtx, r, a) })
+	err = d.o.Source.EachSession(ctx, w.tenant, d.o.Select.Since, time.Time{}, func(r session.Row, a session.Applied) error { return w.readSession(judgeCtx, r, a) })
+	if err == nil {
+		err = w.readFailed(judgeCtx)
+	}
 	if err != nil && !errors.Is(err, errStopWalk) {
 		stop()
 	}
@@ -146,7 +174,7 @@ func (d *Distiller) distillTenant(ctx context.Context, tenant string, orgWords b
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	if w.judging.lastError != nil && sum.Judged == 0 {
+	if w.judging.lastError != nil && w.summary.Judged == 0 {
 		return fmt.Errorf("distill: the judge: %w", w.judging.lastError)
 	}
 	return w.proposeGrown(ctx)

@@ -16,6 +16,7 @@ type Summary struct {
 	Judged         int            `json:"judged"`
 	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, about which the judge was not asked
 	Failed         int            `json:"failed"`               // sessions with an error
+	SetAside       int            `json:"set_aside,omitempty"`  // sessions about which the judge is not asked until their content changes
 	Candidates     int            `json:"candidates"`           // drafts of lessons
 	Proposed       int            `json:"proposed"`
 	Merged         int            `json:"merged"`  // drafts whose sessions became evidence of an equal existing lesson

@@ -33,7 +33,9 @@ type work struct {
 	errorsByCase  map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
 	marks         map[session.ID][]byte  // encoded marks that are not written yet
 	opinionSums   opinionSums
-	support       map[string]support // support that changed since the last write, by the slug of the lesson
+	support       map[string]support  // support that changed since the last write, by the slug of the lesson
+	budget        Budget              // limits for this tenant
+	reached       map[session.ID]bool // sessions that a walk of this run has reached; true if the judge was asked
 	judging       judging
 	traffic       []capturedSession // captured sessions, for testing the triggers of a model
 }
@@ -41,18 +43,29 @@ type work struct {
 // judging is the state of the questions to the judge.
 type judging struct {
 	openQuestions []*question
-	errorCount    int   // consecutive errors of the judge
-	lastError     error // most recent error of the judge
+	failed        []*question // questions of earlier runs without a usable answer, which are asked after the other questions
+	errorCount    int         // consecutive errors of the judge
+	lastError     error       // most recent error of the judge
 }
 
 // mark is the note of one judge about a session that the judge has read.
 type mark struct {
 	Hash     string    `json:"hash"`            // hash of the content (Session.hash); "" after an error of the judge
+	Tries    int       `json:"tries,omitempty"` // number of unusable answers about this content; maxUnusable after a refusal
 	Row      string    `json:"row,omitempty"`   // rowDigest of the session
 	Counted  []string  `json:"cases,omitempty"` // short keys of what the session added to cases and lessons (addOnce)
 	Opinions Opinions  `json:"said,omitempty"`  // opinions of the judge about the lessons of the session
 	Texts    textNames `json:"texts,omitempty"` // name of the text of each lesson in Opinions
 }
+
+// hasFailed reports whether the judge was asked, but gave no usable answer.
+func (m *mark) hasFailed() bool { return m.Tries > 0 || m.Hash == "" && m.Row != "" }
+
+// isToAsk reports whether the judge is asked again although the content has not changed.
+func (m *mark) isToAsk() bool { return m.Hash == "" || m.hasFailed() && !m.isSetAside() }
+
+// isSetAside reports whether the judge is not asked about the session until the content changes.
+func (m *mark) isSetAside() bool { return m.Tries >= maxUnusable }
 
 // judgeName returns the name of the judge. Marks are stored under this name.
 func (w *work) judgeName() string {
@@ -107,9 +120,18 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 	if w.Distiller.o.Select.Settled && !r.Closed {
 		return nil
 	}
-	w.summary.Read++
-	if w.Distiller.o.Progress != nil {
-		w.Distiller.o.Progress(1)
+	asked, again := w.reached[r.ID]
+	if asked {
+		return nil
+	}
+	if !again {
+		w.summary.Read++
+		if w.Distiller.o.Progress != nil {
+			w.Distiller.o.Progress(1)
+		}
+	}
+	if w.Distiller.o.Judge != nil {
+		w.reached[r.ID] = false
 	}
 	old := map[string]mark{}
 	data, err := w.Distiller.o.Notes.SessionNote(ctx, w.tenant, r.ID)
@@ -119,31 +141,66 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
 	last := old[w.judgeName()]
 	digest := rowDigest(&r, &a)
-	if last.Row == digest && last.Hash != "" { // Hash is empty after an error of the judge
-		w.summary.Unchanged++
+	q := &question{id: r.ID, counted: again, marks: old, last: last, next: mark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
+	switch {
+	case last.Row == digest && !last.isToAsk():
+		w.countUnchanged(q)
+		return nil
+	case last.hasFailed() && w.Distiller.o.Judge != nil:
+		w.judging.failed = append(w.judging.failed, q)
 		return nil
 	}
-	s, err := w.load(ctx, r)
+	return w.readContent(ctx, q)
+}
+
+// readFailed reads the sessions about which earlier runs got no usable answer. They are read last, so that their
+// questions do not use up the budget of every run.
+func (w *work) readFailed(ctx context.Context) error {
+	for _, q := range w.judging.failed {
+		if err := w.readContent(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countUnchanged counts a session without new content, unless an earlier walk of this run has counted the session.
+func (w *work) countUnchanged(q *question) {
+	if q.counted {
+		return
+	}
+	w.summary.Unchanged++
+	if q.last.isSetAside() {
+		w.summary.SetAside++
+	}
+}
+
+// readContent reads the content of a session, and asks the judge or applies the rules if the content is new.
+func (w *work) readContent(ctx context.Context, q *question) error {
+	s, err := w.load(ctx, q.id)
 	if err != nil {
 		return err
 	}
-	hash := s.hash()
 	if len(s.Content.Exchanges) == 0 { // for example a session that opted out
-		w.summary.Unchanged++
+		w.countUnchanged(q)
 		return nil
 	}
-	next := mark{Hash: hash, Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}
+	q.session, q.next.Hash = s, s.hash()
+	if q.next.Hash == q.last.Hash {
+		q.next.Tries = q.last.Tries
+	}
 	switch {
-	case hash == last.Hash:
-		w.summary.Unchanged++
+	case q.next.Hash == q.last.Hash && !q.next.isToAsk():
+		w.countUnchanged(q)
 	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.Injected) == 0 && !s.hasTrouble():
+		q.next.Tries = 0
 		w.summary.Untroubled++
 	case w.Distiller.o.Judge != nil:
-		return w.ask(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
+		return w.ask(ctx, q)
 	default:
-		w.applyRules(s, &next)
+		w.applyRules(s, &q.next)
 	}
-	return w.writeMarks(ctx, r.ID, old, &last, &next)
+	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
 }
 
 // writeMarks writes the marks of a session.
@@ -162,10 +219,10 @@ func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]m
 }
 
 // load reads the exchanges of a session. If a judge is configured, load also reads the feedback.
-func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
-	s := &Session{ID: r.ID.String()}
+func (w *work) load(ctx context.Context, id session.ID) (*Session, error) {
+	s := &Session{ID: id.String()}
 	var err error
-	if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, r.ID); err != nil {
+	if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, id); err != nil {
 		return nil, err
 	}
 	for i := range s.Content.Exchanges {
@@ -180,7 +237,7 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	if w.Distiller.o.Judge == nil {
 		return s, nil
 	}
-	entries, err := w.Distiller.o.Source.Feedback(ctx, w.tenant, r.ID)
+	entries, err := w.Distiller.o.Source.Feedback(ctx, w.tenant, id)
 	for i := range entries {
 		f := &entries[i]
 		s.Content.Ratings = append(s.Content.Ratings, sample.Rating{At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label, Comment: f.Comment, Turn: f.Turn})

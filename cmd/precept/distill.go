@@ -197,6 +197,9 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 			)
 		}
 	}
+	if s.SetAside > 0 {
+		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or three of its answers could not be used\n", amount(s.SetAside, "session"))
+	}
 	if s.Read == s.Unchanged {
 		_, err := fmt.Fprintf(out, "read %s, none of them new\n", amount(s.Read, "session"))
 		return err

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"precept/distill"
 )
 
 // A table and a wrapped text fit the columns of the terminal. A cell that is too wide for its row is printed in full
@@ -53,6 +55,19 @@ func TestFoldedDoesNotSplitWords(t *testing.T) {
 		lines := foldSentence("fault: "+path+" bandit.epsilon is out of bounds", columns)
 		if text := strings.Join(lines, "\n"); !strings.Contains(text, path) || len(lines) < 2 {
 			t.Errorf("folded at %d columns = %q, want several lines with the path in one of them", columns, lines)
+		}
+	}
+}
+
+// The summary of precept distill names the number of set-aside sessions, also in a run without new sessions.
+func TestSummaryOfDistillNamesSetAsideSessions(t *testing.T) {
+	for want, s := range map[string]*distill.Summary{
+		"set aside 2 sessions until": {Read: 5, Unchanged: 5, SetAside: 2},
+		"set aside 1 session until":  {Read: 5, Unchanged: 3, Failed: 2, SetAside: 1},
+	} {
+		var b strings.Builder
+		if err := printDistill(&b, s, &distillFlags{}); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("summary of %+v = %q, %v, want %q in it", *s, b.String(), err, want)
 		}
 	}
 }

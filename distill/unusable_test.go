@@ -1,0 +1,90 @@
+package distill_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/distill"
+)
+
+// judgeWithoutAnswer returns a judge that gives no usable answer about sessions with the word nonsense, and the numbers
+// of requests about these and about other sessions.
+func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
+	unusable, usable = new(int), new(int)
+	valid := validJudge("success", goodLesson)
+	return &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+		if strings.Contains(a.User, "nonsense") {
+			*unusable++
+			return 200, nil, chatCompletion("hello")
+		}
+		*usable++
+		return 200, nil, valid(a)
+	}}, unusable, usable
+}
+
+// Twelve older sessions without a usable answer use up the budget of the first run. The second run asks about the five
+// other sessions first. After three unusable answers about a session, no run asks about the session again until the
+// session continues.
+func TestSessionsWithoutUsableAnswerAreAskedLastAndThenSetAside(t *testing.T) {
+	f := newFixture(t)
+	for i := range 12 {
+		f.addSession(fmt.Sprint("a", i), user("Say nonsense."), call("bash", `{"command":"x"}`, "ok"))
+	}
+	for i := range 5 {
+		f.addSession(fmt.Sprint("z", i), user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
+	}
+	s, unusable, usable := judgeWithoutAnswer()
+	run := func() distill.Summary {
+		t.Helper()
+		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget.Tokens = 20_000 })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	checkEqual(t, "sessions judged by the first run", run().Judged, 0)
+	checkEqual(t, "sessions judged by the second run", run().Judged, 5)
+	checkEqual(t, "requests about the sessions with a usable answer", *usable, 10)
+	checkEqual(t, "lessons", f.slugs(), []string{"warm-the-cache-before-you-measure"})
+
+	for range 3 {
+		run()
+	}
+	sum := run()
+	checkEqual(t, "Failed, Unchanged, SetAside and Stopped of a run after three answers", []any{sum.Failed, sum.Unchanged, sum.SetAside, sum.Stopped}, []any{0, 17, 12, ""})
+	checkEqual(t, "requests without a usable answer: two for each of three questions about twelve sessions", *unusable, 2*3*12)
+
+	f.addSession("a0", user("Say nonsense."), call("bash", `{"command":"x"}`, "ok"), user("More nonsense."))
+	sum = run()
+	checkEqual(t, "Failed and SetAside after a new turn of one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
+}
+
+// The sessions of the first tenant use up only the share of this tenant. Another tenant is read in the same run, and
+// the first tenant then gets the rest of the budget.
+func TestTenantsShareTheBudgetOfARun(t *testing.T) {
+	f := newFixture(t)
+	for i := range 30 {
+		f.addTenantSession("blue", fmt.Sprint("b", i), nil, user(fmt.Sprint("Say nonsense ", i)))
+	}
+	for _, tenant := range []string{"green", "red"} {
+		f.addTenantSession(tenant, tenant, nil, user("Run the benchmark of "+tenant))
+	}
+	s, unusable, usable := judgeWithoutAnswer()
+	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget.Tokens = 30_000 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEqual(t, "sessions judged, of the tenants green and red", sum.Judged, 2)
+	checkEqual(t, "requests about green and red", *usable, 4)
+	checkEqual(t, "requests about blue: the budget without the tokens for green and red", *unusable, 26)
+	checkEqual(t, "Failed, Read and tokens", []any{sum.Failed, sum.Read, sum.Tokens}, []any{13, 16, int64(30_000)})
+	if !strings.HasPrefix(sum.Stopped, "distill.max_tokens") {
+		t.Errorf("Stopped = %q, want distill.max_tokens as the reason", sum.Stopped)
+	}
+	sum, _, err = runJudge(t, f, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEqual(t, "Read, Unchanged, Failed and Stopped of a run without a limit", []any{sum.Read, sum.Unchanged, sum.Failed, sum.Stopped}, []any{32, 2, 30, ""})
+}
