@@ -192,7 +192,7 @@ func sinceLines(n *Since) []line {
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
 		{Name: "Samples written, rewrites included", Value: count(n.Samples)},
 		{Name: "Sessions closed", Value: count(n.Closed)},
-		{Name: "with a reward", Value: count(n.Rewarded), Indent: "indent"},
+		{Name: "with a reward of their own", Value: count(n.Rewarded), Indent: "indent"},
 		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},
 		{Name: "Texts redacted", Value: count(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},

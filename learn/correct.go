@@ -138,8 +138,8 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlemen
 	return st
 }
 
-// settleImport returns the first settlement of a session that an earlier release imported. Such a session is closed, but
-// not settled. The result is nil for any other session.
+// settleImport returns the first settlement of a session that an earlier release imported. Such a session is closed,
+// but not settled. The result is nil for any other session.
 func (c *closer) settleImport(ctx context.Context, ref session.Ref) (*pendingSettlement, error) {
 	row, ok, err := c.backend.Session(ctx, ref.Tenant, ref.ID)
 	if err != nil || !ok || !row.Closed {

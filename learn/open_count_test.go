@@ -54,3 +54,22 @@ func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 		t.Errorf("sentence: got %q, want %q", got, text)
 	}
 }
+
+// A run is no session: a run with two open sessions counts as two.
+func TestRunIsNoOpenSession(t *testing.T) {
+	t.Parallel()
+	var list openSessions
+	for i := range 3 {
+		rec := &session.Record{Identity: session.Identity{ID: session.ID{1, byte(i)}, Tenant: "small", Started: time.Unix(int64(i), 0)}}
+		rec.Unit.IsRun = i == 0
+		row, err := rec.Row(func(text string) (string, bool) { return text, true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, row)
+	}
+	open, err := learn.CountOpen(t.Context(), list, "small", 24*time.Hour, time.Unix(1e9, 0))
+	if err != nil || open == nil || open.Sessions != 2 {
+		t.Errorf("CountOpen with a run and two sessions: got %+v and the error %v, want 2 sessions", open, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bandit/feedback"
 	"precept/bandit/trial"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -119,8 +120,10 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = []string{"a"}
 	})
-	if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: run, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.2, Tier: 2}}}); err != nil {
-		t.Fatal(err)
+	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // the first session has feedback of its own
+		if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Rewarded: true, Reward: reward, Tier: 2}}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	list := f.browse(store.SessionQuery{Run: "nightly"})
 	checkEqual(t, "sessions of the run", len(list.Sessions), 3)
@@ -162,5 +165,36 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 		}
 		checkEqual(t, "lessons in the transcript of session "+name, strings.Join(fates, ", "), want)
 		checkEqual(t, "picks of the run", len(tr.Picks), 3)
+	}
+}
+
+// The sessions of a run share one reward: the page of a session has the reward that the feedback on all sessions of the
+// run yields, and lists the feedback on this session only.
+func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	run := session.RunID(tenantA, "nightly")
+	f.writeSessions(3, func(i int, rec *session.Record) {
+		if i == 0 {
+			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 2
+			return
+		}
+		rec.Unit.ID, rec.Unit.RunName, rec.Unit.MemberNumber = run.String(), "nightly", i
+	})
+	rejected := feedback.Entry{ID: "fb-1", At: f.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeRejection, Tier: feedback.TierUser}
+	rejected.Hash = rejected.ContentHash()
+	f.postFeedback(tenantA, sessionID("s1"), rejected)
+	f.postFeedback(tenantA, run, rejected.CopyForUnit(sessionID("s1").String()))
+	f.deliverAll()
+	for name, want := range map[string]string{"s1": "0 true [true]", "s2": "0 true []"} {
+		tr, err := f.archive.Transcript(t.Context(), tenantA, name, 0)
+		if err != nil || tr.Rewarded.Value == nil {
+			t.Fatalf("Transcript(%s): got the reward %v and the error %v, want the reward of the run", name, tr.Rewarded.Value, err)
+		}
+		var decides []bool
+		for _, x := range tr.Rewarded.Sources {
+			decides = append(decides, x.Decides)
+		}
+		checkEqual(t, "reward, shared, and whether each source decides, of session "+name, fmt.Sprint(*tr.Rewarded.Value, tr.Rewarded.Shared, decides), want)
 	}
 }
