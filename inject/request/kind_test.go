@@ -131,6 +131,27 @@ func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 	}
 }
 
+// A statement that something is in use is no request for a search. A question for the uses is one.
+func TestOnlyQuestionsForUsesAreCodeSearches(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"The port 8080 is already in use", "The lock is already in use", "Make sure the port is not in use", "It is still used in production.",
+		"The old key is referenced in the contract.", "The layout does not fit the pages elsewhere.",
+	} {
+		if got := Kinds(text); len(got) > 0 {
+			t.Errorf("Kinds(%q) = %v, want none", text, got)
+		}
+	}
+	for _, text := range []string{
+		"where is parseConfig used?", "find all usages of X", "Is this flag still used?", "Please check whether the flag is used anywhere.",
+		"Do we call it anywhere?", "Are these helpers referenced?",
+	} {
+		if got := Kinds(text); len(got) != 1 || got[0].Kind != "code-search" {
+			t.Errorf("Kinds(%q) = %v, want code-search", text, got)
+		}
+	}
+}
+
 func TestKindsReturnsTheirSentences(t *testing.T) {
 	t.Parallel()
 	got := Kinds("Add a flag in cmd/run.go. Then run the tests, and commit. Where is it read?")
