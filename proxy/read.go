@@ -173,14 +173,19 @@ func inProgress(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable reports whether the body may be parsed, because the whole body is in memory and the tenant of the client
-// is known.
+// inspectable reports whether the body may be parsed. This is so if the whole body is in memory, the tenant of the
+// client is known, and the body has no digest and no signature.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false
 	}
 	if t.set.tenantsUnknown {
 		t.uninspected(label.UninspectedTenant)
+		return false
+	}
+	if fixesBody(t.in.r.Header) || fixesBody(t.out.inbound.Trailer) {
+		t.out.uncompressed = false // a signature may cover Accept-Encoding
+		t.uninspected(label.UninspectedSigned)
 		return false
 	}
 	return true

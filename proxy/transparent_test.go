@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"precept/proxy"
 )
 
@@ -57,6 +59,48 @@ func TestUnmodifiedBodyIsForwardedByteForByte(t *testing.T) {
 			t.Errorf("the upstream got Content-Length %d and body %.100q, want %d and %.100q", got.length, got.body, len(body), body)
 		}
 	})
+}
+
+// The body of a request with a digest or a signature of the body is forwarded byte for byte, because an upstream that
+// checks the digest would refuse a changed body. Accept-Encoding, which a signature may cover, stays as well.
+func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
+	const body = `{"messages":[{"role":"user","content":"alpha"}]}`
+	up := newUpstream(t, newModel(t))
+	flags := injectAll()
+	flags["debug_headers"] = "true"
+	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
+	signed := 0
+	for _, c := range []struct {
+		header, value string
+		isSigned      bool
+	}{
+		{"Content-Digest", "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:", true},
+		{"Repr-Digest", "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:", true},
+		{"Digest", "SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=", true},
+		{"Content-MD5", "Q2hlY2sgSW50ZWdyaXR5IQ==", true},
+		{"Authorization", "AWS4-HMAC-SHA256 Credential=AKID/20261129/us-east-1/bedrock/aws4_request, SignedHeaders=host, Signature=00", true},
+		{"Authorization", "TC3-HMAC-SHA256 Credential=AKID/2026-11-29/tc3_request, SignedHeaders=host, Signature=00", true},
+		{"X-Amz-Content-Sha256", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", true},
+		{"X-Content-Sha256", "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", true},
+		{"X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD", false},
+		{"Want-Content-Digest", "sha-256=1", false},
+		{"Authorization", "Bearer AWS4-HMAC-SHA256", false},
+	} {
+		res, _ := f.send(t, "POST", chatPath, http.Header{c.header: {c.value}, "Accept-Encoding": {"gzip"}}, body)
+		got := up.lastRequest(t)
+		if isUnchanged := string(got.body) == body; isUnchanged != c.isSigned || (res.Header.Get("Precept-Skip") == "signed") != c.isSigned {
+			t.Errorf("%s %s: got unchanged body = %v and Precept-Skip = %q, want %v", c.header, c.value, isUnchanged, res.Header.Get("Precept-Skip"), c.isSigned)
+		}
+		if c.isSigned {
+			signed++
+			if encoding := got.header.Get("Accept-Encoding"); encoding != "gzip" {
+				t.Errorf("%s %s: got Accept-Encoding = %q, want gzip", c.header, c.value, encoding)
+			}
+		}
+	}
+	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("signed")); n != float64(signed) {
+		t.Errorf("metric of uninspected requests with reason signed = %v, want %d", n, signed)
+	}
 }
 
 func TestPathsAndMethodsAreForwarded(t *testing.T) {

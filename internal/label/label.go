@@ -107,6 +107,7 @@ const (
 	UninspectedItems     Reason = "items"          // more items, parts, calls, tools or keys than the limit
 	UninspectedListType  Reason = "list_type"      // the conversation is not a list
 	UninspectedNoList    Reason = "no_list"        // the body has no conversation
+	UninspectedSigned    Reason = "signed"         // the headers have a digest or a signature of the body
 	UninspectedSize      Reason = "size"           // more than limits.inspect_bytes
 	UninspectedTenant    Reason = "tenant_unknown" // the API key belongs to no tenant
 )
@@ -115,7 +116,7 @@ const (
 func UninspectedReasons() []Reason {
 	return []Reason{
 		UninspectedBusy, UninspectedDepth, UninspectedDuplicate, UninspectedEncoding, UninspectedInvalid, UninspectedItems,
-		UninspectedListType, UninspectedNoList, UninspectedSize, UninspectedTenant,
+		UninspectedListType, UninspectedNoList, UninspectedSigned, UninspectedSize, UninspectedTenant,
 	}
 }
 

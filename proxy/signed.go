@@ -1,0 +1,28 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+)
+
+// bodyHeaders are the headers and trailers with a digest of the body.
+//
+//nolint:gochecknoglobals // immutable
+var bodyHeaders = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
+
+// fixesBody reports whether headers or trailers contain a digest or a signature of the body. An upstream that checks
+// the digest refuses a changed body, so such a body is forwarded unchanged.
+func fixesBody(h http.Header) bool {
+	for _, name := range bodyHeaders {
+		if _, ok := h[name]; ok {
+			return true
+		}
+	}
+	for name, values := range h { // X-Amz-Content-Sha256 of AWS, X-Ms-Content-Sha256 of Azure, X-Content-Sha256 of OCI
+		if strings.HasSuffix(name, "Content-Sha256") && len(values) > 0 {
+			return !strings.HasPrefix(values[0], "UNSIGNED-PAYLOAD")
+		}
+	}
+	scheme, _, _ := strings.Cut(h.Get("Authorization"), " ")
+	return strings.HasPrefix(scheme, "AWS4-") || strings.HasSuffix(scheme, "HMAC-SHA256")
+}
