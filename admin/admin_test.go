@@ -289,6 +289,20 @@ func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 	}
 }
 
+// A figure with a section of the help links to this section, on the overview and on the page Health.
+func TestFigureLinksToItsHelp(t *testing.T) {
+	unread := []Figure{{Name: "API that precept does not read", Value: "3 POST requests were forwarded", Help: "AGENTS#known-limits"}}
+	f := newFixture(t, func(o *Options) {
+		o.Program.Figures = func(context.Context) []Figure { return unread }
+		o.Program.Health = func(context.Context) Health { return Health{Figures: unread} }
+	})
+	for _, path := range []string{"/", "/health"} {
+		if text := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(text, `3 POST requests were forwarded <a href="/help/AGENTS#known-limits">`) {
+			t.Errorf("%s lacks the figure with the link to the help", path)
+		}
+	}
+}
+
 func hexSum(s string) string {
 	sum, _ := digestToken(s)
 	return hex.EncodeToString(sum[:])

@@ -181,4 +181,5 @@ type Figure struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Bad   bool   `json:"bad,omitempty"` // show as a problem
+	Help  string `json:"-"`             // section of the help that explains the figure, such as AGENTS#known-limits; empty: none
 }

@@ -20,6 +20,7 @@ type healthView struct{ health Health }
 // line is a row of a table, with a name and a value.
 type line struct {
 	Name, Value, Tone string
+	Help              string // section of the help that explains the line; empty: none
 	Indent            string // CSS class of a line that is a part of a line above; empty: none
 }
 
@@ -99,7 +100,7 @@ func (v *healthView) troubles() g.Node {
 // linesTable returns a table of lines. heading is the HTML id of the heading that labels the table.
 func linesTable(heading string, lines []line) g.Node {
 	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(lines, func(l line) g.Node {
-		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value)))
+		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href("/help/"+l.Help), g.Text("Which APIs"))})))
 	})))
 }
 
@@ -107,7 +108,7 @@ func linesTable(heading string, lines []line) g.Node {
 func figureTable(heading string, list []Figure) g.Node {
 	lines := make([]line, len(list))
 	for i, x := range list {
-		lines[i] = line{Name: x.Name, Value: x.Value, Tone: ifElse(x.Bad, "text bad", "text")}
+		lines[i] = line{Name: x.Name, Value: x.Value, Help: x.Help, Tone: ifElse(x.Bad, "text bad", "text")}
 		if n, err := strconv.ParseInt(x.Value, 10, 64); err == nil {
 			lines[i].Value, lines[i].Tone = count(n), ifElse(x.Bad, "bad", "")
 		}

@@ -48,10 +48,11 @@ type Proxy struct {
 	lessons  agentLessons
 	commands *commandQueue
 
-	deliveries    deliveries   // newest deliveries of webhooks
-	unknownKeys   unknownTexts // keys of the path form that were logged
-	unknownLearns unknownTexts // values of Precept-Learn that were logged
-	refusedHooks  refusedHooks // counts deliveries of webhooks that no configured secret signed
+	deliveries    deliveries     // newest deliveries of webhooks
+	unknownKeys   unknownTexts   // keys of the path form that were logged
+	unknownLearns unknownTexts   // values of Precept-Learn that were logged
+	unread        unreadRequests // counts requests of an API that precept does not read
+	refusedHooks  refusedHooks   // counts deliveries of webhooks that no configured secret signed
 }
 
 // New returns the handler of a data listener. New starts no goroutine.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -97,6 +98,9 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 		return in, out, refusal(api, http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	in.started = p.opts.Now()
+	if r.Method == http.MethodPost && api == wire.None && !isAuxiliary(path) {
+		p.unread.add(func() *slog.Logger { return p.opts.log(w) }, path, in.started)
+	}
 	return in, outgoing{
 		url: upstream.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: upstream, client: in.identity, inbound: r,
 		uncompressed: in.dialect != wire.None, idle: set.cfg.Limits.StreamIdleTimeout,

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"precept/admin"
+	"precept/bandit/report"
 	"precept/configs"
 )
 
@@ -113,6 +114,11 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
 		{Name: "Sessions closed since start", Value: strconv.FormatInt(v.learner.Tally.Closed.Load(), 10)},
 	}...)
+	if n := s.proxy.UnreadRequests(); n > 0 {
+		out = append(out, admin.Figure{
+			Name: "API that precept does not read", Value: report.Grouped(n) + " POST requests were forwarded without lessons and samples", Help: "AGENTS#known-limits",
+		})
+	}
 	if v.memoryReason != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memoryReason, Bad: true})
 	} else if trouble := v.store.Problem(); trouble != "" {

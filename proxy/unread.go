@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// unreadInterval is the minimum time between two log lines about an API that precept does not read.
+const unreadInterval = time.Hour
+
+// unreadRequests counts forwarded POST requests of an API that precept does not read, and logs one line an hour at
+// most. Otherwise the traffic of an agent that uses only such an API would be invisible.
+type unreadRequests struct {
+	mu      sync.Mutex
+	lastLog time.Time
+	count   int64
+}
+
+// add counts a request, and logs its path if the last line is older than unreadInterval.
+func (u *unreadRequests) add(log func() *slog.Logger, path string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.count++
+	if !u.lastLog.IsZero() && now.Sub(u.lastLog) < unreadInterval {
+		return
+	}
+	u.lastLog = now
+	log().Warn("a request of an API that precept does not read was forwarded without lessons and samples; "+
+		"use the OpenAI-compatible or the Anthropic API of the provider, see the known limits in docs/AGENTS.md",
+		"path", loggable(path[:min(len(path), 200)]), "count", u.count)
+}
+
+// UnreadRequests returns the number of forwarded POST requests of an API that precept does not read.
+func (p *Proxy) UnreadRequests() int64 {
+	p.unread.mu.Lock()
+	defer p.unread.mu.Unlock()
+	return p.unread.count
+}
+
+// isAuxiliary reports whether a path belongs to an endpoint without a conversation, such as embeddings, which agents
+// use beside a conversation.
+func isAuxiliary(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		switch segment {
+		case "embeddings", "moderations", "rerank", "audio", "images", "videos", "files", "uploads", "batches", "vector_stores",
+			"threads", "conversations", "telemetry", "metrics", "event_logging", "tokenize", "detokenize", "tokens":
+			return true
+		}
+	}
+	return strings.HasSuffix(path, ":countTokens") || strings.HasSuffix(path, ":embedContent") || strings.HasSuffix(path, ":batchEmbedContents")
+}

@@ -1,0 +1,24 @@
+package proxy
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The log names the first request of an API that precept does not read, and then one request an hour at most.
+func TestUnreadRequestsAreLoggedOnceAnHour(t *testing.T) {
+	var out bytes.Buffer
+	log := func() *slog.Logger { return slog.New(slog.NewTextHandler(&out, nil)) }
+	var u unreadRequests
+	start := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
+	for minute := range 70 {
+		u.add(log, "/v1beta/models/gemini:generateContent", start.Add(time.Duration(minute)*time.Minute))
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "path=/v1beta/models/gemini:generateContent count=1") || !strings.Contains(lines[1], "count=61") {
+		t.Errorf("log after 70 minutes: got %q, want two lines, with the counts 1 and 61", lines)
+	}
+}
