@@ -22,7 +22,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	if p.err != nil {
 		return store.Transcript{}, p.err
 	}
-	t, err := s.options.Read.Archive.Transcript(c.Request().Context(), tenant, param(c, "session"), from)
+	t, err := s.options.Read.Archive.Transcript(c.Request().Context(), tenant, nameParam(c, "session"), from)
 	if err != nil {
 		return t, storeFault(err)
 	}

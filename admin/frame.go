@@ -119,12 +119,12 @@ func (f frame) lesson(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
 		return f.linkInReport("/rules") + "#" + sectionAnchor(slug)
 	}
-	return f.linkInReport(joinPath("/lessons/", slug, action), listKey, f.currentList("/lessons"))
+	return f.linkInReport(joinPath("/lessons/", url.PathEscape(slug), action), listKey, f.currentList("/lessons"))
 }
 
 // session returns the address of a session's page.
 func (f frame) session(id string) string {
-	return f.Link(joinPath("/sessions/", id, nil), listKey, f.currentList(sessionLists()...))
+	return f.linkByName("/sessions/", id, nil, listKey, f.currentList(sessionLists()...))
 }
 
 // rewardedSessions returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or
@@ -162,7 +162,7 @@ func (f frame) armLink(n int64, slug, arm string, more ...string) g.Node {
 
 // run returns the address of a run's page.
 func (f frame) run(name string) string {
-	return f.Link(joinPath("/runs/", name, nil), listKey, f.currentList(sessionLists()...))
+	return f.linkByName("/runs/", name, nil, listKey, f.currentList(sessionLists()...))
 }
 
 // sessionLists returns the paths of the lists with links to the pages of sessions and runs.
@@ -213,9 +213,27 @@ func (f frame) breadcrumb(paths ...string) g.Node {
 	return h.P(h.Class("crumb"), h.A(h.Href(target), g.Text(name)))
 }
 
-// joinPath returns prefix with the escaped name, followed by the parts of action with slashes between them.
-func joinPath(prefix, name string, action []string) string {
-	return strings.Join(append([]string{prefix + url.PathEscape(name)}, action...), "/")
+// linkByName returns the address of the page or the action of a session or a run, as Link does.
+func (f frame) linkByName(prefix, name string, action []string, query ...string) string {
+	segment, nameQuery := PathName(name)
+	return f.Link(joinPath(prefix, segment, action), append(query, nameQuery...)...)
+}
+
+// nameKey is the query key for the name of a session or a run whose path has - in place of the name.
+const nameKey = "name"
+
+// PathName returns the segment of a path for the name of a session or a run, and the query key and value that the
+// address needs. Browsers resolve the segments . and .. even if the segments are escaped, so the query has these names.
+func PathName(name string) (segment string, query []string) {
+	if name == "." || name == ".." {
+		return "-", []string{nameKey, name}
+	}
+	return url.PathEscape(name), nil
+}
+
+// joinPath returns prefix with the segment, followed by the parts of action with slashes between them.
+func joinPath(prefix, segment string, action []string) string {
+	return strings.Join(append([]string{prefix + segment}, action...), "/")
 }
 
 // withoutFilters returns the address of this page without the filters in keys and without the saved view. If the query

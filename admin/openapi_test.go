@@ -119,7 +119,7 @@ func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 		"/api/health?tenant=x":        "tenant: unknown parameter; the request has no parameters",
 		"/api/sessions?utm_source=x":  "utm_source: unknown parameter; the parameters are after, agent, arm",
 		"/api/samples?verdict=good":   "verdict: unknown parameter; the parameters are after, agent, family",
-		"/api/runs/r?range=7d":        "range: unknown parameter; the parameters are tenant",
+		"/api/runs/r?range=7d":        "range: unknown parameter; the parameters are name, tenant",
 		"/api/export?format=x&Tenant": "Tenant: unknown parameter;",
 	} {
 		res := f.do(t, "GET", path, as)

@@ -21,7 +21,7 @@ type runView struct {
 
 // readRun returns the run in the path of a request.
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
-	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), param(c, "run"))
+	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), nameParam(c, "run"))
 	if errors.Is(err, store.ErrNoSession) {
 		return run, echo.NewHTTPError(http.StatusNotFound, "no data of this run is stored: "+
 			"the run is unknown, its sessions are deleted or opted out, or their first turns are not stored yet")

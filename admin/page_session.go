@@ -111,12 +111,12 @@ func (v *sessionView) turns(f frame) g.Node {
 // sameTurns returns the address of a session's page, or of an action on the session, that shows the same turns as this
 // page.
 func (f frame) sameTurns(id string, action ...string) string {
-	return f.Link(joinPath("/sessions/", id, action), "from", f.query.Get("from"), listKey, f.currentList(sessionLists()...))
+	return f.linkByName("/sessions/", id, action, "from", f.query.Get("from"), listKey, f.currentList(sessionLists()...))
 }
 
 // rateSession stores the feedback that a person gives on a session's page.
 func (s *Server) rateSession(c echo.Context) error {
-	id, kind := param(c, "session"), c.FormValue("type")
+	id, kind := nameParam(c, "session"), c.FormValue("type")
 	p := feedback.Post{SessionID: id, Entry: feedback.Entry{
 		Source: feedback.SourceUser, Tier: feedback.TierUser, Type: kind, Score: feedback.ScoreOf(kind),
 		Rater: "dashboard", Comment: strings.TrimSpace(c.FormValue("comment")),
@@ -144,7 +144,7 @@ func (s *Server) rateSession(c echo.Context) error {
 
 // forgetSession deletes a session. Without the tick in the form's checkbox, forgetSession deletes nothing.
 func (s *Server) forgetSession(c echo.Context) error {
-	id, f := param(c, "session"), frameOf(c)
+	id, f := nameParam(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
 		return s.seeOther(c, f.sameTurns(id), "Nothing was deleted: tick the box next to the button first.")
 	}

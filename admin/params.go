@@ -168,6 +168,15 @@ func param(c echo.Context, name string) string {
 	return plain
 }
 
+// nameParam returns the name of a session or a run in a route parameter. See PathName for the names in the query.
+func nameParam(c echo.Context, name string) string {
+	sent := param(c, name)
+	if sent == "-" {
+		return cmp.Or(c.QueryParam(nameKey), sent)
+	}
+	return sent
+}
+
 // isRead reports whether the method of a request is GET or HEAD, which change nothing.
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 

@@ -22,14 +22,16 @@ func queryKeys(method, path string) []string {
 	case "GET /api/export/sessions":
 		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler refuses the last two with another message
 	case "GET /api/sessions/:session":
-		return []string{"tenant", "from"}
+		return []string{"tenant", nameKey, "from"}
 	case "GET /api/samples":
 		return []string{"tenant", "since", "until", "family", "quality", "lesson", "agent", "session", "limit", "after"}
 	case "GET /api/export":
 		return []string{"tenant", "format", "since", "until", "family", "quality", "lesson", "agent", "session", "limit", "after"}
 	case "POST /api/import":
 		return []string{"tenant", "agent", "at"}
-	case "GET /api/runs/:run", "GET /api/views", "POST /api/feedback", "POST /api/lessons/:slug/:action":
+	case "GET /api/runs/:run":
+		return []string{"tenant", nameKey}
+	case "GET /api/views", "POST /api/feedback", "POST /api/lessons/:slug/:action":
 		return []string{"tenant"}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/admin"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/store"
@@ -157,7 +158,11 @@ func (w *watcher) findNewest(ctx context.Context) error {
 func (w *watcher) readExchanges(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const overlap = 5
 	q := url.Values{"tenant": {w.flags.tenant}, "from": {fmt.Sprint(max(0, w.nextExchange-overlap))}}
-	err = askAdmin(ctx, w.cfg, "/api/sessions/"+url.PathEscape(w.name)+"?"+q.Encode(), decodeJSON(&t))
+	segment, nameQuery := admin.PathName(w.name)
+	for i := 0; i+1 < len(nameQuery); i += 2 {
+		q.Set(nameQuery[i], nameQuery[i+1])
+	}
+	err = askAdmin(ctx, w.cfg, "/api/sessions/"+segment+"?"+q.Encode(), decodeJSON(&t))
 	var statusErr *statusError
 	if errors.As(err, &statusErr) && statusErr.status == http.StatusNotFound {
 		return t, false, nil

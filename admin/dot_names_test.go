@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"precept/store"
+)
+
+// dotNames is an archive with one session in the run "..". The archive records the names that requests ask for.
+type dotNames struct {
+	emptyArchive
+
+	asked *[]string
+}
+
+func (dotNames) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return store.SessionList{Sessions: []store.SessionItem{{ID: "..", Run: ".."}}, Read: 1}, nil
+}
+
+func (a dotNames) Run(_ context.Context, _, name string) (store.RunSessions, error) {
+	*a.asked = append(*a.asked, "run "+name)
+	return store.RunSessions{Name: name, Sessions: []store.SessionItem{{ID: "."}}}, nil
+}
+
+func (a dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
+	*a.asked = append(*a.asked, "session "+name)
+	return store.Transcript{SessionItem: store.SessionItem{ID: name}}, nil
+}
+
+// Browsers resolve the segments . and .. of a path even if the segments are escaped. The links and forms of a run or a
+// session with such a name therefore have the name in the query, and the pages and the API read the name there.
+func TestRunsAndSessionsNamedDotHaveLinks(t *testing.T) {
+	var asked []string
+	forgetter := &fakeForgetter{}
+	f := newFixture(t, func(o *Options) { o.Read.Archive, o.Write.Forget = dotNames{asked: &asked}, forgetter })
+	cookie, csrf := f.browser(t)
+	for _, c := range []struct{ page, link, want string }{
+		{"/sessions?tenant=acme", "..", "/sessions/-?name=..&tenant=acme"},
+		{"/runs/-?name=..&tenant=acme", ".", "/sessions/-?name=.&tenant=acme"},
+		{"/sessions/-?name=.&tenant=acme", "post /sessions/-/rate?name=.&tenant=acme", "/sessions/-/rate?name=.&tenant=acme"},
+	} {
+		page := body(t, f.do(t, "GET", c.page, func(r *http.Request) { r.AddCookie(cookie) }))
+		links := linkAddresses(t, page)
+		if got := links[c.link]; got == nil || got.String() != c.want {
+			t.Errorf("%s: link or form %q has address %v, want %s; all: %v", c.page, c.link, got, c.want, links)
+		}
+	}
+	if page := get(t, f, "/sessions", http.StatusOK); !strings.Contains(page, `href="/runs/-?name=.."`) {
+		t.Errorf("list of sessions: got %s, want a link to /runs/-?name=..", page)
+	}
+	for _, path := range []string{"/api/runs/-?name=..", "/api/sessions/-?name=..", "/api/sessions/-", "/api/sessions/s-1?name=x"} {
+		get(t, f, path, http.StatusOK)
+	}
+	if got, want := strings.Join(asked, ", "), "run .., session ., run .., session .., session -, session s-1"; got != want {
+		t.Errorf("requests asked for %s, want %s", got, want)
+	}
+	f.do(t, "POST", "/sessions/-/forget?name=..&tenant=acme", func(r *http.Request) {
+		r.AddCookie(cookie)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Body = io.NopCloser(strings.NewReader(url.Values{csrfField: {csrf}, "sure": {"yes"}}.Encode()))
+	})
+	if forgetter.asked != "acme|.." {
+		t.Errorf("the form for a deletion forgot %q, want acme|..", forgetter.asked)
+	}
+}
