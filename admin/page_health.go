@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,10 +98,17 @@ func (v *healthView) troubles() g.Node {
 	}
 }
 
+// helpAddress returns the address of a section of the help, such as AGENTS#known-limits.
+func helpAddress(section string) string {
+	page, fragment, _ := strings.Cut(section, "#")
+	address := url.URL{Path: "/help/" + page, Fragment: fragment}
+	return address.String()
+}
+
 // linesTable returns a table of lines. heading is the HTML id of the heading that labels the table.
 func linesTable(heading string, lines []line) g.Node {
 	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(lines, func(l line) g.Node {
-		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href("/help/"+l.Help), g.Text("Which APIs"))})))
+		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href(helpAddress(l.Help)), g.Text("Which APIs"))})))
 	})))
 }
 
