@@ -44,7 +44,7 @@ type SessionItem struct {
 	Errors         *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
 	Output         *int64   `json:"output_tokens"`  // null: some turns are unknown
 	Tools          []string `json:"tools"`          // names of the called tools
-	Kinds          []string `json:"error_kinds"`    // kinds of the failed tool results
+	Kinds          []string `json:"error_kinds"`    // kinds of the failed tool results, and upstream-STATUS for each status of a failed reply
 	Tags           []string `json:"tags"`           // tags that the client sent
 	Length         string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
 	Cost           *float64 `json:"cost"`           // cost at the price of the model (configuration key prices); null: the model has no price

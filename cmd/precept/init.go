@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -92,15 +93,15 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	file := filepath.Join(f.dir, "precept.yaml")
 	lessons := filepath.Join(f.dir, "lessons")
 	if err := os.MkdirAll(f.dir, 0o755); err != nil { //nolint:gosec // a directory of the user's project
-		return err
+		return addDirectoryRemedy(err, "--dir")
 	}
 	if err := createFile(file, text); err != nil {
-		return err
+		return addDirectoryRemedy(err, "--dir")
 	}
 	inv.acceptFile([]byte(text))
 	written, err := f.lessons(lessons)
 	if err != nil {
-		return err
+		return addDirectoryRemedy(err, "--dir")
 	}
 	if f.asJSON {
 		agents := map[string]string{}
@@ -227,6 +228,14 @@ func writeStarter(dir string) (written []string, err error) {
 		return createFile(file, string(text))
 	})
 	return written, err
+}
+
+// addDirectoryRemedy adds the remedy to an error about a directory without write permission. flag names the directory.
+func addDirectoryRemedy(err error, flag string) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w; make the directory writable for this user, or name another directory with %s", err, flag)
+	}
+	return err
 }
 
 // createFile writes a new file. An existing file is an error and stays unchanged.

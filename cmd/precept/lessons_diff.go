@@ -117,7 +117,10 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 			if e, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output returns this type unwrapped
 				stderr = bytes.TrimSpace(e.Stderr)
 			}
-			return nil, fmt.Errorf("git %s: %w %s", args[0], err, stderr)
+			if text := string(stderr); strings.Contains(text, "not a git repository") {
+				return nil, fmt.Errorf("the bank %s is not in a git repository; run the command with --lessons DIR of a repository", dir)
+			}
+			return nil, fmt.Errorf("git %s in %s: %w: %s; name a revision of the repository that has the bank", args[0], dir, err, stderr)
 		}
 		return out, nil
 	}

@@ -2,6 +2,8 @@ package session
 
 import (
 	"cmp"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +33,7 @@ type Facts struct {
 	Task   string    `json:"task,omitempty"`   // first words of the user
 	Paths  string    `json:"paths,omitempty"`  // hash (sample.OptOut.PathHash) of the opt-out patterns at the described turns; mixedPaths: the patterns changed
 	Tools  []string  `json:"tools,omitempty"`  // names of the called tools
-	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results
+	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results, and upstream-STATUS for a failed reply, such as upstream-429
 	Tags   []string  `json:"tags,omitempty"`   // tags that the client sent
 	Errors int       `json:"errors,omitempty"` // failed tool results
 	Output int64     `json:"output,omitempty"` // output tokens
@@ -76,6 +78,9 @@ func (f *Facts) Add(x *sample.Exchange) {
 	}
 	for _, kind := range x.Facts.Kinds {
 		f.Kinds = addFact(f.Kinds, kind)
+	}
+	if x.Status >= http.StatusBadRequest {
+		f.Kinds = addFact(f.Kinds, fmt.Sprint("upstream-", x.Status))
 	}
 	for _, tag := range x.Facts.Tags {
 		f.Tags = addFact(f.Tags, tag)

@@ -50,7 +50,7 @@ func (s *Source) Load() (*configs.Config, error) {
 		)}
 	}
 	if err != nil {
-		return nil, FileError{fmt.Errorf("read the configuration: %w", err)}
+		return nil, FileError{fmt.Errorf("read the configuration: %w; name a file that this user may read with --config or PRECEPT_CONFIG", err)}
 	}
 	sum := sha256.Sum256(b)
 	s.lastSum.Store(&sum)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -176,9 +177,17 @@ func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: another process, perhaps another precept, uses %s; stop this process, or choose another address with --%s", key, address, flag)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; free the address or choose another one", key, err)
+		return nil, listenError(key, err)
 	}
 	return l, nil
+}
+
+// listenError returns the error of a listener with its remedy.
+func listenError(key string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s: %w; choose a port above 1023, or give precept the right to bind the port (on Linux CAP_NET_BIND_SERVICE)", key, err)
+	}
+	return fmt.Errorf("%s: %w; choose an address of this machine", key, err)
 }
 
 // httpServer returns a server with the configured timeouts.
