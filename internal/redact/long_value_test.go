@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"precept/internal/redact"
 )
@@ -108,24 +107,3 @@ func TestRepeatOfLongSecretIsRedacted(t *testing.T) {
 	}
 }
 
-// An image or a sound in base64 is kept, and is read in less than 20 ms per MiB.
-func TestLongBase64IsKeptAndFast(t *testing.T) {
-	data := randomBase64(base64.StdEncoding, 7, 4<<20)
-	for _, in := range []string{
-		`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}`, `{"image_url":{"url":"data:image/png;base64,` + data + `"}}`,
-		`{"b64_json":"` + data + `"}`, `{"input_audio":{"format":"wav","data":"` + data + `"}}`, `{"inlineData":{"mimeType":"image/png","data":"` + data + `"}}`,
-	} {
-		fastest := time.Hour
-		for range 5 {
-			begin := time.Now()
-			out := redact.New(true).JSON(nil, []byte(in))
-			fastest = min(fastest, time.Since(begin))
-			if string(out) != in {
-				t.Fatalf("JSON(%.60q...) = %.100q, want it unchanged", in, out)
-			}
-		}
-		if fastest > 4*20*time.Millisecond {
-			t.Errorf("JSON(%.60q...) of 4 MiB took %v, want at most 80ms", in, fastest)
-		}
-	}
-}
