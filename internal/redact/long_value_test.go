@@ -106,4 +106,3 @@ func TestRepeatOfLongSecretIsRedacted(t *testing.T) {
 		t.Errorf("Text = %q, want the word after the secret kept", out)
 	}
 }
-
