@@ -27,7 +27,7 @@ func (u *unreadRequests) add(log func() *slog.Logger, path string, now time.Time
 		return
 	}
 	u.lastLog = now
-	log().Warn("a request of an API that precept does not read was forwarded without lessons and samples; "+
+	log().Warn("a request of an unsupported API was forwarded without lessons and samples; "+
 		"use the OpenAI-compatible or the Anthropic API of the provider, see the known limits in docs/AGENTS.md",
 		"path", loggable(path[:min(len(path), 200)]), "count", u.count)
 }
