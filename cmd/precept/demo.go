@@ -26,6 +26,7 @@ const (
 	demoPollInterval = 250 * time.Millisecond  // interval between two reads of the progress of the agents
 	demoCloseAfter   = time.Second             // reward.close_after of the demo's server
 	demoSettleTime   = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
+	demoSettleLimit  = time.Minute             // the same on a busy machine; after it, the demo prints the counts so far
 )
 
 // demoFlags are the flags of `precept demo`.
@@ -215,3 +216,24 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 
 // points formats a difference of rewards in percentage points: 0.05 is +5.0.
 func points(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
+
+// waitForClosedSessions waits until the report counts all sessions: at least demoSettleTime, at most demoSettleLimit.
+func waitForClosedSessions(ctx context.Context, srv *server.Server) error {
+	limit := time.Now().Add(demoSettleLimit)
+	if err := server.Pause(ctx, demoSettleTime); err != nil {
+		return err
+	}
+	for time.Now().Before(limit) {
+		r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
+		if err != nil {
+			return err
+		}
+		if r.Open == nil || r.Open.Sessions == 0 {
+			return nil
+		}
+		if err := server.Pause(ctx, demoPollInterval); err != nil {
+			return err
+		}
+	}
+	return nil
+}

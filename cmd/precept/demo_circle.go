@@ -104,7 +104,7 @@ func (c *circle) runSteps(ctx context.Context, srv *server.Server, data, adminUR
 	}
 	allDone, allSucceeded := c.world.Done()
 	say("5. %d of the next %d bookings succeeded.", allSucceeded-success, allDone-done)
-	if err := server.Pause(ctx, demoSettleTime); err != nil {
+	if err := waitForClosedSessions(ctx, srv); err != nil {
 		return err
 	}
 	result := circleResult{Before: bookings{done, success}, After: bookings{allDone - done, allSucceeded - success}}

@@ -97,7 +97,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	if err := d.run(ctx, srv, fleet); err != nil {
 		return err
 	}
-	if err := server.Pause(ctx, demoSettleTime); err != nil {
+	if err := waitForClosedSessions(ctx, srv); err != nil {
 		return err
 	}
 	r, err := srv.Report(ctx, admin.Query{Tenant: "default"})

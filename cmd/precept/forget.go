@@ -43,7 +43,8 @@ func (inv *invocation) forget() *cobra.Command {
 			"Precept-Session, and its id. Forget asks the running server of the data directory; " +
 			"without a server, forget changes the store directly. If no session has the name, forget says so and " +
 			"ends with exit code 1. With several replicas and one Redis, run forget at one replica; the other " +
-			"replicas delete the data from their memory and outbox within seconds.",
+			"replicas delete the data from their memory and outbox within seconds. A replica that is down deletes the " +
+			"data from its outbox when it starts, also if forget found no data in Redis.",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.session, "session", "", "session")
@@ -91,6 +92,11 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 			"no data of %s is stored, so nothing was deleted; look up the name in the list of sessions, or add "+
 				"--tenant NAME if the session belongs to another tenant", report.Printable(subject),
 		)
+		if server.IsRedis(cfg.StoreURL()) {
+			notFound = fmt.Errorf(
+				"%w; data of the session that a replica has not delivered to Redis yet is deleted before delivery", notFound,
+			)
+		}
 	}
 	if f.asJSON {
 		return errors.Join(writeJSON(inv.stdout, map[string]int{"forgotten": n}), notFound)

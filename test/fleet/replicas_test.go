@@ -94,11 +94,11 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 		}
 		return out
 	}
-	forget := func(word string) {
+	forget := func(word string, wantCode int, wantError string) {
 		t.Helper()
 		out, stderr, code := harness.RunCommand(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
-		if code != 0 {
-			t.Fatalf("precept forget: got exit code %d, output %s, standard error %s, want 0", code, out, stderr)
+		if code != wantCode || !strings.Contains(stderr, wantError) {
+			t.Fatalf("precept forget: got exit code %d, output %s, standard error %s, want %d and %q", code, out, stderr, wantCode, wantError)
 		}
 	}
 	sendWord(fleet[1], word)
@@ -106,7 +106,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	fleet[1].Eventually("both sessions in Redis and in the outbox", func() bool {
 		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), otherWord)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
-	forget(word)
+	forget(word, 0, "")
 	fleet[1].Eventually("the word to be removed from Redis and all files", func() bool { return len(filesWithWord(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), otherWord)) == 0 {
 		t.Error("precept forget removed another session from Redis")
@@ -134,8 +134,9 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	if left := harness.FilesWith(harness.Dump(t, server), lateWord); len(left) > 0 {
 		t.Fatalf("Redis keys with the session before the replica restarts: got %v, want none", left)
 	}
-	forget(lateWord)
-	forget(lateWord + "-again")
+	const undelivered = "a replica has not delivered to Redis yet"
+	forget(lateWord, 1, undelivered)
+	forget(lateWord+"-again", 1, undelivered)
 	p := start(dirs[1])
 	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
 	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(lateWord)) == 0 })
