@@ -71,7 +71,11 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 		if len(task.clicks) > 3 {
 			t.Errorf("%s: got %d clicks, want at most 3", task.name, len(task.clicks))
 		}
-		if !waitForTrue(ctx, task.then) {
+		done := waitForTrue(ctx, task.then)
+		if !done && len(task.clicks) == 0 { // the first page may be older than the last sessions
+			done = chromedp.Do(ctx, chromedp.Reload()) == nil && waitForTrue(ctx, task.then)
+		}
+		if !done {
 			at, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
 			t.Errorf("%s: got page %s, want %s to be true", task.name, at, task.then)
 		}
