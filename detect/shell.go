@@ -98,7 +98,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	if prog == "gh" { // the first argument is the kind of object, the second the action
 		args = args[min(1, len(args)):]
 	}
-	if writesFile(prog, args) {
+	if p.writesFile(prog, args) {
 		return false
 	}
 	switch prog {
@@ -109,7 +109,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 			return false
 		}
 	case "xargs":
-		_, command := readOptions(args, xargsValues, true)
+		_, command := readOptions(args, syntaxOf(prog), true)
 		started, rest := p.program(command)
 		return started == "" || p.isReadOnly(started, rest) // without a command, xargs prints its input
 	case "sed":

@@ -5,57 +5,94 @@ import (
 	"strings"
 )
 
-// xargsValues are the short options of xargs with a value in the next word: xargs -n 1 cat.
-const xargsValues = "EILPnsdaJRS"
+// optionSyntax describes the options of a program that usually only reads.
+type optionSyntax struct {
+	values string // short options with a value, which is the rest of the word or the next word
+	long   string // long options with a value, which follows "=" or is the next word
+	writes string // options with which the program changes a file
+}
 
-// writesFile reports whether the options of a program that usually only reads make the program change a file, such as
-// sed -Ei, sort -o and find -delete. The command awk '{ print > "file" }' and the command w of sed are not recognised.
-func writesFile(prog string, args []string) bool {
-	has := func(short, values string, long ...string) bool {
-		options, _ := readOptions(args, values, false)
-		return slices.ContainsFunc(options, func(option string) bool {
-			name, _, _ := strings.Cut(option, "=")
-			return slices.Contains(long, name) || len(option) == 1 && strings.Contains(short, option)
-		})
+// syntaxOf returns the syntax of the options of a program. For other programs than those of the table, no option has a
+// value in the next word.
+func syntaxOf(prog string) optionSyntax {
+	switch prog {
+	case "sed":
+		return optionSyntax{values: "efl", long: "--expression --file --line-length", writes: "-i -I --in-place"}
+	case "perl":
+		return optionSyntax{values: "eEFIMmxCD", writes: "-i"}
+	case "awk", "gawk":
+		return optionSyntax{values: "Fvfei", long: "--field-separator --assign --file --source --include"}
+	case "sort":
+		return optionSyntax{values: "okStT", long: "--key --field-separator --buffer-size", writes: "-o --output"}
+	case "tree":
+		return optionSyntax{values: "oLPIHT", writes: "-o"}
+	case "yq":
+		return optionSyntax{values: "opI", writes: "-i --inplace --in-place"}
+	case "uniq":
+		return optionSyntax{values: "fsw", long: "--skip-fields --skip-chars --check-chars"}
+	case "xargs":
+		return optionSyntax{values: "EILPnsdaJRS", long: "--arg-file --delimiter --max-args --max-chars --max-procs --process-slot-var"}
+	case "git":
+		return optionSyntax{writes: "--output"}
 	}
+	return optionSyntax{}
+}
+
+// writesFile reports whether a program that usually only reads changes a file, or starts a command that may. Options
+// such as sed -Ei, sort -o and find -delete, and the scripts of sed and awk decide.
+func (p *phrases) writesFile(prog string, args []string) bool {
 	switch prog {
 	case "find":
 		return hasAny(args, "-delete", "-fprint", "-fprint0", "-fprintf", "-fls")
-	case "sed":
-		return has("iI", "ef", "--in-place")
-	case "perl":
-		return has("i", "eEFIMmxCD")
-	case "awk", "gawk":
-		return hasAny(args, "inplace", "-iinplace", "--include=inplace")
-	case "sort":
-		return has("o", "okStT", "--output")
-	case "tree":
-		return has("o", "oLPIHT")
-	case "yq":
-		return has("i", "opI", "--inplace", "--in-place")
-	case "uniq": // the second file is the output
-		_, files := readOptions(args, "fsw", false)
-		return len(files) > 1
-	case "git":
-		return has("", "", "--output")
 	case "go":
 		return len(args) > 1 && args[0] == "env" && hasAny(args[1:], "-w", "-u")
+	}
+	syntax := syntaxOf(prog)
+	options, rest := readOptions(args, syntax, false)
+	scripts, inPlace := rest[:min(1, len(rest))], false
+	for _, o := range options {
+		switch {
+		case hasAny(strings.Fields(syntax.writes), o.name):
+			return true
+		case hasAny([]string{"-e", "--expression", "--source"}, o.name):
+			scripts = append(scripts[:len(scripts):len(scripts)], o.value)
+		case hasAny([]string{"-i", "--include"}, o.name): // awk
+			inPlace = inPlace || o.value == "inplace"
+		}
+	}
+	switch prog {
+	case "uniq": // the second file is the output
+		return len(rest) > 1
+	case "sed":
+		return slices.ContainsFunc(scripts, sedWrites)
+	case "awk", "gawk":
+		return inPlace || slices.ContainsFunc(scripts, p.awkWrites)
 	}
 	return false
 }
 
-// readOptions returns the options in the arguments of a program, and the other arguments (rest). A short option is one
-// letter: -ni has the options n and i. A long option has its hyphens and its value: --in-place=.bak. values are the
-// short options with a value, which is the rest of the word or the next word. With untilRest, the options end at the
-// first other argument.
-func readOptions(args []string, values string, untilRest bool) (options, rest []string) {
+// option is an option with its value, "" for none. The name includes the hyphens.
+type option struct{ name, value string }
+
+// readOptions returns the options in the arguments of a program, and the other arguments (rest). Each letter of a group
+// of short options is an option: -ni has the options -n and -i. With untilRest, the options end at the first other
+// argument.
+func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []option, rest []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
+		next := func() string { // the next word
+			i++
+			return strings.Join(args[min(i, len(args)):min(i+1, len(args))], "")
+		}
 		switch {
 		case arg == "--":
 			return options, append(rest, args[i+1:]...)
 		case strings.HasPrefix(arg, "--"):
-			options = append(options, arg)
+			name, value, hasValue := strings.Cut(arg, "=")
+			if !hasValue && hasAny(strings.Fields(syntax.long), name) {
+				value = next()
+			}
+			options = append(options, option{name, value})
 		case len(arg) < 2 || arg[0] != '-':
 			if untilRest {
 				return options, args[i:]
@@ -63,13 +100,14 @@ func readOptions(args []string, values string, untilRest bool) (options, rest []
 			rest = append(rest, arg)
 		default:
 			for n := 1; n < len(arg); n++ {
-				options = append(options, arg[n:n+1])
-				if strings.IndexByte(values, arg[n]) >= 0 {
-					if n == len(arg)-1 {
-						i++ // the value is the next word
+				o := option{name: "-" + arg[n:n+1]}
+				if strings.IndexByte(syntax.values, arg[n]) >= 0 {
+					if o.value = arg[n+1:]; o.value == "" {
+						o.value = next()
 					}
-					break
+					n = len(arg)
 				}
+				options = append(options, o)
 			}
 		}
 	}

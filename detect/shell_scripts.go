@@ -1,0 +1,137 @@
+package detect
+
+import (
+	"strings"
+)
+
+// isStandardStream reports whether a file name is standard output or standard error.
+func isStandardStream(file string) bool {
+	return file == "/dev/stdout" || file == "/dev/stderr" || file == "-"
+}
+
+// sedWrites reports whether a script of sed writes a file (w FILE, s/a/b/w FILE) or runs a command (e, s/a/b/e).
+func sedWrites(script string) bool {
+	for script != "" {
+		switch c := script[0]; c {
+		case '/': // an address
+			_, script = cutDelimited(script[1:], '/')
+		case '\\': // an address with another delimiter
+			if len(script) < 2 {
+				return false
+			}
+			_, script = cutDelimited(script[2:], script[1])
+		case 's', 'y':
+			if len(script) < 2 {
+				return false
+			}
+			delimiter := script[1]
+			_, script = cutDelimited(script[2:], delimiter)
+			_, script = cutDelimited(script, delimiter)
+			flags := strings.TrimLeft(script, "0123456789gpiIMm")
+			if c == 's' && flags != "" && (flags[0] == 'e' || flags[0] == 'w' && writesTo(flags[1:])) {
+				return true
+			}
+			script = flags
+		case 'e':
+			return true
+		case 'w', 'W':
+			if writesTo(script[1:]) {
+				return true
+			}
+			_, script, _ = strings.Cut(script, "\n")
+		case 'a', 'i', 'c', 'r', 'R', '#': // text, a file name or a comment until the end of the line
+			line, rest, _ := strings.Cut(script, "\n")
+			for strings.HasSuffix(line, "\\") && rest != "" {
+				line, rest, _ = strings.Cut(rest, "\n")
+			}
+			script = rest
+		case 'b', 't', 'T', ':': // a label
+			script = script[min(len(script), strings.IndexAny(script+";", ";\n}")):]
+		default:
+			script = script[1:]
+		}
+	}
+	return false
+}
+
+// writesTo reports whether the first line of a text is the name of a file, not of a standard stream.
+func writesTo(text string) bool {
+	file, _, _ := strings.Cut(text, "\n")
+	return !isStandardStream(strings.TrimSpace(file))
+}
+
+// cutDelimited returns the texts before and after the first delimiter that no backslash precedes.
+func cutDelimited(text string, delimiter byte) (before, after string) {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case delimiter:
+			return text[:i], text[i+1:]
+		}
+	}
+	return text, ""
+}
+
+// awkWrites reports whether a program of awk writes a file (print > "FILE") or runs a command that may (print | "sh",
+// system("rm a")).
+func (p *phrases) awkWrites(program string) bool {
+	prints, depth := false, 0 // inside of a print statement; number of open parentheses
+	before := byte(0)         // the last byte that is no blank
+	word := ""                // the last name
+	for program != "" {
+		c := program[0]
+		program = program[1:]
+		switch {
+		case c == ' ' || c == '\t':
+			continue
+		case c == '"':
+			_, program = cutDelimited(program, '"')
+		case c == '/' && !isWordByte(before) && strings.IndexByte(")]$_", before) < 0:
+			_, program = cutDelimited(program, '/')
+		case c == '#':
+			_, program, _ = strings.Cut(program, "\n")
+			prints = false
+		case isLetter(c) || c == '_':
+			end := 0
+			for end < len(program) && (isWordByte(program[end]) || program[end] == '_') {
+				end++
+			}
+			word = string(c) + program[:end]
+			program = program[end:]
+			if word == "print" || word == "printf" {
+				prints, depth = true, 0
+			}
+		case c == '(':
+			if depth++; word == "system" && !p.startsReader(program) {
+				return true
+			}
+		case c == ')':
+			depth--
+		case c == ';' || c == '\n' || c == '{' || c == '}':
+			prints = false
+		case c == '>' && prints && depth == 0:
+			target := strings.TrimLeft(program, "> \t")
+			if file, _ := cutDelimited(strings.TrimPrefix(target, `"`), '"'); !isStandardStream(file) {
+				return true
+			}
+		case c == '|' && strings.HasPrefix(program, "|"):
+			program = program[1:]
+		case c == '|' && prints && depth == 0:
+			if !p.startsReader(strings.TrimPrefix(program, "&")) {
+				return true
+			}
+		}
+		if before = c; !isLetter(c) {
+			word = ""
+		}
+	}
+	return false
+}
+
+// startsReader reports whether a string literal of awk at the start of a text is a command that only reads.
+func (p *phrases) startsReader(text string) bool {
+	text = strings.TrimLeft(text, " \t")
+	command, after := cutDelimited(strings.TrimPrefix(text, `"`), '"')
+	return strings.HasPrefix(text, `"`) && !strings.HasPrefix(strings.TrimLeft(after, " \t"), `"`) && p.analyse(command, 0).readOnly
+}
