@@ -29,8 +29,8 @@ func sendAPI(h http.Handler, method, target, body string) *http.Response {
 // sizedExport is an export of the given number of bytes, with one write for each byte.
 type sizedExport int
 
-func (n sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) error {
-	for range n {
+func (s sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) error {
+	for range s {
 		if _, err := io.WriteString(w, "x"); err != nil {
 			return err
 		}

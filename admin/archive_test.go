@@ -58,10 +58,10 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 }
 
 // addSession writes a session with the given number of turns; change may alter the record and the exchanges.
-func (k *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
+func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.IDOf("default", sessionpkg.NamespaceSession, name)
-	start := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
+	start := s.now.Add(-time.Duration(len(name)+turns) * time.Hour)
 	r := &sessionpkg.Record{
 		Identity: sessionpkg.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: sessionpkg.ByHeader, Started: start, Seen: start.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},
 		Thread:   sessionpkg.Thread{Turns: turns},
@@ -82,7 +82,7 @@ func (k *sessionStore) addSession(t *testing.T, name string, turns int, change f
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.write(t, sessionpkg.Batch{Rows: []sessionpkg.Row{row}, Exchanges: ex, Samples: []sessionpkg.StoredSample{{Tenant: "default", Agent: r.Identity.Agent, ID: id, Sample: sample.Sample{
+	s.write(t, sessionpkg.Batch{Rows: []sessionpkg.Row{row}, Exchanges: ex, Samples: []sessionpkg.StoredSample{{Tenant: "default", Agent: r.Identity.Agent, ID: id, Sample: sample.Sample{
 		ID: "5f0c1d2e-0000-4000-8000-" + id.String()[:12], Family: sample.IntentResolution, CreatedAt: start.Add(time.Hour),
 		Input: map[string]any{"intent_id": "x", "raw_request_summary": "asked: " + firstWords(ex)}, Output: map[string]any{"final_intent_summary": "answered: " + name},
 		Feedback: sample.Unrated(), Meta: map[string]any{},
@@ -99,21 +99,21 @@ func firstWords(ex []sample.Exchange) string {
 	return m.Content
 }
 
-func (k *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
+func (s *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
 	t.Helper()
-	if err := k.db.Write(t.Context(), b); err != nil {
+	if err := s.db.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // closeRewarded adds feedback with a score to a session, and closes the session with the score as its reward.
-func (k *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
+func (s *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
 	t.Helper()
-	e := feedback.Entry{ID: "f-" + id.String(), At: k.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
-	if _, err := k.db.AddFeedback(t.Context(), "default", map[sessionpkg.ID][]feedback.Entry{id: {e}}); err != nil {
+	e := feedback.Entry{ID: "f-" + id.String(), At: s.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
+	if _, err := s.db.AddFeedback(t.Context(), "default", map[sessionpkg.ID][]feedback.Entry{id: {e}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.db.Settle(t.Context(), []sessionpkg.Settlement{{Tenant: "default", ID: id, To: sessionpkg.Applied{Version: 1, Rewarded: true, Reward: score, Tier: 1}}}); err != nil {
+	if _, err := s.db.Settle(t.Context(), []sessionpkg.Settlement{{Tenant: "default", ID: id, To: sessionpkg.Applied{Version: 1, Rewarded: true, Reward: score, Tier: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -128,9 +128,9 @@ func messageJSON(role, text string) json.RawMessage {
 
 // addSessionWithMarkup writes a session with a block, a withheld lesson, a failed call, a loop, an error and hostile
 // text.
-func (k *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
+func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	t.Helper()
-	id := k.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
+	id := s.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
 		r.Identity.Agent, r.Identity.Model, r.Lessons.Loops.Count = "<b>coder</b>", hostile, 1
 		r.Lessons.Matched = []string{"read-the-build-log", "kept-back"}
 		r.Assignment.Picks = []trial.Pick{{Slug: "read-the-build-log", Arm: "a", Injected: true, Propensity: 0.76, Turn: 1}, {Slug: "kept-back", Arm: "b", Propensity: 0.76, Turn: 1}}
@@ -150,7 +150,7 @@ func (k *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 		ex[2].New, ex[2].Loops = []json.RawMessage{failedResult("c2")}, 1
 		ex[2].Reply, ex[2].Outcome, ex[2].Status = sample.Reply{Error: "overloaded: " + hostile}, sample.Failed, 529
 	})
-	k.closeRewarded(t, id, 0.25, "It went in circles. "+hostile)
+	s.closeRewarded(t, id, 0.25, "It went in circles. "+hostile)
 	return id
 }
 

@@ -72,16 +72,16 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 }
 
 // findings runs axe-core over the open page, with the given rules, and returns the serious and critical findings.
-func (b *tab) findings(t *testing.T, script, rules string) (out []string) {
+func (tb *tab) findings(t *testing.T, script, rules string) (out []string) {
 	t.Helper()
-	b.eval(t, "(() => {"+script+"; return 0})()")
-	b.eval(t, `(() => { delete window.found; axe.run(`+rules+`).then(r => window.found = JSON.stringify(r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+	tb.eval(t, "(() => {"+script+"; return 0})()")
+	tb.eval(t, `(() => { delete window.found; axe.run(`+rules+`).then(r => window.found = JSON.stringify(r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
 		.map(v => v.id + ": " + v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " " + n.any.concat(n.all).map(c => c.message).join("; ").slice(0, 200)).join(" | "))),
 		e => window.found = JSON.stringify(["axe failed: " + e])); return 0 })()`)
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`window.found !== undefined`, chromedp.WithPollingTimeout(0))); err != nil {
+	if _, err := chromedp.Run(tb.ctx, chromedp.Poll[bool](`window.found !== undefined`, chromedp.WithPollingTimeout(0))); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(b.eval(t, "window.found")), &out); err != nil {
+	if err := json.Unmarshal([]byte(tb.eval(t, "window.found")), &out); err != nil {
 		t.Fatal(err)
 	}
 	return out

@@ -53,36 +53,36 @@ func newTab(t *testing.T) *tab {
 }
 
 // listen records script errors and the log of the browser, except entries about /favicon.ico.
-func (b *tab) listen(ev any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (tb *tab) listen(ev any) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
 	switch ev := ev.(type) {
 	case *runtime.EventExceptionThrown:
-		b.reported = append(b.reported, ev.ExceptionDetails.Text)
+		tb.reported = append(tb.reported, ev.ExceptionDetails.Text)
 	case *log.EventEntryAdded:
 		if !strings.HasSuffix(ev.Entry.URL, "/favicon.ico") {
-			b.reported = append(b.reported, ev.Entry.Text)
+			tb.reported = append(tb.reported, ev.Entry.Text)
 		}
 	}
 }
 
-func (b *tab) reportedErrors() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.reported
+func (tb *tab) reportedErrors() []string {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	return tb.reported
 }
 
-func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+func (tb *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
+	if err := chromedp.Do(tb.ctx, steps...); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // eval evaluates an expression to a string.
-func (b *tab) eval(t *testing.T, expression string) string {
+func (tb *tab) eval(t *testing.T, expression string) string {
 	t.Helper()
-	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string]("String("+expression+")"))
 	if err != nil {
 		t.Fatalf("%s: got %v, want no error", expression, err)
 	}
@@ -237,7 +237,7 @@ func TestBrowserThemesSetTextAndBackgroundColours(t *testing.T) {
 }
 
 // keys presses the keys of text.
-func (b *tab) keys(t *testing.T, text string) {
+func (tb *tab) keys(t *testing.T, text string) {
 	t.Helper()
-	b.do(t, chromedp.KeyEvent(text))
+	tb.do(t, chromedp.KeyEvent(text))
 }

@@ -22,13 +22,13 @@ func (dotNames) Browse(context.Context, store.SessionQuery) (store.SessionList, 
 	return store.SessionList{Sessions: []store.SessionItem{{ID: "..", Run: ".."}}, Read: 1}, nil
 }
 
-func (a dotNames) Run(_ context.Context, _, name string) (store.RunSessions, error) {
-	*a.asked = append(*a.asked, "run "+name)
+func (d dotNames) Run(_ context.Context, _, name string) (store.RunSessions, error) {
+	*d.asked = append(*d.asked, "run "+name)
 	return store.RunSessions{Name: name, Sessions: []store.SessionItem{{ID: "."}}}, nil
 }
 
-func (a dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
-	*a.asked = append(*a.asked, "session "+name)
+func (d dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
+	*d.asked = append(*d.asked, "session "+name)
 	return store.Transcript{SessionItem: store.SessionItem{ID: name}}, nil
 }
 

@@ -257,25 +257,25 @@ func fillTexts(v reflect.Value, word string, depth int) {
 	}
 }
 
-func (f *wordSource) options() admin.Options {
+func (w *wordSource) options() admin.Options {
 	return admin.Options{
 		Access: admin.Access{Tokens: []string{"key"}}, Address: admin.Address{Listen: "127.0.0.1:8081"},
-		Read: admin.Readers{Report: f, Library: f, Survey: f, Archive: archive{f}, Export: exports{}, Rules: f}, Write: admin.Writers{Keep: f, Rate: f, Forget: f, Notes: f},
+		Read: admin.Readers{Report: w, Library: w, Survey: w, Archive: archive{w}, Export: exports{}, Rules: w}, Write: admin.Writers{Keep: w, Rate: w, Forget: w, Notes: w},
 		Program: admin.Program{
-			Figures: func(context.Context) []admin.Figure { return f.figures },
-			Health:  func(context.Context) admin.Health { return f.health },
+			Figures: func(context.Context) []admin.Figure { return w.figures },
+			Health:  func(context.Context) admin.Health { return w.health },
 			Prices:  func() admin.Prices { return admin.Prices{} },
 			Ready:   func() (string, error) { return "ok", nil },
 			Metrics: http.NotFoundHandler(),
 		},
 		Truth: func(string) (float64, bool) { return 0.1, true }, Log: slog.New(slog.DiscardHandler),
-		Random: &countingSource{}, Now: func() time.Time { return f.generated },
+		Random: &countingSource{}, Now: func() time.Time { return w.generated },
 	}
 }
 
-func (f *wordSource) EachNote(_ context.Context, _, _ string, fn func(string, []byte) error) error {
+func (w *wordSource) EachNote(_ context.Context, _, _ string, fn func(string, []byte) error) error {
 	for i := range 100 {
-		data, err := json.Marshal(admin.View{Name: fmt.Sprint(i, f.word), Query: url.Values{"agent": {f.word}, "words": {f.word}}.Encode(), By: f.word})
+		data, err := json.Marshal(admin.View{Name: fmt.Sprint(i, w.word), Query: url.Values{"agent": {w.word}, "words": {w.word}}.Encode(), By: w.word})
 		if err = errors.Join(err, fn(fmt.Sprint("view|", i), data)); err != nil {
 			return err
 		}
@@ -283,53 +283,53 @@ func (f *wordSource) EachNote(_ context.Context, _, _ string, fn func(string, []
 	return nil
 }
 
-func (f *wordSource) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
+func (w *wordSource) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
 	return nil
 }
 
-func (f *wordSource) Rules() *rules.Registry {
-	r := rules.Registered{File: f.word, Section: f.word, Text: f.word, Forbids: f.word, Verdict: f.word, State: rules.Finished}
+func (w *wordSource) Rules() *rules.Registry {
+	r := rules.Registered{File: w.word, Section: w.word, Text: w.word, Forbids: w.word, Verdict: w.word, State: rules.Finished}
 	return &rules.Registry{Sections: []rules.Registered{r, {File: "CLAUDE.md", Section: "Old", State: rules.Measuring}}}
 }
 
-func (f *wordSource) ScanRules(context.Context, string) (*rules.Scan, error) {
+func (w *wordSource) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
-	scan.Add([]wire.Passage{{Text: "Contents of /" + f.word + "/CLAUDE.md (project instructions):\n\n# " + f.word + "\n\n## Old\n\n" + f.word + "\n\n## Old\n\n- never " + f.word + "\n"}}, 2, 100)
-	return &scan, f.err()
+	scan.Add([]wire.Passage{{Text: "Contents of /" + w.word + "/CLAUDE.md (project instructions):\n\n# " + w.word + "\n\n## Old\n\n" + w.word + "\n\n## Old\n\n- never " + w.word + "\n"}}, 2, 100)
+	return &scan, w.err()
 }
 
 // err returns an error that contains the word if the store is unavailable, and nil otherwise.
-func (f *wordSource) err() error {
-	if f.fail {
-		return fmt.Errorf("no answer to %s", f.word)
+func (w *wordSource) err() error {
+	if w.fail {
+		return fmt.Errorf("no answer to %s", w.word)
 	}
 	return nil
 }
 
-func (f *wordSource) Report(context.Context, admin.Query) (report.Report, error) {
-	return f.report, f.err()
+func (w *wordSource) Report(context.Context, admin.Query) (report.Report, error) {
+	return w.report, w.err()
 }
 
-func (f *wordSource) Book() *lesson.Book { return f.book }
+func (w *wordSource) Book() *lesson.Book { return w.book }
 
-func (f *wordSource) Archived(context.Context, string) (*lesson.Lesson, error) {
+func (w *wordSource) Archived(context.Context, string) (*lesson.Lesson, error) {
 	return nil, admin.ErrNoLesson
 }
 
-func (f *wordSource) Block(_ string, l *lesson.Lesson) string {
+func (w *wordSource) Block(_ string, l *lesson.Lesson) string {
 	return "Lessons from past experience:\n- [" + l.Slug + "] " + l.Title + "\nEnd of lessons.\n\n"
 }
 
-func (f *wordSource) Findings(*lesson.Lesson) []lesson.Finding { return f.findings }
+func (w *wordSource) Findings(*lesson.Lesson) []lesson.Finding { return w.findings }
 
-func (f *wordSource) Log(context.Context, int) ([]lesson.Event, error) { return f.events, f.err() }
+func (w *wordSource) Log(context.Context, int) ([]lesson.Event, error) { return w.events, w.err() }
 
-func (f *wordSource) Survey(context.Context, string) (*report.Survey, error) {
-	return f.survey, f.err()
+func (w *wordSource) Survey(context.Context, string) (*report.Survey, error) {
+	return w.survey, w.err()
 }
 
-func (f *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
-	return f.backtest, f.err()
+func (w *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
+	return w.backtest, w.err()
 }
 
 // archive is a wordSource that implements Archive. The Block of an Archive has other parameters than the Block of a
@@ -340,56 +340,56 @@ func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
 	return a.wordSource.Block("", &lesson.Lesson{Slug: slug, Title: "older " + a.word}), a.err()
 }
 
-func (f *wordSource) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
-	return f.list, f.err()
+func (w *wordSource) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return w.list, w.err()
 }
 
-func (f *wordSource) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
-	return store.Recent{Sessions: f.list.Sessions, OldestStart: f.generated, Complete: true}, f.err()
+func (w *wordSource) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+	return store.Recent{Sessions: w.list.Sessions, OldestStart: w.generated, Complete: true}, w.err()
 }
 
-func (f *wordSource) Run(_ context.Context, _, name string) (store.RunSessions, error) {
-	return store.RunSessions{Name: name, Sessions: f.list.Sessions, More: 1, Verdict: f.word}, f.err()
+func (w *wordSource) Run(_ context.Context, _, name string) (store.RunSessions, error) {
+	return store.RunSessions{Name: name, Sessions: w.list.Sessions, More: 1, Verdict: w.word}, w.err()
 }
 
-func (f *wordSource) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
-	return []backtest.Reason{{Slug: f.word, Why: f.word}}, f.err()
+func (w *wordSource) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
+	return []backtest.Reason{{Slug: w.word, Why: w.word}}, w.err()
 }
 
-func (f *wordSource) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
-	f.askedSession = name
-	return f.transcript, f.err()
+func (w *wordSource) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
+	w.askedSession = name
+	return w.transcript, w.err()
 }
 
-func (f *wordSource) EachPart(_ context.Context, _, name string, use func(*store.Transcript) error) error {
-	f.askedSession = name
-	if err := f.err(); err != nil {
+func (w *wordSource) EachPart(_ context.Context, _, name string, use func(*store.Transcript) error) error {
+	w.askedSession = name
+	if err := w.err(); err != nil {
 		return err
 	}
-	return use(&f.transcript)
+	return use(&w.transcript)
 }
 
-func (f *wordSource) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
-	return f.samples, f.err()
+func (w *wordSource) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
+	return w.samples, w.err()
 }
 
-func (f *wordSource) Act(context.Context, string, lesson.SeenVersion, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
+func (w *wordSource) Act(context.Context, string, lesson.SeenVersion, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
 	return nil, admin.ErrNoLesson
 }
 
-func (f *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
-	return store.Posted{}, f.err()
+func (w *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted, error) {
+	return store.Posted{}, w.err()
 }
 
-func (f *wordSource) Forget(context.Context, string, string) (int, error) { return 0, f.err() }
+func (w *wordSource) Forget(context.Context, string, string) (int, error) { return 0, w.err() }
 
 // countingSource is a random source that returns the same sequence of distinct values in each run.
 type countingSource struct{ n uint64 }
 
-func (s *countingSource) Read(b []byte) (int, error) {
-	s.n++
+func (c *countingSource) Read(b []byte) (int, error) {
+	c.n++
 	clear(b)
-	binary.BigEndian.PutUint64(b, s.n)
+	binary.BigEndian.PutUint64(b, c.n)
 	return len(b), nil
 }
 

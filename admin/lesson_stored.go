@@ -27,25 +27,25 @@ type storedFigures struct {
 }
 
 // rewards returns the distribution of the rewards of both arms, in ten classes of equal width.
-func (x *storedFigures) rewards(f frame, slug string) g.Node {
+func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
-	case errors.Is(x.err, errComputing):
+	case errors.Is(s.err, errComputing):
 		return mutedText(g.Text("The stored sessions are being read; their rewards will appear here."))
-	case x.err != nil:
-		return mutedText(g.Text("The stored sessions cannot be read: " + x.err.Error() + "."))
+	case s.err != nil:
+		return mutedText(g.Text("The stored sessions cannot be read: " + s.err.Error() + "."))
 	}
 	read := g.Group{
-		g.Text(" They were read at "), timeOf(x.survey.Made),
-		g.Text(ifElse(x.old, "; newer sessions are being read and will appear here.", ".")),
+		g.Text(" They were read at "), timeOf(s.survey.Made),
+		g.Text(ifElse(s.old, "; newer sessions are being read and will appear here.", ".")),
 	}
-	arms := x.survey.Rewards(slug)
+	arms := s.survey.Rewards(slug)
 	if arms == nil {
 		return mutedText(g.Text("No stored session with a reward picked this lesson."), read)
 	}
 	return g.Group{
 		mutedText(
-			g.Text("Share of the sessions of each arm, by "), termButton("reward"), g.Text(". Of "+count(x.survey.Sessions)+
-				" stored sessions since "+x.survey.Since.UTC().Format(time.DateOnly)+", all texts of the lesson together."),
+			g.Text("Share of the sessions of each arm, by "), termButton("reward"), g.Text(". Of "+count(s.survey.Sessions)+
+				" stored sessions since "+s.survey.Since.UTC().Format(time.DateOnly)+", all texts of the lesson together."),
 			read,
 		),
 		grid(
@@ -109,15 +109,15 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 
 // summary returns the result of the backtest as a sentence. If no backtest was requested, summary returns a link to
 // href, which requests the backtest.
-func (x *backtestView) summary(href string) g.Node {
-	switch b := x.result; {
+func (view *backtestView) summary(href string) g.Node {
+	switch b := view.result; {
 	case b != nil:
 		words := some(b.Words, h.Span, func(w backtest.Word) g.Node {
 			return g.Group{g.Text(", by "), code(w.Word), g.Text(" in " + count(w.Sessions))}
 		})
 		return h.P(firedIn(b), words, g.Text("."))
-	case x.note != "":
-		return warning(x.note)
+	case view.note != "":
+		return warning(view.note)
 	default:
 		return h.P(h.A(h.Class("button"), h.Data("key", "b"), h.Href(href), g.Text("Try the lesson on captured sessions")))
 	}
@@ -125,10 +125,10 @@ func (x *backtestView) summary(href string) g.Node {
 
 // details returns the result of the backtest in full: the words that fired, examples, and the sessions in which the
 // lesson nearly fired.
-func (x *backtestView) details(f frame) g.Node {
-	b := x.result
+func (view *backtestView) details(f frame) g.Node {
+	b := view.result
 	if b == nil {
-		return x.summary(f.With("backtest", "1") + "#trigger")
+		return view.summary(f.With("backtest", "1") + "#trigger")
 	}
 	fired := slices.Clone(b.Words)
 	for _, w := range b.Silent {

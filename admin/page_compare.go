@@ -181,7 +181,7 @@ func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *Comp
 }
 
 // label returns the name of a side, which labels its cells on a narrow screen.
-func (x *ComparedSide) label() string { return visible(short(x.Value)) }
+func (c *ComparedSide) label() string { return visible(short(c.Value)) }
 
 // cell returns the table cell of an estimate with its interval and its basis. If signs is true, the numbers have a
 // sign, and a mean whose interval excludes 0 is bold.

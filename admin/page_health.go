@@ -166,13 +166,13 @@ func (v *healthView) actions() g.Node {
 }
 
 // words describes the action without its author, such as approved the lesson NAME.
-func (n *AuditEntry) words() string {
-	slug, act, _ := strings.Cut(n.Detail, " ")
-	what := ifElse(n.Detail == "", "sent "+n.Action, n.Detail)
+func (e *AuditEntry) words() string {
+	slug, act, _ := strings.Cut(e.Detail, " ")
+	what := ifElse(e.Detail == "", "sent "+e.Action, e.Detail)
 	if a := lesson.Action(act); a.Valid() {
 		what = pastTense(a) + " the lesson " + slug
 	}
-	if n.Status >= 400 {
+	if e.Status >= 400 {
 		return what + " (refused)"
 	}
 	return what

@@ -123,8 +123,8 @@ func queueKeys() g.Node {
 	)
 }
 
-func (x *queueItem) html(f frame) g.Node {
-	l := x.lesson
+func (q *queueItem) html(f frame) g.Node {
+	l := q.lesson
 	about := g.Group{code(l.Slug), g.Text(" · " + string(l.State))}
 	if source := l.Approval.Source; source != "" {
 		about = append(about, g.Text(" · written by "+source))
@@ -140,13 +140,13 @@ func (x *queueItem) html(f frame) g.Node {
 		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(queueAnchor(l.Slug)),
 		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
 		mutedText(about),
-		x.duplicates(f),
-		h.Div(h.Class("pair"), x.text(), x.decisionFacts(f)),
+		q.duplicates(f),
+		h.Div(h.Class("pair"), q.text(), q.decisionFacts(f)),
 		g.If(f.MayAct, h.Div(
 			h.Class("decide"),
-			x.button(f, lesson.Approve, "Approve", "a", "main"),
-			x.button(f, lesson.StartTrial, "Put on trial", "t", ""),
-			x.button(f, lesson.Reject, "Reject", "r", "danger"),
+			q.button(f, lesson.Approve, "Approve", "a", "main"),
+			q.button(f, lesson.StartTrial, "Put on trial", "t", ""),
+			q.button(f, lesson.Reject, "Reject", "r", "danger"),
 		)),
 	)
 }
@@ -155,15 +155,15 @@ func (x *queueItem) html(f frame) g.Node {
 const shownAlike = 5
 
 // duplicates returns links to the lessons that may say the same as this lesson, with their states.
-func (x *queueItem) duplicates(f frame) g.Node {
-	if len(x.alike) == 0 {
+func (q *queueItem) duplicates(f frame) g.Node {
+	if len(q.alike) == 0 {
 		return nil
 	}
 	var list g.Group
-	for i, l := range x.alike[:min(len(x.alike), shownAlike)] {
+	for i, l := range q.alike[:min(len(q.alike), shownAlike)] {
 		list = append(list, g.If(i > 0, g.Text(", ")), h.A(h.Href(f.lesson(l.Slug)), code(l.Slug)), g.Text(" ("+string(l.State)+")"))
 	}
-	if more := len(x.alike) - shownAlike; more > 0 {
+	if more := len(q.alike) - shownAlike; more > 0 {
 		list = append(list, g.Textf(" and %d more", more))
 	}
 	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
@@ -171,28 +171,28 @@ func (x *queueItem) duplicates(f frame) g.Node {
 
 // text returns the block of the lesson. If the lesson replaces another lesson, text instead returns the difference
 // between the texts of both lessons.
-func (x *queueItem) text() g.Node {
-	if x.base == nil {
-		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(x.block))))
+func (q *queueItem) text() g.Node {
+	if q.base == nil {
+		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(q.block))))
 	}
 	return h.Div(
-		h.H3(g.Text("Changes from "), code(x.base.Slug)), paper(diffOf(x.base.Body, x.lesson.Body)),
+		h.H3(g.Text("Changes from "), code(q.base.Slug)), paper(diffOf(q.base.Body, q.lesson.Body)),
 	)
 }
 
 // decisionFacts returns the facts for the decision: triggers, findings of the checks, evidence and backtest.
-func (x *queueItem) decisionFacts(f frame) g.Node {
+func (q *queueItem) decisionFacts(f frame) g.Node {
 	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
-	if len(x.findings) > 0 {
-		checks = findingList(x.findings)
+	if len(q.findings) > 0 {
+		checks = findingList(q.findings)
 	}
-	slug := x.lesson.Slug
+	slug := q.lesson.Slug
 	return h.Div(
-		h.H3(g.Text("Triggers")), triggerList(x.lesson, "The lesson has no triggers."),
+		h.H3(g.Text("Triggers")), triggerList(q.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
-		h.H3(g.Text("Evidence")), x.evidenceList(f),
+		h.H3(g.Text("Evidence")), q.evidenceList(f),
 		g.Iff(!f.Viewer, func() g.Node {
-			return g.Group{h.H3(g.Text("Backtest")), x.backtest.summary(f.onSamePage("backtest", slug) + "#" + url.PathEscape(queueAnchor(slug)))}
+			return g.Group{h.H3(g.Text("Backtest")), q.backtest.summary(f.onSamePage("backtest", slug) + "#" + url.PathEscape(queueAnchor(slug)))}
 		}),
 	)
 }
@@ -233,8 +233,8 @@ const shownEvidence = 20
 // evidenceList returns the first references of a lesson, at most shownEvidence. If more sessions support the lesson,
 // evidenceList also returns their number. A reference to a stored session is a link with the verdict of the session
 // and, for operators, with the start of the session's task.
-func (x *queueItem) evidenceList(f frame) g.Node {
-	l := x.lesson
+func (q *queueItem) evidenceList(f frame) g.Node {
+	l := q.lesson
 	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
 	if len(list) == 0 {
 		return h.P(h.Class("warn"), g.Text("No evidence."))
@@ -248,8 +248,8 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 		if e.Note != "" {
 			note += ": " + e.Note
 		}
-		s := x.sessions[e.Ref]
-		if n := x.runs[e.Ref]; s == nil && n > 0 && !f.Viewer {
+		s := q.sessions[e.Ref]
+		if n := q.runs[e.Ref]; s == nil && n > 0 && !f.Viewer {
 			return h.Li(h.A(h.Href(f.run(e.Ref)), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+countOf(n, "session"))))
 		}
 		if s == nil {
@@ -275,9 +275,9 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns a form with one button, which makes one decision on the lesson. key is the keyboard shortcut.
-func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
-	return f.decision(x.lesson, a, f.onSamePage("backtest", ""), h.Button(
+func (q *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
+	return f.decision(q.lesson, a, f.onSamePage("backtest", ""), h.Button(
 		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),
-		g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+x.lesson.Slug)),
+		g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+q.lesson.Slug)),
 	))
 }

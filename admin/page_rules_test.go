@@ -15,11 +15,11 @@ import (
 // fakeRules is a source of one rules file with registered sections.
 type fakeRules struct{ sections []rules.Registered }
 
-func (s *fakeRules) Rules() *rules.Registry { return &rules.Registry{Sections: s.sections} }
+func (r *fakeRules) Rules() *rules.Registry { return &rules.Registry{Sections: r.sections} }
 
 const rulesText = "# Shop\n\n## Voice\n\nBe brief.\n\n## Tests\n\nRun the tests.\n\n## Secrets\n\nNever print a key.\n\n## Same\n\nTwice.\n\n## Same\n\nTwice.\n"
 
-func (s *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
+func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	var scan rules.Scan
 	scan.Add([]wire.Passage{{Text: "Contents of /home/ada/CLAUDE.md (project instructions):\n\n" + rulesText}}, 2, 400)
 	return &scan, nil

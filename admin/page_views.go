@@ -42,9 +42,9 @@ func (v *viewsView) html(f frame) g.Node {
 }
 
 // open returns the address of the sessions that the view selects. The sessions keep the order of the present list.
-func (w *View) open(f frame) string {
-	q := w.filters()
-	q.Set("view", w.ID)
+func (v *View) open(f frame) string {
+	q := v.filters()
+	q.Set("view", v.ID)
 	return listOf(f, q)
 }
 
@@ -59,29 +59,29 @@ func listOf(f frame, filters url.Values) string {
 }
 
 // row returns the view as a row of the table, with forms that rename and delete the view.
-func (w *View) row(f frame) g.Node {
-	filters := w.filters()
-	id := "name-" + w.ID
+func (v *View) row(f frame) g.Node {
+	filters := v.filters()
+	id := "name-" + v.ID
 	return h.Tr(
-		rowHead(h.Class("name wrap"), h.A(h.Href(w.open(f)), quoted(w.Name))),
+		rowHead(h.Class("name wrap"), h.A(h.Href(v.open(f)), quoted(v.Name))),
 		cell("Filters", h.Class("text wrap"), some(slices.Sorted(maps.Keys(filters)), h.Span, func(key string) g.Node {
 			return h.Span(h.Class("slug"), h.Span(h.Class("quiet"), g.Text(strings.ReplaceAll(key, "_", " ")+" ")), quoted(short(filters.Get(key))))
 		})),
-		cell("Saved", h.Class("text when"), timeOf(w.Saved), small(quoted(w.By))),
+		cell("Saved", h.Class("text when"), timeOf(v.Saved), small(quoted(v.By))),
 		g.If(f.MayAct, cell("Change", h.Class("text"), h.Div(
 			h.Class("view-forms"),
 			h.Form(
-				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/rename")), f.csrfInput(), hiddenField(versionField, w.version()),
-				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name of "+visible(w.Name))),
-				h.Input(h.ID(id), h.Name("name"), h.Value(visible(w.Name)), h.MaxLength("80"), h.Required(), g.Attr("size", "18")),
+				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(v.ID)+"/rename")), f.csrfInput(), hiddenField(versionField, v.version()),
+				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name of "+visible(v.Name))),
+				h.Input(h.ID(id), h.Name("name"), h.Value(visible(v.Name)), h.MaxLength("80"), h.Required(), g.Attr("size", "18")),
 				h.Button(g.Text("Rename")),
 			),
 			h.Details(
 				h.Class("asks"), h.Summary(h.Class("button danger"), g.Text("Delete …")),
 				h.Form(
-					h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/delete")), f.csrfInput(), hiddenField(versionField, w.version()),
+					h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(v.ID)+"/delete")), f.csrfInput(), hiddenField(versionField, v.version()),
 					h.P(g.Text("The view is deleted for all. No session is deleted.")),
-					h.Button(h.Class("danger"), g.Text("Delete "), quoted(w.Name)),
+					h.Button(h.Class("danger"), g.Text("Delete "), quoted(v.Name)),
 				),
 			),
 		))),

@@ -79,31 +79,31 @@ func (v *sessionsView) ranges(f frame) g.Node {
 }
 
 // valueText returns the text of a value on the page.
-func (x facet) valueText(value string) string {
-	if text := lengths()[value]; x.key == "length" && text != "" {
+func (fc facet) valueText(value string) string {
+	if text := lengths()[value]; fc.key == "length" && text != "" {
 		return text
 	}
 	return value
 }
 
-func (x facet) html(f frame) g.Node {
-	if len(x.values) == 0 {
+func (fc facet) html(f frame) g.Node {
+	if len(fc.values) == 0 {
 		return nil
 	}
-	chosen := f.query.Get(x.key)
+	chosen := f.query.Get(fc.key)
 	item := func(value store.FacetValue) g.Node {
 		selected := strings.EqualFold(value.Value, chosen)
 		return h.Li(h.A(
-			h.Href(f.With(x.key, ifElse(selected, "", value.Value))), g.If(selected, h.Aria("current", "true")), h.Title(visible(value.Value)),
-			h.Span(h.Class("value"), quoted(short(x.valueText(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
+			h.Href(f.With(fc.key, ifElse(selected, "", value.Value))), g.If(selected, h.Aria("current", "true")), h.Title(visible(value.Value)),
+			h.Span(h.Class("value"), quoted(short(fc.valueText(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
 		))
 	}
-	first, rest := x.values[:min(len(x.values), maxShownValues)], x.values[min(len(x.values), maxShownValues):]
+	first, rest := fc.values[:min(len(fc.values), maxShownValues)], fc.values[min(len(fc.values), maxShownValues):]
 	return h.Section(
-		labelledBy("facet-"+x.key), h.H2(h.ID("facet-"+x.key), g.Text(x.name)),
+		labelledBy("facet-"+fc.key), h.H2(h.ID("facet-"+fc.key), g.Text(fc.name)),
 		h.Ul(g.Map(first, item)),
 		g.If(len(rest) > 0, h.Details(
-			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" of "+x.name))),
+			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" of "+fc.name))),
 			h.Ul(g.Map(rest[:min(len(rest), maxHiddenValues)], item)),
 		)),
 	)

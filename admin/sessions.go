@@ -47,8 +47,8 @@ const (
 
 // isValid reports whether a login is valid at the time now. A login from the future is invalid: the clock was set back
 // since the login, so the age of the login is unknown.
-func (x *login) isValid(now time.Time) bool {
-	return !now.After(x.expiresAt) && !x.usedAt.After(now.Add(clockSlack)) && !x.expiresAt.After(now.Add(maxSessionAge+clockSlack))
+func (l *login) isValid(now time.Time) bool {
+	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxSessionAge+clockSlack))
 }
 
 // proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof

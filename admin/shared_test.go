@@ -256,12 +256,12 @@ type slowReports struct {
 	made   atomic.Int64
 }
 
-func (f *slowReports) Report(context.Context, Query) (report.Report, error) {
+func (r *slowReports) Report(context.Context, Query) (report.Report, error) {
 	time.Sleep(400 * time.Millisecond)
-	f.made.Add(1)
-	r := f.report
-	r.GeneratedAt = time.Now()
-	return r, nil
+	r.made.Add(1)
+	made := r.report
+	made.GeneratedAt = time.Now()
+	return made, nil
 }
 
 // With 2,000 lessons, the pages share one report, render at most one page of rows, and mark a stale report. The API

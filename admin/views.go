@@ -131,48 +131,48 @@ func (v *views) remove(ctx context.Context, tenant, id string, check func(*View)
 var errNoView = echo.NewHTTPError(http.StatusNotFound, "the view does not exist any more; another person may have deleted it")
 
 // version returns a digest of the name and the filters of the view, which changes with each of them.
-func (w *View) version() string {
-	sum := sha256.Sum256([]byte(w.Name + "\n" + w.Query))
+func (v *View) version() string {
+	sum := sha256.Sum256([]byte(v.Name + "\n" + v.Query))
 	return hex.EncodeToString(sum[:8])
 }
 
 // checkVersion returns an error if the view has changed since seen, the version that a form showed. An empty seen
 // passes, because a program and the form of an older page send no version.
-func (w *View) checkVersion(seen string) error {
-	if seen == "" || seen == w.version() {
+func (v *View) checkVersion(seen string) error {
+	if seen == "" || seen == v.version() {
 		return nil
 	}
 	return echo.NewHTTPError(http.StatusConflict, "the view was changed since the page was loaded: "+
-		"its name is "+visible(w.Name)+", and its filters are "+visible(w.Query)+"; repeat the action to change this view")
+		"its name is "+visible(v.Name)+", and its filters are "+visible(v.Query)+"; repeat the action to change this view")
 }
 
 // check returns an error if the name or the filters of the view are missing or too long, or if the name is not
 // printable.
-func (w *View) check() error {
+func (v *View) check() error {
 	switch {
-	case w.Name == "":
+	case v.Name == "":
 		return badRequest("a view needs a name")
-	case utf8.RuneCountInString(w.Name) > maxViewName:
+	case utf8.RuneCountInString(v.Name) > maxViewName:
 		return badRequest(fmt.Sprintf("the name of a view has at most %d characters", maxViewName))
-	case !utf8.ValidString(w.Name) || strings.ContainsFunc(w.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !utf8.ValidString(v.Name) || strings.ContainsFunc(v.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return badRequest("the name of a view has characters that cannot be shown")
-	case w.Query == "":
+	case v.Query == "":
 		return badRequest("a view needs a filter; choose filters first")
-	case len(w.Query) > maxViewFilter:
+	case len(v.Query) > maxViewFilter:
 		return badRequest(fmt.Sprintf("the filters of a view have at most %d bytes", maxViewFilter))
 	}
 	return nil
 }
 
 // filters returns the filters of the view.
-func (w *View) filters() url.Values {
-	q, _ := url.ParseQuery(w.Query) // no error, because filtersOf wrote the query
+func (v *View) filters() url.Values {
+	q, _ := url.ParseQuery(v.Query) // no error, because filtersOf wrote the query
 	return q
 }
 
 // searches reports whether the view searches conversations, which viewers may not read.
-func (w *View) searches() bool {
-	q := w.filters()
+func (v *View) searches() bool {
+	q := v.filters()
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
 }
 

@@ -138,13 +138,13 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 }
 
 // picture writes a screenshot of the open page into the directory PRECEPT_VIEWS, if that is set.
-func (b *tab) picture(t *testing.T, name string) {
+func (tb *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("PRECEPT_VIEWS")
 	if dir == "" {
 		return
 	}
-	shot, err := chromedp.Call(b.ctx, shots.CaptureScreenshot, shots.CaptureScreenshotParams{CaptureBeyondViewport: new(true)})
+	shot, err := chromedp.Call(tb.ctx, shots.CaptureScreenshot, shots.CaptureScreenshotParams{CaptureBeyondViewport: new(true)})
 	if err != nil {
 		t.Fatal(err)
 	}

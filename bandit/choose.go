@@ -140,7 +140,7 @@ type candidate struct {
 }
 
 // onTrial reports whether a trial of the lesson is unfinished.
-func (k *candidate) onTrial() bool { return k.action.Epsilon > 0 && !k.belief.Reached }
+func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.belief.Reached }
 
 // Beliefs is the input of Decide: posteriors from discounted counters, and the baseline of a
 // category.

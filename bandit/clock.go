@@ -43,15 +43,15 @@ func newClock(stamp uint64, day int32, halfLife float64) *clock {
 
 // weight returns the weight of a bucket. A day in the future, from a replica whose midnight came
 // first, has full weight.
-func (t *clock) weight(day int32) float64 {
-	age := int64(t.day) - int64(day)
+func (c *clock) weight(day int32) float64 {
+	age := int64(c.day) - int64(day)
 	switch {
 	case age <= 0:
 		return 1
 	case age < maxTable:
-		return t.weights[age]
-	case float64(age) > horizon*t.halfLife:
+		return c.weights[age]
+	case float64(age) > horizon*c.halfLife:
 		return 0
 	}
-	return math.Exp2(-float64(age) / t.halfLife)
+	return math.Exp2(-float64(age) / c.halfLife)
 }

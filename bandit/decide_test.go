@@ -74,7 +74,7 @@ type fixedBaseline struct {
 }
 
 func (fixedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
-func (h fixedBaseline) Baseline(string) (float64, float64)       { return h.n, h.sum }
+func (b fixedBaseline) Baseline(string) (float64, float64)       { return b.n, b.sum }
 
 // The base of a session, its expected reward, is 0.5 without data and follows the sessions of the category. A negative
 // number of sessions, as after a correction that arrives before its original, is ignored. The base is between 0 and 1.

@@ -53,7 +53,7 @@ func (c *Chooser) RestoreProvisional(e Provisional) { c.addProvisional(e, 1) }
 func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 
 // Rewarded reports whether the contribution has a reward.
-func (e Provisional) Rewarded() bool { return e.rewarded }
+func (p Provisional) Rewarded() bool { return p.rewarded }
 
 // addProvisional adds a provisional reward to the sums of its arms and categories for sign 1, and
 // removes the reward for sign -1.

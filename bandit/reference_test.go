@@ -16,19 +16,19 @@ import (
 type seen struct{ n1, s1, n0, s0, nu, su float64 }
 
 // addTo adds the counts to an arm of a chooser on the given day.
-func (e seen) addTo(c *bandit.Chooser, arm string, day int32) {
-	for field, v := range map[string]float64{"n1": e.n1, "s1": e.s1, "n0": e.n0, "s0": e.s0, "nu": e.nu, "su": e.su} {
+func (s seen) addTo(c *bandit.Chooser, arm string, day int32) {
+	for field, v := range map[string]float64{"n1": s.n1, "s1": s.s1, "n0": s.n0, "s0": s.s0, "nu": s.nu, "su": s.su} {
 		c.Add([]trial.Delta{delta(arm, field, day, trial.Fixed(v))})
 	}
 }
 
 // solve returns the posterior by the formulas of the specification: a session that matched the lesson has the expected
 // residual del, and an injected session has del + effect.
-func (e seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
-	a := 1/p.W2 + (e.n0+e.nu+e.n1)/p.Sigma2
-	b := e.n1 / p.Sigma2
-	d := 1/p.T02 + e.n1/p.Sigma2
-	r0, r1 := (e.s0+e.su+e.s1)/p.Sigma2, mu0/p.T02+e.s1/p.Sigma2
+func (s seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
+	a := 1/p.W2 + (s.n0+s.nu+s.n1)/p.Sigma2
+	b := s.n1 / p.Sigma2
+	d := 1/p.T02 + s.n1/p.Sigma2
+	r0, r1 := (s.s0+s.su+s.s1)/p.Sigma2, mu0/p.T02+s.s1/p.Sigma2
 	det := a*d - b*b
 	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
 }

@@ -64,45 +64,45 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 
 // add queues the transcript raw, which is line number start of the file, and blocks while too many lines are pending.
 // After an error of emit, add returns the error. The caller must not change raw afterwards.
-func (p *inspectors) add(raw []byte, start int) error {
-	if p.stopped.Load() {
-		return p.drain()
+func (i *inspectors) add(raw []byte, start int) error {
+	if i.stopped.Load() {
+		return i.drain()
 	}
 	l := &inspectedLine{raw: raw, start: start, done: make(chan struct{})}
-	p.pending.Add(1)
-	p.ordered <- l
-	p.work <- l
+	i.pending.Add(1)
+	i.ordered <- l
+	i.work <- l
 	return nil
 }
 
 // drain waits until the findings of all added lines are emitted, and returns the error of emit. If an inspection
 // panicked, drain panics with the same cause.
-func (p *inspectors) drain() error {
-	p.pending.Wait()
-	if p.panicked != nil {
-		panic(p.panicked)
+func (i *inspectors) drain() error {
+	i.pending.Wait()
+	if i.panicked != nil {
+		panic(i.panicked)
 	}
-	return p.err
+	return i.err
 }
 
 // close stops the goroutines and waits for them.
-func (p *inspectors) close() {
-	close(p.work)
-	close(p.ordered)
-	p.running.Wait()
+func (i *inspectors) close() {
+	close(i.work)
+	close(i.ordered)
+	i.running.Wait()
 }
 
 // inspect judges a line. inspect recovers from a panic and stores the cause, so that drain can panic with the same
 // cause.
-func (p *inspectors) inspect(l *inspectedLine) {
+func (i *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {
 		if cause := recover(); cause != nil {
 			l.panicked = fmt.Sprintf("%v\n%s", cause, debug.Stack())
 		}
 	}()
-	if !p.stopped.Load() {
-		p.judge(l)
+	if !i.stopped.Load() {
+		i.judge(l)
 	}
 }
 
@@ -121,25 +121,25 @@ func (l *inspectedLine) judge() {
 
 // deliver emits the findings in the order of the lines. After a panic of an inspection or an error of emit,
 // deliver drops all further findings.
-func (p *inspectors) deliver() {
-	for l := range p.ordered {
+func (i *inspectors) deliver() {
+	for l := range i.ordered {
 		<-l.done
 		switch {
-		case p.stopped.Load():
+		case i.stopped.Load():
 		case l.panicked != nil:
-			p.panicked = l.panicked
-			p.stopped.Store(true)
+			i.panicked = l.panicked
+			i.stopped.Store(true)
 		case l.err != nil:
-			p.reportError(l.start, l.raw, l.rec, l.err)
+			i.reportError(l.start, l.raw, l.rec, l.err)
 		}
 		for _, f := range l.findings {
-			if p.stopped.Load() {
+			if i.stopped.Load() {
 				break
 			}
-			if p.err = p.emit(f); p.err != nil {
-				p.stopped.Store(true)
+			if i.err = i.emit(f); i.err != nil {
+				i.stopped.Store(true)
 			}
 		}
-		p.pending.Done()
+		i.pending.Done()
 	}
 }

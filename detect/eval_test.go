@@ -59,21 +59,21 @@ func readRows(t *testing.T, dir, file string) []labelledRow {
 // tally counts true and false positives and negatives.
 type tally struct{ tp, fp, fn, tn int }
 
-func (c *tally) add(truth, guess bool) {
+func (t *tally) add(truth, guess bool) {
 	switch {
 	case truth && guess:
-		c.tp++
+		t.tp++
 	case guess:
-		c.fp++
+		t.fp++
 	case truth:
-		c.fn++
+		t.fn++
 	default:
-		c.tn++
+		t.tn++
 	}
 }
 
-func (c *tally) precision() float64 { return float64(c.tp) / float64(max(1, c.tp+c.fp)) }
-func (c *tally) recall() float64    { return float64(c.tp) / float64(max(1, c.tp+c.fn)) }
+func (t *tally) precision() float64 { return float64(t.tp) / float64(max(1, t.tp+t.fp)) }
+func (t *tally) recall() float64    { return float64(t.tp) / float64(max(1, t.tp+t.fn)) }
 
 func evalErrors(t *testing.T, dir string) {
 	t.Helper()

@@ -107,91 +107,91 @@ type inspection struct {
 }
 
 // readBatch appends the steps of the batch that ends before item end (see history).
-func (t *inspection) readBatch(end int) {
-	h := history{req: t.req, firstNew: t.req.Len(), unreadEnd: end, batchNumber: t.batchNumber}
+func (in *inspection) readBatch(end int) {
+	h := history{req: in.req, firstNew: in.req.Len(), unreadEnd: end, batchNumber: in.batchNumber}
 	h.readBatch()
-	t.batchNumber = h.batchNumber
-	t.visitsLeft += visitsPerStep * len(h.steps)
+	in.batchNumber = h.batchNumber
+	in.visitsLeft += visitsPerStep * len(h.steps)
 	for _, s := range slices.Backward(h.steps) {
-		t.steps = append(t.steps, s)
+		in.steps = append(in.steps, s)
 	}
 }
 
 // findLoops finds the loops that the newest steps complete.
-func (t *inspection) findLoops(steps []*step) {
+func (in *inspection) findLoops(steps []*step) {
 	mayLoop := func(s *step) bool {
-		repeats := s.hasCall || !s.isUser && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
+		repeats := s.hasCall || !s.isUser && (s.outcome().Outcome == Error || in.seenPrefixes[s.hashPrefix()])
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
-			batch, ok := t.firstBatch[key]
+			batch, ok := in.firstBatch[key]
 			if !ok {
-				batch, t.firstBatch[key] = s.batch, s.batch
+				batch, in.firstBatch[key] = s.batch, s.batch
 			}
 			repeats = repeats || key != 0 && batch != s.batch
 		}
 		if !s.isUser {
-			t.seenPrefixes[s.hashPrefix()] = true
+			in.seenPrefixes[s.hashPrefix()] = true
 		}
 		return repeats
 	}
-	before := len(t.steps) - len(steps)
+	before := len(in.steps) - len(steps)
 	for i, s := range steps {
-		loop, ok := t.finder.judge(s, mayLoop, func(back int) *step {
-			if t.visitsLeft--; t.visitsLeft < 0 || back > before+i {
+		loop, ok := in.finder.judge(s, mayLoop, func(back int) *step {
+			if in.visitsLeft--; in.visitsLeft < 0 || back > before+i {
 				return nil
 			}
-			return t.steps[before+i-back]
+			return in.steps[before+i-back]
 		})
 		if ok {
-			t.loops = append(t.loops, loop)
+			in.loops = append(in.loops, loop)
 		}
 	}
 }
 
 // emitItem emits the results and loops of item i, and the user's opinion of the answer before the item.
-func (t *inspection) emitItem(i int) error {
-	if t.req.Role(i) == wire.RoleAssistant {
-		t.answer = newestAnswer(t.req.Item(i), t.answer)
+func (in *inspection) emitItem(i int) error {
+	if in.req.Role(i) == wire.RoleAssistant {
+		in.answer = newestAnswer(in.req.Item(i), in.answer)
 	}
-	for ; t.emittedSteps < len(t.steps) && t.steps[t.emittedSteps].item == i; t.emittedSteps++ {
-		s := t.steps[t.emittedSteps]
+	for ; in.emittedSteps < len(in.steps) && in.steps[in.emittedSteps].item == i; in.emittedSteps++ {
+		s := in.steps[in.emittedSteps]
 		if s.isUser {
 			continue
 		}
 		v := s.outcome()
-		if err := t.emit(Finding{
+		if err := in.emit(Finding{
 			Index: i, Kind: KindResult, Label: string(v.Outcome), Rule: v.Rule, Tool: s.call.result.tool,
 		}, func() Explanation { return explainResult(s) }); err != nil {
 			return err
 		}
 	}
-	for ; len(t.loops) > 0 && t.loops[0].Index == i; t.loops = t.loops[1:] {
-		l := t.loops[0]
-		if err := t.emit(Finding{Index: i, Kind: KindLoop, Rule: l.Rule, Tool: l.Tool}, func() Explanation { return t.explainLoop(l) }); err != nil {
+	for ; len(in.loops) > 0 && in.loops[0].Index == i; in.loops = in.loops[1:] {
+		l := in.loops[0]
+		if err := in.emit(Finding{Index: i, Kind: KindLoop, Rule: l.Rule, Tool: l.Tool}, func() Explanation { return in.explainLoop(l) }); err != nil {
 			return err
 		}
 	}
-	return t.emitOpinion(i)
+	return in.emitOpinion(i)
 }
 
 // emitOpinion emits the user's opinion of the newest answer if item i is a user turn.
-func (t *inspection) emitOpinion(i int) error {
-	if t.req.Role(i) != wire.RoleUser {
+func (in *inspection) emitOpinion(i int) error {
+	if in.req.Role(i) != wire.RoleUser {
 		return nil
 	}
-	it := t.req.Item(i)
+	it := in.req.Item(i)
 	if it.ResultInferred() || it.UserText == "" && (it.Text == "" || len(it.Results) > 0) {
 		return nil
 	}
-	opinion := ClassifyTurn(it.Text, it.UserText, t.answer)
-	answer := t.answer
-	return t.emit(Finding{Index: i, Kind: KindUser, Label: string(opinion.Feeling), Rule: opinion.Rule},
+	opinion := ClassifyTurn(it.Text, it.UserText, in.answer)
+	answer := in.answer
+	return in.emit(Finding{Index: i, Kind: KindUser, Label: string(opinion.Feeling), Rule: opinion.Rule},
 		func() Explanation { return explainTurn(it.Text, it.UserText, answer, opinion) })
 }
 
 // explainLoop explains the newest result of a loop, and names the item of the earlier result.
-func (t *inspection) explainLoop(l Loop) Explanation {
+func (in *inspection) explainLoop(l Loop) Explanation {
 	var newest *step
-	for _, s := range slices.Backward(t.steps) {
+	for _, s := range slices.Backward(in.steps) {
 		switch {
 		case s.isUser:
 		case newest == nil:

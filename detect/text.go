@@ -191,9 +191,9 @@ func tripleHash(a, b, c byte) uint32 {
 }
 
 // mayContain reports whether the text may contain p. If the result is false, the text does not contain p.
-func (s *userText) mayContain(p string) bool {
+func (u *userText) mayContain(p string) bool {
 	for i := 2; i < len(p); i++ {
-		if h := tripleHash(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
+		if h := tripleHash(p[i-2], p[i-1], p[i]); u.triples[h>>6]&(1<<(h&63)) == 0 {
 			return false
 		}
 	}
@@ -201,11 +201,11 @@ func (s *userText) mayContain(p string) bool {
 }
 
 // hasPhrase reports whether the text contains one of the phrases as whole words.
-func (s *userText) hasPhrase(phrases ...string) bool {
-	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayContain(p) && hasPhrase(s.text, p) })
+func (u *userText) hasPhrase(phrases ...string) bool {
+	return slices.ContainsFunc(phrases, func(p string) bool { return u.mayContain(p) && hasPhrase(u.text, p) })
 }
 
 // containsAny reports whether the text contains one of the strings, also inside of a word.
-func (s *userText) containsAny(words ...string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return s.mayContain(w) && strings.Contains(s.text, w) })
+func (u *userText) containsAny(words ...string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return u.mayContain(w) && strings.Contains(u.text, w) })
 }

@@ -65,7 +65,7 @@ type CountedFix struct {
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
-func (h *CountedFix) fix() Fix { return Fix{h.Kind, h.Param, h.Other, h.How} }
+func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.How} }
 
 // addRefs adds the sessions of more that the list lacks. If the list is full, a session of a new caller replaces the
 // last session, because many sessions of one caller must not hide the session of another caller.
@@ -99,63 +99,63 @@ type seenError struct {
 }
 
 // newOccurrence returns the occurrence of a case in the session.
-func (r *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
-	c.Sessions, c.Refs = 1, []Ref{r.ref}
+func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
+	c.Sessions, c.Refs = 1, []Ref{ps.ref}
 	return &occurrence{failure: c, testError: seen}
 }
 
 // addFix adds a fix that worked. Each fix counts once. A fix that failed in an earlier attempt now counts as a fix that
 // worked.
-func (m *occurrence) addFix(f Fix) {
-	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: 1, Refs: m.failure.Refs}
-	at := slices.IndexFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
+func (o *occurrence) addFix(f Fix) {
+	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: 1, Refs: o.failure.Refs}
+	at := slices.IndexFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
 	case at < 0:
-		m.failure.Fixes = append(m.failure.Fixes, worked)
-	case m.failure.Fixes[at].Sessions == 0 && f.Kind != fixCheck: // an earlier attempt failed
-		m.failure.Fixes[at] = worked
+		o.failure.Fixes = append(o.failure.Fixes, worked)
+	case o.failure.Fixes[at].Sessions == 0 && f.Kind != fixCheck: // an earlier attempt failed
+		o.failure.Fixes[at] = worked
 	}
 }
 
 // addFailedFix adds a fix that did not end the failure, unless the occurrence already has the fix.
-func (m *occurrence) addFailedFix(f Fix) {
-	if !slices.ContainsFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
-		m.failure.Fixes = append(m.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
+func (o *occurrence) addFailedFix(f Fix) {
+	if !slices.ContainsFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
+		o.failure.Fixes = append(o.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
 	}
 }
 
 // addRedoneEdit records whether the session followed the advice of the known failure after the refused edit in step i,
 // and whether the next edit worked.
-func (m *occurrence) addRedoneEdit(r *parsedSession, i int) {
-	followed, worked, _ := r.redoneEdit(i, findKnownFailure(m.failure.Known).Edit)
+func (o *occurrence) addRedoneEdit(r *parsedSession, i int) {
+	followed, worked, _ := r.redoneEdit(i, findKnownFailure(o.failure.Known).Edit)
 	switch {
 	case followed && worked:
-		m.addFix(Fix{Kind: fixRedone})
-		m.failure.Ended = 1
+		o.addFix(Fix{Kind: fixRedone})
+		o.failure.Ended = 1
 	case followed:
-		m.addFailedFix(Fix{Kind: fixRedone})
+		o.addFailedFix(Fix{Kind: fixRedone})
 	case worked:
-		m.failure.Ended = 1
+		o.failure.Ended = 1
 	}
 }
 
 // failures returns one occurrence per kind of failed call in a session.
-func (r *parsedSession) failures() []*occurrence {
+func (ps *parsedSession) failures() []*occurrence {
 	var found []*occurrence
-	for i := range r.steps {
-		s := &r.steps[i]
+	for i := range ps.steps {
+		s := &ps.steps[i]
 		if !s.failed() {
 			continue
 		}
-		c, ok := r.caseOf(s)
+		c, ok := ps.caseOf(s)
 		if !ok {
 			continue
 		}
 		at := slices.IndexFunc(found, func(m *occurrence) bool { return m.failure.Key == c.Key })
 		if at < 0 {
-			at, found = len(found), append(found, r.newOccurrence(c, seenError{detect.Signature(s.text), s.kinds()}))
+			at, found = len(found), append(found, ps.newOccurrence(c, seenError{detect.Signature(s.text), s.kinds()}))
 		}
-		found[at].addFailure(r, i)
+		found[at].addFailure(ps, i)
 	}
 	for _, m := range found {
 		if m.failure.MaxFailures == 1 {
@@ -166,51 +166,51 @@ func (r *parsedSession) failures() []*occurrence {
 }
 
 // addFailure adds the failure in step i, and the fixes that the session tried after the failure.
-func (m *occurrence) addFailure(r *parsedSession, i int) {
-	m.failure.MaxFailures++
-	if m.lookupStep > 0 && i > m.lookupStep { // the lookup did not prevent the next failure
-		m.markLookupsFailed()
+func (o *occurrence) addFailure(r *parsedSession, i int) {
+	o.failure.MaxFailures++
+	if o.lookupStep > 0 && i > o.lookupStep { // the lookup did not prevent the next failure
+		o.markLookupsFailed()
 	}
-	if k := findKnownFailure(m.failure.Known); k != nil && k.Edit != "" {
-		if m.failure.MaxFailures == 1 {
-			m.addRedoneEdit(r, i)
+	if k := findKnownFailure(o.failure.Known); k != nil && k.Edit != "" {
+		if o.failure.MaxFailures == 1 {
+			o.addRedoneEdit(r, i)
 		}
 		if r.toolWorksLater(i) {
-			m.failure.Repaired = 1
+			o.failure.Repaired = 1
 		}
 		return
 	}
 	f, ok := r.findFix(i)
 	if ok {
-		m.addFix(f)
+		o.addFix(f)
 	}
-	if ok && f.Kind == fixCheck && m.lookupStep == 0 {
-		m.lookupStep = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
+	if ok && f.Kind == fixCheck && o.lookupStep == 0 {
+		o.lookupStep = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
 	}
-	if ok && f.Kind != fixCheck || !ok && m.failure.Known != "" && r.toolWorksLater(i) {
-		m.failure.Repaired = 1
+	if ok && f.Kind != fixCheck || !ok && o.failure.Known != "" && r.toolWorksLater(i) {
+		o.failure.Repaired = 1
 	}
 	for _, tried := range r.failedFixes(i) {
-		m.addFailedFix(tried)
+		o.addFailedFix(tried)
 	}
-	if m.failure.Repaired == 1 || r.failureEndsLater(i) {
-		m.failure.Ended = 1
+	if o.failure.Repaired == 1 || r.failureEndsLater(i) {
+		o.failure.Ended = 1
 	}
 }
 
 // markLookupsFailed marks the fixes by a lookup as failed, because the failure occurred again after the lookup.
-func (m *occurrence) markLookupsFailed() {
-	for i := range m.failure.Fixes {
-		if h := &m.failure.Fixes[i]; h.Kind == fixCheck {
+func (o *occurrence) markLookupsFailed() {
+	for i := range o.failure.Fixes {
+		if h := &o.failure.Fixes[i]; h.Kind == fixCheck {
 			h.Sessions, h.Failed, h.Refs = 0, 1, nil
 		}
 	}
 }
 
 // toolWorksLater reports whether a call of the tool of step i worked within the next repairWindow calls.
-func (r *parsedSession) toolWorksLater(i int) bool {
-	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
-		if r.steps[j].tool == r.steps[i].tool && r.steps[j].succeeded() {
+func (ps *parsedSession) toolWorksLater(i int) bool {
+	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
+		if ps.steps[j].tool == ps.steps[i].tool && ps.steps[j].succeeded() {
 			return true
 		}
 	}
@@ -219,7 +219,7 @@ func (r *parsedSession) toolWorksLater(i int) bool {
 
 // caseOf returns the case to which the failure of a step belongs. ok is false if the error has too few words that a
 // lesson may quote to identify a kind of failure.
-func (r *parsedSession) caseOf(s *step) (c Case, ok bool) {
+func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	if k := recogniseFailure(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true
 	}
@@ -231,7 +231,7 @@ func (r *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	if ok {
 		c.Show, c.Phrases = m.show, []string{m.phrase}
 	}
-	if r.orgWords {
+	if ps.orgWords {
 		for scope, words := range map[wordScope]*organisationWording{termsToo: &c.Terms, namesToo: &c.Names} {
 			if own, identifies := s.caseMessage(organisationMessage(s.text, publicWords(s), s.callWords(), scope)); identifies {
 				*words = organisationWording{Show: own.show, Phrase: own.phrase, Sessions: 1}

@@ -29,13 +29,13 @@ type fakeTransport struct {
 	bodies  []string
 }
 
-func (s *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (ft *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
-	s.headers, s.bodies = append(s.headers, r.Header), append(s.bodies, string(body))
-	a := s.replies[min(len(s.bodies), len(s.replies))-1]
+	ft.headers, ft.bodies = append(ft.headers, r.Header), append(ft.bodies, string(body))
+	a := ft.replies[min(len(ft.bodies), len(ft.replies))-1]
 	res := &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}
 	if name, value, ok := strings.Cut(a.header, ": "); ok {
 		res.Header.Set(name, value)
@@ -44,14 +44,14 @@ func (s *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // judgeEmptySession returns the judgement of an empty session and the waits before retries.
-func (s *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
+func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := distill.ClientOptions{
-		URL: "http://judge.example/v1/", Model: "m", HTTP: &http.Client{Transport: s}, Now: func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) },
+		URL: "http://judge.example/v1/", Model: "m", HTTP: &http.Client{Transport: ft}, Now: func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) },
 		Wait: func(ctx context.Context, d time.Duration) error { waits = append(waits, d); return ctx.Err() },
 	}
 	if change != nil {

@@ -90,10 +90,10 @@ func (c *Case) comparison(h *CountedFix) Comparison {
 
 // failureEndsLater reports whether a call of the same tool, or a command of the same program, worked soon after the
 // failure in step i.
-func (r *parsedSession) failureEndsLater(i int) bool {
-	s := &r.steps[i]
-	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
-		t := &r.steps[j]
+func (ps *parsedSession) failureEndsLater(i int) bool {
+	s := &ps.steps[i]
+	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
+		t := &ps.steps[j]
 		if t.tool != s.tool || !t.succeeded() {
 			continue
 		}
@@ -106,11 +106,11 @@ func (r *parsedSession) failureEndsLater(i int) bool {
 
 // failedFixes returns the fixes that the session tried without success after the failure in step i, up to the call that
 // worked.
-func (r *parsedSession) failedFixes(i int) (out []Fix) {
-	s := &r.steps[i]
+func (ps *parsedSession) failedFixes(i int) (out []Fix) {
+	s := &ps.steps[i]
 	var lookups []int
-	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
-		t := &r.steps[j]
+	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
+		t := &ps.steps[j]
 		switch {
 		case t.tool == s.tool && t.succeeded() && s.shell == nil:
 			return out
@@ -122,11 +122,11 @@ func (r *parsedSession) failedFixes(i int) (out []Fix) {
 			}
 		case s.shell != nil || t.shell != nil:
 		case t.failed() && t.tool == s.tool && sameArguments(&s.args, &t.args):
-			if f, ok := r.fixOfRepeatedCall(i, j); ok {
+			if f, ok := ps.fixOfRepeatedCall(i, j); ok {
 				out = append(out, f)
 			}
 		case t.failed() && t.tool == s.tool:
-			if f, ok := r.fixOfChangedCall(s, t, lookups, i, j); ok {
+			if f, ok := ps.fixOfChangedCall(s, t, lookups, i, j); ok {
 				out = append(out, f)
 			}
 		case t.failed() && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "thinks"):
@@ -150,10 +150,10 @@ const fixRedone = "redone"
 // redoneEdit finds the next edit of the same file after the refused edit in step i. followed is true if the session
 // followed the advice before or with the next edit, and worked is true if the next edit worked. ok is false if there is
 // no next edit.
-func (r *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok bool) {
-	s := &r.steps[i]
-	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
-		t := &r.steps[j]
+func (ps *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok bool) {
+	s := &ps.steps[i]
+	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
+		t := &ps.steps[j]
 		sameFile := shareValue(&s.args, &t.args) || mentionsFile(t, editedFile(s))
 		switch {
 		case !sameFile:

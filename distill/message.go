@@ -106,68 +106,68 @@ type messageScanner struct {
 }
 
 // endRun ends the current run, and stores the run in best if it has more words.
-func (l *messageScanner) endRun() {
-	if l.from >= 0 && l.words > l.best.words {
-		l.best.phrase, l.best.words = l.line[l.from:l.to], l.words
+func (s *messageScanner) endRun() {
+	if s.from >= 0 && s.words > s.best.words {
+		s.best.phrase, s.best.words = s.line[s.from:s.to], s.words
 	}
-	l.from, l.words = -1, 0
+	s.from, s.words = -1, 0
 }
 
 // classify returns the kind of a word of the line. Quoted words, words that the call sent, and names of persons are
 // private.
-func (l *messageScanner) classify(word string, quoted bool) wordKind {
-	kind, low := classifyWord(word, l.public), strings.ToLower(word)
-	if kind == privateWord && l.scope > publicWordsOnly && (l.scope == namesToo || isTerm(word)) && isShareableWord(word) {
+func (s *messageScanner) classify(word string, quoted bool) wordKind {
+	kind, low := classifyWord(word, s.public), strings.ToLower(word)
+	if kind == privateWord && s.scope > publicWordsOnly && (s.scope == namesToo || isTerm(word)) && isShareableWord(word) {
 		kind = plainWord
 	}
-	if (quoted || l.sent[low] && word != "") && !l.public[low] || l.persons[low] {
+	if (quoted || s.sent[low] && word != "") && !s.public[low] || s.persons[low] {
 		kind = privateWord
 	}
 	return kind
 }
 
 // readWord reads the word line[at:next].
-func (l *messageScanner) readWord(at, next int) {
-	lo, hi := trimToken(l.line, at, next)
-	shown := l.line[at:next]
-	if dot := strings.LastIndexByte(l.line[lo:hi], '.'); dot >= 0 && isErrorName(l.line[lo+dot+1:hi]) {
+func (s *messageScanner) readWord(at, next int) {
+	lo, hi := trimToken(s.line, at, next)
+	shown := s.line[at:next]
+	if dot := strings.LastIndexByte(s.line[lo:hi], '.'); dot >= 0 && isErrorName(s.line[lo+dot+1:hi]) {
 		lo += dot + 1 // skip the module of an exception
-		shown = l.line[lo:next]
+		shown = s.line[lo:next]
 	}
-	word := l.line[lo:hi]
-	kind := l.classify(word, lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0)
+	word := s.line[lo:hi]
+	kind := s.classify(word, lo > at && strings.IndexByte("'\"`[<{", s.line[lo-1]) >= 0)
 	switch {
 	case word == "":
-		if at > l.to {
-			l.endRun()
+		if at > s.to {
+			s.endRun()
 		}
 	case kind == privateWord:
-		l.endRun()
-		if n := len(l.show); n == 0 || l.show[n-1] != "…" {
-			l.show = append(l.show, "…")
+		s.endRun()
+		if n := len(s.show); n == 0 || s.show[n-1] != "…" {
+			s.show = append(s.show, "…")
 		}
-	case kind == genericWord && l.words == 0: // "Error:" at the start has no information
-		l.show = append(l.show, shown)
+	case kind == genericWord && s.words == 0: // "Error:" at the start has no information
+		s.show = append(s.show, shown)
 	default:
-		l.hasErrorName = l.hasErrorName || kind == errorName
-		if l.from < 0 || l.words >= 9 {
-			l.endRun()
-			l.from = lo
+		s.hasErrorName = s.hasErrorName || kind == errorName
+		if s.from < 0 || s.words >= 9 {
+			s.endRun()
+			s.from = lo
 		}
-		l.to = hi
-		if kind != genericWord || l.words > 1 { // "CMake Error" has no information beyond its program
-			l.words++
+		s.to = hi
+		if kind != genericWord || s.words > 1 { // "CMake Error" has no information beyond its program
+			s.words++
 		}
-		if !l.public[strings.ToLower(word)] {
-			l.words += min(strings.Count(word, "_"), 2)
+		if !s.public[strings.ToLower(word)] {
+			s.words += min(strings.Count(word, "_"), 2)
 		}
-		l.show = append(l.show, shown)
-		if hi < next && strings.IndexByte(";{}[]", l.line[next-1]) >= 0 {
-			l.endRun()
+		s.show = append(s.show, shown)
+		if hi < next && strings.IndexByte(";{}[]", s.line[next-1]) >= 0 {
+			s.endRun()
 		}
 	}
-	if next < len(l.line) && strings.ContainsAny(l.line[hi:next], ".!?") && max(l.words, l.best.words) >= 2 {
-		l.done = true
+	if next < len(s.line) && strings.ContainsAny(s.line[hi:next], ".!?") && max(s.words, s.best.words) >= 2 {
+		s.done = true
 	}
 }
 

@@ -17,30 +17,30 @@ const (
 
 // userOccurrences returns the user's rejections and corrections. Their lessons name only commands, because the user's
 // words are private.
-func (r *parsedSession) userOccurrences() []*occurrence {
+func (ps *parsedSession) userOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
-		m := r.newOccurrence(c, seenError{})
+		m := ps.newOccurrence(c, seenError{})
 		m.failure.MaxFailures = 1
 		m.addFix(f)
 		out = append(out, m)
 	}
-	for i := range r.steps {
-		s := &r.steps[i]
+	for i := range ps.steps {
+		s := &ps.steps[i]
 		if s.verdict.Outcome != detect.Refusal || s.verdict.Refuser != detect.UserRefuser || s.shell == nil {
 			continue
 		}
 		if c := s.shell.mainCommand(); c.mayName() && (c.subcommand() != "" || !isProgram(c.program)) {
 			name := c.nameWithForce()
-			f := Fix{Kind: fixRefused, Param: name, Other: r.acceptedCommand(i, name)}
+			f := Fix{Kind: fixRefused, Param: name, Other: ps.acceptedCommand(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
 		}
 	}
-	for _, t := range r.messages {
+	for _, t := range ps.messages {
 		if t.before == 0 {
 			continue
 		}
-		if c, f, ok := r.readCorrection(t); ok {
+		if c, f, ok := ps.readCorrection(t); ok {
 			add(c, f)
 		}
 	}
@@ -68,10 +68,10 @@ func (c *command) nameWithForce() string {
 
 // acceptedCommand returns the name of a command of the same program that succeeded within three steps after the
 // rejected command in step i, "" for none. Commands that only show information do not count.
-func (r *parsedSession) acceptedCommand(i int, refused string) string {
+func (ps *parsedSession) acceptedCommand(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
-	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
-		if t := &r.steps[j]; t.shell != nil && t.succeeded() {
+	for j := i + 1; j < len(ps.steps) && j <= i+3; j++ {
+		if t := &ps.steps[j]; t.shell != nil && t.succeeded() {
 			if c := t.shell.mainCommand(); c.program == program && c.nameWithForce() != refused && c.subcommand() != "" && !wordList("looking")[c.subcommand()] {
 				return c.nameWithForce()
 			}
@@ -82,19 +82,19 @@ func (r *parsedSession) acceptedCommand(i int, refused string) string {
 
 // readCorrection returns the case and the fix of a correction by the user. readCorrection compares the commands before
 // and after the message t. ok is false if the message and the commands do not show a correction.
-func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
+func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")
 	}
 	isOpposed := t.opinion.Feeling == detect.Correction || t.opinion.Feeling == detect.Rejection
-	for j := t.before; j < len(r.steps) && j < t.before+6; j++ {
-		after := r.steps[j].command()
-		if after == nil || !r.steps[j].succeeded() {
+	for j := t.before; j < len(ps.steps) && j < t.before+6; j++ {
+		after := ps.steps[j].command()
+		if after == nil || !ps.steps[j].succeeded() {
 			continue
 		}
 		for k := t.before - 1; k >= 0 && k >= t.before-5; k-- {
-			before := r.steps[k].command()
+			before := ps.steps[k].command()
 			if before == nil {
 				continue
 			}
@@ -110,7 +110,7 @@ func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 					Fix{Kind: fixCorrected, Param: before.program + " " + before.args[0], Other: name}, true
 			case isOpposed && before.name() == after.name():
 				if flag := after.requestedOption(words, before); flag != "" {
-					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: r.optionTriggers(after)},
+					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: ps.optionTriggers(after)},
 						Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
 				}
 			}
@@ -217,12 +217,12 @@ func commandTriggers(c *command) []string {
 // optionTriggers returns the phrases in a request of the user that make the use of a command with an option likely. The
 // name of a program with subcommands alone is no such phrase, because it occurs in too many requests. A subcommand
 // alone is such a phrase only if the user named it.
-func (r *parsedSession) optionTriggers(c *command) []string {
+func (ps *parsedSession) optionTriggers(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {
 		return commandTriggers(c)
 	}
-	for _, t := range r.messages {
+	for _, t := range ps.messages {
 		if namesParameter(strings.ToLower(t.words), sub) {
 			return []string{c.name(), sub}
 		}

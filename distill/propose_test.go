@@ -101,8 +101,8 @@ type constantJudge struct{ draft distill.Draft }
 
 func (constantJudge) Name() string { return "model:test" }
 
-func (e constantJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
-	return distill.Judgement{Drafts: []distill.Draft{e.draft}}, nil
+func (j constantJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
+	return distill.Judgement{Drafts: []distill.Draft{j.draft}}, nil
 }
 
 // If a draft has the triggers of a lesson but the opposite outcome, Contradicts is the slug of that lesson, whether the

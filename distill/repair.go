@@ -49,23 +49,23 @@ const unlinked = "unlinked"
 const repairWindow = 10
 
 // findFix returns the change that fixed the failure in step i, and false if no change is found.
-func (r *parsedSession) findFix(i int) (Fix, bool) {
-	s := &r.steps[i]
+func (ps *parsedSession) findFix(i int) (Fix, bool) {
+	s := &ps.steps[i]
 	if s.shell != nil {
-		return r.findShellFix(i)
+		return ps.findShellFix(i)
 	}
 	var lookups []int
-	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
-		if t := &r.steps[j]; t.succeeded() && t.tool == s.tool && sameArguments(&s.args, &t.args) {
-			return r.fixOfRepeatedCall(i, j)
+	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
+		if t := &ps.steps[j]; t.succeeded() && t.tool == s.tool && sameArguments(&s.args, &t.args) {
+			return ps.fixOfRepeatedCall(i, j)
 		}
 	}
-	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
-		t := &r.steps[j]
+	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
+		t := &ps.steps[j]
 		switch {
 		case !t.succeeded() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
-			return r.fixOfChangedCall(s, t, lookups, i, j)
+			return ps.fixOfChangedCall(s, t, lookups, i, j)
 		case t.shell == nil && !toolDoes(t.tool, "looks") && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
 			return Fix{Kind: fixTool, Other: t.tool}, true
 		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && countCommonLeadingWords(s.tool, t.tool) >= 2:
@@ -75,7 +75,7 @@ func (r *parsedSession) findFix(i int) (Fix, bool) {
 		}
 	}
 	for _, j := range lookups {
-		if t := &r.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && shareValue(&s.args, &t.args) {
+		if t := &ps.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && shareValue(&s.args, &t.args) {
 			return Fix{Kind: fixCheck, Other: t.tool}, true
 		}
 	}
@@ -85,14 +85,14 @@ func (r *parsedSession) findFix(i int) (Fix, bool) {
 // fixOfRepeatedCall returns the fix of the failed call in step i, which is repeated without a change in step j. The fix
 // is another call between the two steps. The result is false if no call between the steps, or more than one, can be the
 // fix.
-func (r *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
+func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
-		t := &r.steps[k]
-		if !t.succeeded() || t.shell != nil || toolDoes(t.tool, "thinks") || t.tool == r.steps[i].tool {
+		t := &ps.steps[k]
+		if !t.succeeded() || t.shell != nil || toolDoes(t.tool, "thinks") || t.tool == ps.steps[i].tool {
 			continue
 		}
-		if shareValue(&r.steps[i].args, &t.args) || len(r.steps[i].args.object) == 0 {
+		if shareValue(&ps.steps[i].args, &t.args) || len(ps.steps[i].args.object) == 0 {
 			return Fix{Kind: fixFirst, Other: t.tool}, true
 		}
 		between = appendMissing(between, t.tool)
@@ -105,7 +105,7 @@ func (r *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 
 // fixOfChangedCall returns the difference between the failed call s in step i and the call t of the same tool in step j
 // as a fix. lookups holds the indices of the lookups between the two steps.
-func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
+func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
 	}
@@ -130,14 +130,14 @@ func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (F
 	switch {
 	case len(blamed) == 1 && d.size() <= 3:
 		p := blamed[0]
-		if f, ok := r.fixOfChangedParameter(s, p, s.args.object[p], t.args.object[p], lookups, i, j); ok {
+		if f, ok := ps.fixOfChangedParameter(s, p, s.args.object[p], t.args.object[p], lookups, i, j); ok {
 			f.Param = p
 			return f, true
 		}
 	case len(d.added) == 2 && d.size() == 2 && !mayBePrivateName(d.added[0]+d.added[1]) && asksForBoth(errorText, d.added[0], d.added[1]):
 		return Fix{Kind: fixAdded, Param: d.added[0] + twoNames + d.added[1]}, true
 	case len(d.added) == 1 && !mayBePrivateName(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(errorText, d.added[0])):
-		if f, ok := r.lookupFix(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.How == "" {
+		if f, ok := ps.lookupFix(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.How == "" {
 			return f, true
 		}
 		return Fix{Kind: fixAdded, Param: d.added[0]}, true
@@ -145,7 +145,7 @@ func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (F
 		return Fix{Kind: fixRemoved, Param: d.removed[0]}, true
 	}
 	for _, p := range d.changed {
-		if f, ok := r.lookupFix(p, s.args.object[p], t.args.object[p], lookups); ok && d.size() <= 3 {
+		if f, ok := ps.lookupFix(p, s.args.object[p], t.args.object[p], lookups); ok && d.size() <= 3 {
 			return f, true
 		}
 	}
@@ -175,7 +175,7 @@ func asksForBoth(errorText, a, b string) bool {
 
 // fixOfChangedParameter returns the fix if the call of step i, with the value from of a parameter, failed, and the call
 // of step j, with the value to, worked. The result is false if the change does not explain the success.
-func (r *parsedSession) fixOfChangedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
+func (ps *parsedSession) fixOfChangedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
 		return Fix{Kind: fixForm, How: form}, true
@@ -193,18 +193,18 @@ func (r *parsedSession) fixOfChangedParameter(s *step, param string, from, to an
 	case isShorterList(from, to):
 		return Fix{Kind: fixFewer}, true
 	}
-	if f, ok := r.lookupFix(param, from, to, lookups); ok {
+	if f, ok := ps.lookupFix(param, from, to, lookups); ok {
 		return f, true
 	}
-	if len(b) >= 4 && r.namedBetween(b, i, j) {
+	if len(b) >= 4 && ps.namedBetween(b, i, j) {
 		return Fix{Kind: fixAsked}, true
 	}
-	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(r.showableWords(s))
+	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(ps.showableWords(s))
 }
 
 // showableWords returns the error message of a step, reduced to the words that a lesson may show.
-func (r *parsedSession) showableWords(s *step) string {
-	if r.orgWords {
+func (ps *parsedSession) showableWords(s *step) string {
+	if ps.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), termsToo).show
 	}
 	return message(s.text, publicWords(s), s.callWords()).show
@@ -231,14 +231,14 @@ func withoutEcho(body, sent string) string {
 
 // lookupFix returns a fix of the kind fixLookup if the result of a lookup contains the new value of the parameter, or
 // every word of the new value that the old value (from) lacks.
-func (r *parsedSession) lookupFix(param string, from, value any, lookups []int) (Fix, bool) {
+func (ps *parsedSession) lookupFix(param string, from, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
 		return Fix{}, false
 	}
 	parts := newParts(plainText(from), v)
 	for _, at := range slices.Backward(lookups) {
-		t := &r.steps[at]
+		t := &ps.steps[at]
 		if t.shell != nil {
 			continue
 		}
@@ -320,9 +320,9 @@ func isWordByteAt(s string, i int) bool {
 }
 
 // namedBetween reports whether the user named the value for the first time between step i and step j.
-func (r *parsedSession) namedBetween(value string, i, j int) bool {
+func (ps *parsedSession) namedBetween(value string, i, j int) bool {
 	low, found := strings.ToLower(value), false
-	for _, t := range r.messages {
+	for _, t := range ps.messages {
 		if strings.Contains(strings.ToLower(t.words), low) {
 			if t.before <= i {
 				return false

@@ -6,12 +6,12 @@ import (
 )
 
 // findShellFix returns the fix of the failed command in step i, and false if no fix is found.
-func (r *parsedSession) findShellFix(i int) (Fix, bool) {
-	s := &r.steps[i]
+func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
+	s := &ps.steps[i]
 	failedCommand := s.blamedCommand()
 	installed, hint := "", ""
-	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
-		t := &r.steps[j]
+	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
+		t := &ps.steps[j]
 		if t.shell == nil || !t.succeeded() {
 			continue
 		}

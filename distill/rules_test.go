@@ -234,20 +234,20 @@ func TestRulesGiveTheExpectedLesson(t *testing.T) {
 }
 
 // check runs the distiller on the session, and fails the test unless the expected lesson is proposed.
-func (c rule) check(t *testing.T) {
+func (r rule) check(t *testing.T) {
 	f := newFixture(t)
-	f.addSession("one", c.events...)
+	f.addSession("one", r.events...)
 	sum := f.distil()
-	if c.slug == "" {
+	if r.slug == "" {
 		checkEqual(t, "lessons", f.slugs(), []string(nil))
 		return
 	}
-	checkEqual(t, "lessons", f.slugs(), []string{c.slug})
-	l := f.lessonBySlug(c.slug)
+	checkEqual(t, "lessons", f.slugs(), []string{r.slug})
+	l := f.lessonBySlug(r.slug)
 	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
 		t.Errorf("lesson: state = %s, evidence = %v; run: summary = %+v; want quarantined, 1 session and Proposed = 1", l.State, l.Evidence, sum)
 	}
-	for _, want := range c.contains {
+	for _, want := range r.contains {
 		if !strings.Contains(l.Title+l.Body, want) {
 			t.Errorf("title and body do not contain %q:\n%s\n%s", want, l.Title, l.Body)
 		}
@@ -257,14 +257,14 @@ func (c rule) check(t *testing.T) {
 			t.Errorf("lesson contains the private word %q of the session:\n%s", secret, l.Raw)
 		}
 	}
-	if c.matches == "" {
+	if r.matches == "" {
 		return
 	}
 	active := l.Clone()
 	active.State = lesson.Active
-	q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: firstTool(c.events), Text: c.matches}}, Tenant: "default", Now: f.now}
+	q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: firstTool(r.events), Text: r.matches}}, Tenant: "default", Now: f.now}
 	if hits := lesson.NewBook([]*lesson.Lesson{active}).Match(q); len(hits) != 1 {
-		t.Errorf("error patterns %v do not match %q", l.Trigger.ErrorPatterns, c.matches)
+		t.Errorf("error patterns %v do not match %q", l.Trigger.ErrorPatterns, r.matches)
 	}
 }
 

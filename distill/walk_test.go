@@ -148,11 +148,11 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 // panickingBank is a bank that panics when the lesson break-the-bank is proposed.
 type panickingBank struct{ distill.Bank }
 
-func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
+func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
 	if p.Lesson.Slug == "break-the-bank" {
 		panic("a defect")
 	}
-	return f.Bank.Propose(ctx, p)
+	return b.Bank.Propose(ctx, p)
 }
 
 // A panic while a session is judged fails only this session. A run continues until the judge fails on three sessions in

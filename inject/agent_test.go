@@ -297,47 +297,47 @@ func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name str
 
 // send sends the history as the next turn. It checks that the messages of the previous request to the upstream are
 // a prefix of the new messages.
-func (r *testSession) send() Plan {
-	r.t.Helper()
-	p := r.sendBody(r.a.body())
+func (s *testSession) send() Plan {
+	s.t.Helper()
+	p := s.sendBody(s.a.body())
 	return p
 }
 
-func (r *testSession) sendBody(body []byte) Plan {
-	r.t.Helper()
-	before := r.sent
-	p := r.plan(body)
-	if len(r.sent) < len(before) {
-		r.t.Fatalf("the upstream got %d messages, want at least the %d of the previous turn", len(r.sent), len(before))
+func (s *testSession) sendBody(body []byte) Plan {
+	s.t.Helper()
+	before := s.sent
+	p := s.plan(body)
+	if len(s.sent) < len(before) {
+		s.t.Fatalf("the upstream got %d messages, want at least the %d of the previous turn", len(s.sent), len(before))
 	}
 	for i := range before {
-		if before[i] != r.sent[i] {
-			r.t.Fatalf("message %d of %d changed: got\n%s\nwant\n%s\nhistory: %+v", i, len(before), r.sent[i], before[i], r.a.history)
+		if before[i] != s.sent[i] {
+			s.t.Fatalf("message %d of %d changed: got\n%s\nwant\n%s\nhistory: %+v", i, len(before), s.sent[i], before[i], s.a.history)
 		}
 	}
 	return p
 }
 
 // plan plans one turn and splices the edits into body, without the prefix check of send.
-func (r *testSession) plan(body []byte) Plan {
-	r.t.Helper()
-	r.now = r.now.Add(time.Second)
-	req, err := wire.Parse(r.a.dialect(), body)
+func (s *testSession) plan(body []byte) Plan {
+	s.t.Helper()
+	s.now = s.now.Add(time.Second)
+	req, err := wire.Parse(s.a.dialect(), body)
 	if err != nil {
-		r.t.Fatalf("parsing body %s: %v", body, err)
+		s.t.Fatalf("parsing body %s: %v", body, err)
 	}
-	p := r.in.Plan(r.rec, Input{Meaning: r.meaning, Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now, ReadsCommands: true})
-	r.body, err = req.Splice(nil, p.Edits)
+	p := s.in.Plan(s.rec, Input{Meaning: s.meaning, Request: req, Claim: s.claim, Book: s.book, Beliefs: s.beliefs, Now: s.now, ReadsCommands: true})
+	s.body, err = req.Splice(nil, p.Edits)
 	if err != nil {
-		r.t.Fatalf("%v", err)
+		s.t.Fatalf("%v", err)
 	}
-	if !addsOnly(body, r.body) {
-		r.t.Fatalf("spliced body =\n%s\nwant only insertions into\n%s", r.body, body)
+	if !addsOnly(body, s.body) {
+		s.t.Fatalf("spliced body =\n%s\nwant only insertions into\n%s", s.body, body)
 	}
 	if (p.Skip == "") != (len(p.Edits) > 0) {
-		r.t.Fatalf("plan has Skip = %q and %d edits, want either a skip reason or edits", p.Skip, len(p.Edits))
+		s.t.Fatalf("plan has Skip = %q and %d edits, want either a skip reason or edits", p.Skip, len(p.Edits))
 	}
-	r.sent = cachedMessages(r.t, r.body)
+	s.sent = cachedMessages(s.t, s.body)
 	return p
 }
 
@@ -354,32 +354,32 @@ func addsOnly(body, changed []byte) bool {
 }
 
 // endTurn ends the turn with a complete reply.
-func (r *testSession) endTurn() { r.rec.AddReply(&wire.Reply{Complete: true}) }
+func (s *testSession) endTurn() { s.rec.AddReply(&wire.Reply{Complete: true}) }
 
 // restart replaces the session with a copy decoded from its row, as after a restart of the process.
-func (r *testSession) restart() {
-	r.t.Helper()
-	row, err := r.rec.Row(func(s string) (string, bool) { return s, true })
+func (s *testSession) restart() {
+	s.t.Helper()
+	row, err := s.rec.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
-		r.t.Fatalf("%v", err)
+		s.t.Fatalf("%v", err)
 	}
 	if len(row.Data) > 32<<10 {
-		r.t.Fatalf("len(row.Data) = %d, want at most %d", len(row.Data), 32<<10)
+		s.t.Fatalf("len(row.Data) = %d, want at most %d", len(row.Data), 32<<10)
 	}
-	r.restore(row.Data)
+	s.restore(row.Data)
 }
 
-func (r *testSession) restore(data []byte) {
-	r.t.Helper()
-	rec, err := session.Decode(r.rec.Identity.ID, data)
+func (s *testSession) restore(data []byte) {
+	s.t.Helper()
+	rec, err := session.Decode(s.rec.Identity.ID, data)
 	if err != nil {
-		r.t.Fatalf("%v", err)
+		s.t.Fatalf("%v", err)
 	}
-	r.rec = rec
+	s.rec = rec
 }
 
 // upstream returns the messages of the newest request to the upstream, one per line.
-func (r *testSession) upstream() string { return strings.Join(r.sent, "\n") }
+func (s *testSession) upstream() string { return strings.Join(s.sent, "\n") }
 
 func newBook(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
 

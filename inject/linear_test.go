@@ -142,7 +142,7 @@ func newPipeline() pipeline {
 
 // process processes a request twice: first with a history that is new to the parser and the threader, then with a known
 // history.
-func (w pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
+func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	memory, threads := wire.NewMemory(), session.NewThreader(func() [16]byte { return [16]byte{1} })
@@ -159,7 +159,7 @@ func (w pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 		}
 		var results detect.Results
 		rec.SideReason(req, claim, session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools})
-		plan := w.injector.Plan(rec, inject.Input{Request: req, Claim: claim, Book: w.book, Beliefs: bandit.New(), Results: &results, Now: now})
+		plan := p.injector.Plan(rec, inject.Input{Request: req, Claim: claim, Book: p.book, Beliefs: bandit.New(), Results: &results, Now: now})
 		if _, err := req.Splice(nil, plan.Edits); err != nil {
 			t.Fatal(err)
 		}
@@ -175,13 +175,13 @@ func (w pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 }
 
 // minDuration returns the shortest duration of several calls of work with a request of size n.
-func (w pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
+func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
 	least, spent := time.Duration(1<<62), time.Duration(0)
 	for runs := 0; runs < 2 || runs < 50 && spent < 50*time.Millisecond; runs++ {
 		begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
-		w.process(t, s.dialect, body)
+		p.process(t, s.dialect, body)
 		elapsed := time.Since(begin)
 		least, spent = min(least, elapsed), spent+elapsed
 	}

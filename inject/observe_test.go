@@ -17,10 +17,10 @@ func newErrorLesson(slug, pattern string) *lesson.Lesson {
 }
 
 // outcomesAtClose returns the outcomes of the pick of slug as they would be if the session closed now.
-func (r *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
+func (s *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
 	t.Helper()
-	a := r.rec.Assignment.Clone()
-	a.Observe(r.rec.Thread.Tally)
+	a := s.rec.Assignment.Clone()
+	a.Observe(s.rec.Thread.Tally)
 	p, ok := a.Pick(slug)
 	if !ok {
 		t.Fatalf("assignment = %+v, want a pick of %s", a, slug)
@@ -29,9 +29,9 @@ func (r *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
 }
 
 // endTurnWithUsage ends a turn with a complete reply with the given token usage.
-func (r *testSession) endTurnWithUsage(input, output int) {
-	r.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
-	r.rec.RecordActivity(r.now)
+func (s *testSession) endTurnWithUsage(input, output int) {
+	s.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
+	s.rec.RecordActivity(s.now)
 }
 
 // The outcomes of a pick (errors, tokens and others) are counted from the pick on. The failed call that triggers the

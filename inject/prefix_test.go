@@ -80,39 +80,39 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 	})
 }
 
-func (r *testSession) callOnce(cmd, word string, fails bool) {
-	id := r.a.addCall(cmd)
+func (s *testSession) callOnce(cmd, word string, fails bool) {
+	id := s.a.addCall(cmd)
 	out := "fine"
 	if fails {
 		out = "Error: " + word + " failed\nExit code 2"
 	}
-	r.a.addResult(id, out, fails)
+	s.a.addResult(id, out, fails)
 }
 
 // assertBounds fails the test if the blocks and picks of the session exceed the limits of cfg.
-func (r *testSession) assertBounds(cfg Config) {
-	r.t.Helper()
+func (s *testSession) assertBounds(cfg Config) {
+	s.t.Helper()
 	inserted := 0
-	for i := range r.rec.Lessons.Blocks {
-		b := &r.rec.Lessons.Blocks[i]
+	for i := range s.rec.Lessons.Blocks {
+		b := &s.rec.Lessons.Blocks[i]
 		if b.Loop {
 			continue
 		}
 		inserted += len(b.Text)
 		if len(b.Text) > defaultBudget || len(b.Slugs) > cfg.Bandit.K {
-			r.t.Fatalf("block has %d bytes and %d lessons, want at most %d and %d", len(b.Text), len(b.Slugs), defaultBudget, cfg.Bandit.K)
+			s.t.Fatalf("block has %d bytes and %d lessons, want at most %d and %d", len(b.Text), len(b.Slugs), defaultBudget, cfg.Bandit.K)
 		}
 	}
 	picks := 0
-	for _, p := range r.rec.Assignment.Picks {
+	for _, p := range s.rec.Assignment.Picks {
 		if p.Arm != trial.LoopArm {
 			picks++
 		}
 	}
-	if inserted > 2*defaultBudget || r.rec.Lessons.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
-		r.t.Fatalf("inserted %d bytes, charged %d, want at most %d; %d picks with K=%d, want at most twice K", inserted, r.rec.Lessons.BlockBytes, 2*defaultBudget, picks, cfg.Bandit.K)
+	if inserted > 2*defaultBudget || s.rec.Lessons.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
+		s.t.Fatalf("inserted %d bytes, charged %d, want at most %d; %d picks with K=%d, want at most twice K", inserted, s.rec.Lessons.BlockBytes, 2*defaultBudget, picks, cfg.Bandit.K)
 	}
-	if r.rec.Assignment.Control && len(r.rec.Lessons.Blocks) > 0 {
-		r.t.Fatalf("control session got %d blocks, want 0", len(r.rec.Lessons.Blocks))
+	if s.rec.Assignment.Control && len(s.rec.Lessons.Blocks) > 0 {
+		s.t.Fatalf("control session got %d blocks, want 0", len(s.rec.Lessons.Blocks))
 	}
 }

@@ -69,34 +69,34 @@ func newSectionSession(t *testing.T, name string, control float64, registry *rul
 
 // send plans a request and returns the system prompt that the upstream gets, and the plan. The messages alternate
 // between user and assistant.
-func (r *sectionSession) send(system string, messages ...string) (string, Plan) {
-	r.t.Helper()
-	r.now = r.now.Add(time.Second)
+func (s *sectionSession) send(system string, messages ...string) (string, Plan) {
+	s.t.Helper()
+	s.now = s.now.Add(time.Second)
 	body := append([]byte(`{"messages":[{"role":"system","content":`), wire.AppendString(nil, system)...)
 	body = append(body, '}')
 	for i, w := range messages {
 		body = append(body, fmt.Sprintf(`,{"role":"%s","content":%q}`, []string{"user", "assistant"}[i%2], w)...)
 	}
 	body = append(body, "]}"...)
-	out, p := r.sendBody(wire.Chat, body)
+	out, p := s.sendBody(wire.Chat, body)
 	sent, err := wire.Parse(wire.Chat, out)
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return sent.Head()[0].Text, p
 }
 
 // sendBody plans a request, and returns the body that the upstream gets and the plan.
-func (r *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
-	r.t.Helper()
+func (s *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
+	s.t.Helper()
 	req, err := wire.Parse(d, body)
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	p := r.in.Plan(r.rec, Input{Request: req, Claim: r.claim, Beliefs: bandit.New(), Rules: r.rules, Unit: r.unit, Now: r.now, NoLearning: r.unlearned})
+	p := s.in.Plan(s.rec, Input{Request: req, Claim: s.claim, Beliefs: bandit.New(), Rules: s.rules, Unit: s.unit, Now: s.now, NoLearning: s.unlearned})
 	out, err := req.Splice(nil, p.Edits, p.Cuts...)
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return out, p
 }

@@ -468,17 +468,17 @@ func newLink(t *testing.T, to string) *link {
 }
 
 // serve copies bytes in both directions until one side ends.
-func (k *link) serve(ctx context.Context, c net.Conn) {
+func (l *link) serve(ctx context.Context, c net.Conn) {
 	defer c.Close() //nolint:errcheck // a test
-	s, err := new(net.Dialer).DialContext(ctx, "tcp", k.target)
+	s, err := new(net.Dialer).DialContext(ctx, "tcp", l.target)
 	if err != nil {
 		return
 	}
 	defer s.Close() //nolint:errcheck // a test
-	k.mu.Lock()
-	isOpen := k.isOpen
-	k.conns = append(k.conns, c, s)
-	k.mu.Unlock()
+	l.mu.Lock()
+	isOpen := l.isOpen
+	l.conns = append(l.conns, c, s)
+	l.mu.Unlock()
 	if !isOpen {
 		return
 	}
@@ -495,14 +495,14 @@ func (k *link) serve(ctx context.Context, c net.Conn) {
 }
 
 // setOpen opens or cuts the link.
-func (k *link) setOpen(on bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.isOpen = on; on {
+func (l *link) setOpen(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isOpen = on; on {
 		return
 	}
-	for _, c := range k.conns {
+	for _, c := range l.conns {
 		_ = c.Close()
 	}
-	k.conns = nil
+	l.conns = nil
 }

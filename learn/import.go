@@ -61,9 +61,9 @@ type Importer struct {
 // source and an id, the session ID is derived from all items, and a longer transcript is another session. The outcome
 // of a transcript is feedback on the session; a longer transcript replaces the outcome. Import skips a conversation, or
 // a part of one, that precept recorded live.
-func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
+func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
-	if !m.LearningEnabled {
+	if !i.LearningEnabled {
 		return out, errNotLearning
 	}
 	name := strings.Trim(t.Source+"/"+t.ID, "/")
@@ -74,46 +74,46 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		x.Tenant, x.Agent, x.Session, x.SessionName, x.At = tenant, agent, id.String(), name, at.UTC()
 		x.ID = exchangeID(id, x)
 	}
-	cleansed := m.Cleanse(list, answered)
+	cleansed := i.Cleanse(list, answered)
 	out.OptedOut = len(list) - len(cleansed)
 	if len(cleansed) == 0 {
 		return out, nil
 	}
-	recorded, err := m.isRecorded(ctx, tenant, t, cleansed)
+	recorded, err := i.isRecorded(ctx, tenant, t, cleansed)
 	if err != nil {
 		return out, err
 	}
 	if recorded {
 		return ImportCounts{Recorded: 1}, nil
 	}
-	longer, err := m.isLonger(ctx, tenant, id, len(list))
+	longer, err := i.isLonger(ctx, tenant, id, len(list))
 	if err != nil {
 		return out, err
 	}
 	b := session.Batch{Exchanges: cleansed, Echoes: nameEchoes(tenant, id, at, name, cleansed[0].SessionName)}
 	if longer {
-		row, err := m.importRow(tenant, agent, id, at, cleansed, len(list))
+		row, err := i.importRow(tenant, agent, id, at, cleansed, len(list))
 		if err != nil {
 			return out, err
 		}
 		b.Rows = []session.Row{row}
 	}
-	if err := m.Write(ctx, b); err != nil {
+	if err := i.Write(ctx, b); err != nil {
 		return out, err
 	}
 	if longer && t.Reward != nil {
-		if err := m.rate(ctx, tenant, id, *t.Reward, at); err != nil {
+		if err := i.rate(ctx, tenant, id, *t.Reward, at); err != nil {
 			return out, err
 		}
 	}
 	out.Exchanges = len(cleansed)
-	return out, m.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
+	return out, i.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
 }
 
 // isLonger reports whether a transcript has at least as many turns as the earlier transcripts of its session. Only such
 // a transcript replaces the record and the outcome of the session.
-func (m *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
-	row, ok, err := m.Sessions.Session(ctx, tenant, id)
+func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
+	row, ok, err := i.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
 		return err == nil, err
 	}
@@ -122,9 +122,9 @@ func (m *Importer) isLonger(ctx context.Context, tenant string, id session.ID, t
 }
 
 // importRow returns the row of an imported session, which is closed and outside of every experiment.
-func (m *Importer) importRow(tenant, agent string, id session.ID, at time.Time, cleansed []sample.Exchange, turns int) (session.Row, error) {
+func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, cleansed []sample.Exchange, turns int) (session.Row, error) {
 	rec := &session.Record{
-		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: m.Now().UTC()},
+		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: i.Now().UTC()},
 		Thread:   session.Thread{Turns: turns},
 		State:    session.State{Closed: true},
 	}
@@ -150,9 +150,9 @@ const outcomeID = "import"
 
 // rate stores the outcome of a transcript as feedback on its session. An equal stored outcome stays, and a different
 // one is replaced.
-func (m *Importer) rate(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
+func (i *Importer) rate(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
 	e := feedback.Entry{ID: outcomeID, At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: reward, Tier: feedback.TierVerifier}
-	stored, ok, err := m.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
+	stored, ok, err := i.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
 	switch {
 	case err != nil:
 		return err
@@ -162,7 +162,7 @@ func (m *Importer) rate(ctx context.Context, tenant string, id session.ID, rewar
 		e.At = stored.At.Add(time.Microsecond)
 	}
 	e.Hash = e.ContentHash()
-	_, err = m.Sessions.AddFeedback(ctx, tenant, map[session.ID][]feedback.Entry{id: {e}})
+	_, err = i.Sessions.AddFeedback(ctx, tenant, map[session.ID][]feedback.Entry{id: {e}})
 	if _, full := errors.AsType[session.FeedbackFull](err); full { // the session has its outcome from other feedback
 		return nil
 	}
@@ -172,22 +172,22 @@ func (m *Importer) rate(ctx context.Context, tenant string, id session.ID, rewar
 // settle builds the samples of an imported session from all of its stored exchanges and feedback, and settles the
 // session, so that later feedback and longer transcripts rebuild the samples as for a live session. settle changes
 // nothing if the session is settled and has no new data. counts gets the numbers of samples.
-func (m *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
-	old, err := m.Sessions.Applied(ctx, ref.Tenant, ref.ID)
+func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
+	old, err := i.Sessions.Applied(ctx, ref.Tenant, ref.ID)
 	if err != nil {
 		return err
 	}
-	entries, state, err := m.Sessions.SessionFeedback(ctx, ref.Tenant, ref.ID)
+	entries, state, err := i.Sessions.SessionFeedback(ctx, ref.Tenant, ref.ID)
 	if err != nil {
 		return err
 	}
-	exchanges, err := m.Sessions.Exchanges(ctx, ref.Tenant, ref.ID)
+	exchanges, err := i.Sessions.Exchanges(ctx, ref.Tenant, ref.ID)
 	if err != nil || len(exchanges) == 0 {
 		return err
 	}
 	b := session.Batch{AllSamplesOf: []session.Ref{ref}}
 	for _, built := range sample.Build(sampleSession(ref.Tenant, ref.ID, withoutUnfinished(exchanges), entries)) {
-		_, known, err := m.Sessions.SampleSession(ctx, ref.Tenant, built.ID)
+		_, known, err := i.Sessions.SampleSession(ctx, ref.Tenant, built.ID)
 		if err != nil {
 			return err
 		}
@@ -204,11 +204,11 @@ func (m *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 	if err != nil {
 		return err
 	}
-	if err := m.Write(ctx, b); err != nil {
+	if err := i.Write(ctx, b); err != nil {
 		return err
 	}
 	// If the step is not applied, the learner has settled the session meanwhile, and corrects the rest.
-	_, err = m.Sessions.Settle(ctx, []session.Settlement{step})
+	_, err = i.Sessions.Settle(ctx, []session.Settlement{step})
 	return err
 }
 
@@ -254,12 +254,12 @@ type ImportSum struct {
 // ImportAll imports the transcripts in r, which has one of the formats of detect.Read. at is the time of the
 // transcripts, and agent is their agent. If agent is "", the agent of a transcript is its source or, without a source,
 // "import". ImportAll calls done after each transcript.
-func (m *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportSum, error) {
+func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportSum, error) {
 	sum := ImportSum{Faults: []string{}}
 	var fatal error
 	err := detect.Read(r, func(t detect.Transcript) error {
 		var got ImportCounts
-		if got, fatal = m.Import(ctx, tenant, cmp.Or(agent, t.Source, "import"), t, at); fatal != nil {
+		if got, fatal = i.Import(ctx, tenant, cmp.Or(agent, t.Source, "import"), t, at); fatal != nil {
 			return fatal
 		}
 		sum.Transcripts++

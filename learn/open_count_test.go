@@ -12,12 +12,12 @@ import (
 // openSessions is a store of open sessions, the oldest first.
 type openSessions []session.Row
 
-func (list openSessions) Due(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
+func (o openSessions) Due(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
 	from := 0
 	if !after.Started.IsZero() {
 		from = int(after.Started.Unix()) + 1
 	}
-	return list[min(from, len(list)):min(len(list), from+limit)], nil
+	return o[min(from, len(o)):min(len(o), from+limit)], nil
 }
 
 // openAfter returns 400 open sessions of the tenant small after the given number of older sessions of the tenant big.

@@ -28,31 +28,31 @@ type pastSessions interface {
 // holds the redacted exchanges of the transcript. A transcript of a recorded conversation has the name of a live
 // session, a random id from a live session, or the opening and the replies of a live session. isRecorded checks these
 // conditions in this order.
-func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
+func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(t.Request)
-	if found, err := m.hasName(ctx, tenant, t.ID, opening); found || err != nil {
+	if found, err := i.hasName(ctx, tenant, t.ID, opening); found || err != nil {
 		return found, err
 	}
-	if found, err := m.hasUniqueID(ctx, tenant, t); found || err != nil {
+	if found, err := i.hasUniqueID(ctx, tenant, t); found || err != nil {
 		return found, err
 	}
 	if opening == 0 || len(replies(cleansed)) == 0 {
 		return false, nil
 	}
-	return m.hasReplies(ctx, tenant, opening, cleansed)
+	return i.hasReplies(ctx, tenant, opening, cleansed)
 }
 
 // hasName reports whether a live session has the name of a transcript. If other conversations may have the same name,
 // the openings must also be equal.
-func (m *Importer) hasName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
+func (i *Importer) hasName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
 	for _, name := range sessionNames(transcript) {
 		key := session.EchoKeyOf(tenant, "s:"+name)
-		noted, err := m.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
+		noted, err := i.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
 		if err != nil {
 			return false, err
 		}
 		for _, id := range append(session.IDsOfName(tenant, name), noted[key]...) {
-			rec, err := m.liveRecord(ctx, tenant, id)
+			rec, err := i.liveRecord(ctx, tenant, id)
 			if err != nil {
 				return false, err
 			}
@@ -65,18 +65,18 @@ func (m *Importer) hasName(ctx context.Context, tenant, transcript string, openi
 }
 
 // hasUniqueID reports whether a random id in a transcript also occurs in a live session.
-func (m *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
+func (i *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
 	keys := session.UniqueEchoes(tenant, t.Request)
 	if len(keys) == 0 {
 		return false, nil
 	}
-	found, err := m.Sessions.FindEcho(ctx, tenant, keys)
+	found, err := i.Sessions.FindEcho(ctx, tenant, keys)
 	if err != nil {
 		return false, err
 	}
 	for _, ids := range found {
 		for _, id := range ids {
-			if rec, err := m.liveRecord(ctx, tenant, id); rec != nil || err != nil {
+			if rec, err := i.liveRecord(ctx, tenant, id); rec != nil || err != nil {
 				return rec != nil, err
 			}
 		}
@@ -85,13 +85,13 @@ func (m *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Tran
 }
 
 // hasReplies reports whether a live session with the opening has the replies in cleansed.
-func (m *Importer) hasReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
-	alike, err := m.Openings.find(ctx, m.Sessions, tenant, opening)
+func (i *Importer) hasReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
+	alike, err := i.Openings.find(ctx, i.Sessions, tenant, opening)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range alike {
-		list, err := m.Sessions.Exchanges(ctx, tenant, id)
+		list, err := i.Sessions.Exchanges(ctx, tenant, id)
 		if err != nil {
 			return false, err
 		}
@@ -103,8 +103,8 @@ func (m *Importer) hasReplies(ctx context.Context, tenant string, opening uint64
 }
 
 // liveRecord returns the record of a session. The result is nil if the session does not exist or was imported.
-func (m *Importer) liveRecord(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
-	row, ok, err := m.Sessions.Session(ctx, tenant, id)
+func (i *Importer) liveRecord(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
+	row, ok, err := i.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}

@@ -23,8 +23,8 @@ type pendingSettlement struct {
 }
 
 // ref returns the tenant and the id of the session.
-func (st *pendingSettlement) ref() session.Ref {
-	return session.Ref{Tenant: st.settlement.Tenant, ID: st.settlement.ID}
+func (p *pendingSettlement) ref() session.Ref {
+	return session.Ref{Tenant: p.settlement.Tenant, ID: p.settlement.ID}
 }
 
 // settle writes the samples of sessions and then moves the counters. After a crash between the two steps, the next

@@ -30,22 +30,22 @@ func newAPIAgent(api, task string) *apiAgent {
 	return s
 }
 
-func (s *apiAgent) path() string {
-	return map[string]string{"chat": chatPath, "responses": "/v1/responses", "messages": "/v1/messages"}[s.api]
+func (a *apiAgent) path() string {
+	return map[string]string{"chat": chatPath, "responses": "/v1/responses", "messages": "/v1/messages"}[a.api]
 }
 
-func (s *apiAgent) addUser(text string) {
-	s.history = append(s.history, historyItem{kind: "user", text: text})
+func (a *apiAgent) addUser(text string) {
+	a.history = append(a.history, historyItem{kind: "user", text: text})
 }
 
 // addCall appends a call and its result.
-func (s *apiAgent) addCall(id, command, result string, failed bool) {
-	s.history = append(s.history, historyItem{kind: "call", text: `{"command":` + jsonString(command) + `}`, id: id}, historyItem{kind: "result", text: result, id: id, failed: failed})
+func (a *apiAgent) addCall(id, command, result string, failed bool) {
+	a.history = append(a.history, historyItem{kind: "call", text: `{"command":` + jsonString(command) + `}`, id: id}, historyItem{kind: "result", text: result, id: id, failed: failed})
 }
 
 // item returns an item in the format of the API.
-func (s *apiAgent) item(e historyItem) obj {
-	switch s.api + " " + e.kind {
+func (a *apiAgent) item(e historyItem) obj {
+	switch a.api + " " + e.kind {
 	case "chat call":
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": e.id, "type": "function", "function": obj{"name": "bash", "arguments": e.text}}}}
 	case "chat result":
@@ -73,20 +73,20 @@ func (s *apiAgent) item(e historyItem) obj {
 }
 
 // body returns the next request with the whole history.
-func (s *apiAgent) body() string {
-	b := obj{"model": "vendor-1", "stream": s.stream}
+func (a *apiAgent) body() string {
+	b := obj{"model": "vendor-1", "stream": a.stream}
 	var list []obj
-	for _, e := range s.history {
-		if s.api == "messages" && e.kind == "system" {
+	for _, e := range a.history {
+		if a.api == "messages" && e.kind == "system" {
 			b["system"] = []obj{{"type": "text", "text": e.text, "cache_control": obj{"type": "ephemeral"}}}
 			continue
 		}
-		list = append(list, s.item(e))
+		list = append(list, a.item(e))
 	}
-	if s.claude {
+	if a.claude {
 		asClaude(list)
 	}
-	switch s.api {
+	switch a.api {
 	case "chat":
 		b["messages"], b["tools"] = list, []obj{{"type": "function", "function": obj{"name": "bash", "parameters": obj{}}}}
 	case "responses":
@@ -94,7 +94,7 @@ func (s *apiAgent) body() string {
 	case "messages":
 		b["messages"], b["max_tokens"], b["tools"] = list, 100, []obj{{"name": "bash", "input_schema": obj{}}}
 	}
-	maps.Copy(b, s.extra)
+	maps.Copy(b, a.extra)
 	out, err := json.Marshal(b)
 	if err != nil {
 		panic(err)
@@ -120,9 +120,9 @@ func asClaude(list []obj) {
 
 // sendNext sends the next request. It returns the response, the id of the call in it, and the list that the upstream
 // got, as normalizedList returns it.
-func (s *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
+func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
-	res, body := f.send(t, "POST", s.path(), h, s.body())
+	res, body := f.send(t, "POST", a.path(), h, a.body())
 	if res.StatusCode != http.StatusOK {
 		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, body)
 	}

@@ -44,13 +44,13 @@ func newSilentRelay(t *testing.T, to string) *silentRelay {
 	return m
 }
 
-func (m *silentRelay) relay(c net.Conn, n int64) {
-	up, err := net.Dial("tcp", m.target)
+func (r *silentRelay) relay(c net.Conn, n int64) {
+	up, err := net.Dial("tcp", r.target)
 	if err != nil {
 		_ = c.Close()
 		return
 	}
-	m.open.Add(1)
+	r.open.Add(1)
 	forward := func(to, from net.Conn) {
 		defer func() { _, _ = to.Close(), from.Close() }()
 		b := make([]byte, 32<<10)
@@ -59,15 +59,15 @@ func (m *silentRelay) relay(c net.Conn, n int64) {
 			if err != nil {
 				return
 			}
-			if n > m.silentUntil.Load() {
+			if n > r.silentUntil.Load() {
 				if _, err := to.Write(b[:k]); err != nil {
 					return
 				}
 			}
 		}
 	}
-	m.conns.Go(func() { forward(up, c) })
-	m.conns.Go(func() { forward(c, up); m.open.Add(-1) })
+	r.conns.Go(func() { forward(up, c) })
+	r.conns.Go(func() { forward(c, up); r.open.Add(-1) })
 }
 
 // HTTP/2 pings detect a dead connection to an upstream: a stream on the connection is cut, and the next request gets a

@@ -26,10 +26,10 @@ type blockedBackend struct {
 	gate chan struct{}
 }
 
-func (s blockedBackend) Write(ctx context.Context, b session.Batch) error {
+func (bb blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	select {
-	case <-s.gate:
-		return s.backend.Write(ctx, b)
+	case <-bb.gate:
+		return bb.backend.Write(ctx, b)
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -36,16 +36,16 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 
 // enter counts a request, unless limit requests are already in progress. If enter returns true, the caller calls leave
 // at the end of the request. If enter returns false, the request is not counted.
-func (c *inFlight) enter(limit int) bool {
-	if c.requests.Add(1) <= int64(limit) {
+func (f *inFlight) enter(limit int) bool {
+	if f.requests.Add(1) <= int64(limit) {
 		return true
 	}
-	c.requests.Add(-1)
+	f.requests.Add(-1)
 	return false
 }
 
 // leave ends the count of a request.
-func (c *inFlight) leave() { c.requests.Add(-1) }
+func (f *inFlight) leave() { f.requests.Add(-1) }
 
 // charge is the memory of one request that counts for a limit on the memory of all requests.
 type charge struct {

@@ -139,34 +139,34 @@ type pendingCommands struct {
 }
 
 // add counts a reply. Call add before the client can send the next turn.
-func (s *pendingReplies) add(id session.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.bySession[id]
+func (p *pendingReplies) add(id session.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.bySession[id]
 	if e == nil {
 		e = &pendingCommands{done: make(chan struct{})}
-		s.bySession[id] = e
+		p.bySession[id] = e
 	}
 	e.replies++
 }
 
 // end removes one reply of a session from the count, and closes done when the count is zero.
-func (s *pendingReplies) end(id session.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.bySession[id]
+func (p *pendingReplies) end(id session.ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.bySession[id]
 	if e == nil {
 		return
 	}
 	if e.replies--; e.replies == 0 {
 		close(e.done)
-		delete(s.bySession, id)
+		delete(p.bySession, id)
 	}
 }
 
 // get returns the count of a session, nil for zero.
-func (s *pendingReplies) get(id session.ID) *pendingCommands {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bySession[id]
+func (p *pendingReplies) get(id session.ID) *pendingCommands {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bySession[id]
 }

@@ -115,23 +115,23 @@ func newOneLesson() oneLesson {
 	}}
 }
 
-func (b oneLesson) List(context.Context) (*lesson.Book, []lesson.Problem, error) {
-	return lesson.NewBook([]*lesson.Lesson{b.lesson}), nil, nil
+func (o oneLesson) List(context.Context) (*lesson.Book, []lesson.Problem, error) {
+	return lesson.NewBook([]*lesson.Lesson{o.lesson}), nil, nil
 }
 
-func (b oneLesson) Propose(context.Context, bank.Proposal) (bank.Result, error) {
-	return bank.Result{Lesson: b.lesson}, nil
+func (o oneLesson) Propose(context.Context, bank.Proposal) (bank.Result, error) {
+	return bank.Result{Lesson: o.lesson}, nil
 }
 
-func (b oneLesson) Revise(context.Context, string, bank.Proposal) (bank.Result, error) {
-	return bank.Result{Lesson: b.lesson}, nil
+func (o oneLesson) Revise(context.Context, string, bank.Proposal) (bank.Result, error) {
+	return bank.Result{Lesson: o.lesson}, nil
 }
 
-func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.RecordOutcome, error) {
-	return bank.Result{Lesson: b.lesson}, bank.RecordedNew, nil
+func (o oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.RecordOutcome, error) {
+	return bank.Result{Lesson: o.lesson}, bank.RecordedNew, nil
 }
 
-func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
+func (o oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
 // The path form may name the agent of feedback. Feedback of an opted-out agent is ignored.
 func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {

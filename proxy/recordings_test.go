@@ -87,7 +87,7 @@ type replayer struct {
 	dir       string // data directory of the proxy
 }
 
-func (p *replayer) replay(t *testing.T, all []recordedRequest) {
+func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 	t.Helper()
 	var reply string
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -102,10 +102,10 @@ func (p *replayer) replay(t *testing.T, all []recordedRequest) {
 		_, _ = io.WriteString(w, reply)
 	})
 	book, dir := newBook(t, "build: repair the build"), t.TempDir()
-	p.dir = dir
+	r.dir = dir
 	f := newFixture(t, up, dir, book, injectAll())
 	for i := range all {
-		if i == p.restartAt {
+		if i == r.restartAt {
 			f.stop()
 			f = newFixture(t, up, dir, book, injectAll())
 		}
@@ -126,7 +126,7 @@ func (p *replayer) replay(t *testing.T, all []recordedRequest) {
 			}
 			continue
 		}
-		p.checkTurn(t, i, rec, res.Header.Get("Precept-Session"), sent)
+		r.checkTurn(t, i, rec, res.Header.Get("Precept-Session"), sent)
 	}
 	f.stop()
 }
@@ -168,9 +168,9 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 }
 
 // storedExchanges returns the exchanges of each session in the store.
-func (p *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
+func (r *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(p.dir, "precept.db"), Now: time.Now})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,27 +201,27 @@ func buildSamples(list []sample.Exchange) []sample.Sample {
 }
 
 // checkTurn fails the test unless a turn has the expected session, list of messages and inserted texts.
-func (p *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session, sent string) {
+func (r *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session, sent string) {
 	t.Helper()
-	if p.session == "" {
-		p.session = session
+	if r.session == "" {
+		r.session = session
 	}
-	if session == "" || session != p.session {
-		t.Errorf("request %d: session = %s, want %s", i, session, p.session)
+	if session == "" || session != r.session {
+		t.Errorf("request %d: session = %s, want %s", i, session, r.session)
 	}
 	list := ""
 	if rec.Kind != "delta" {
 		list = normalizedList(t, []byte(sent))
 	}
-	if rec.Kind == "main" && !strings.HasPrefix(list, p.previous) {
-		t.Errorf("request %d: list at the upstream:\n%s\nwant it to begin with the previous list:\n%s", i, list, p.previous)
+	if rec.Kind == "main" && !strings.HasPrefix(list, r.previous) {
+		t.Errorf("request %d: list at the upstream:\n%s\nwant it to begin with the previous list:\n%s", i, list, r.previous)
 	}
-	p.previous = list
+	r.previous = list
 	lessons, loops := 1, 0
 	if rec.Loop {
 		loops = 1
 	}
-	if p.turns++; rec.Kind == "delta" && p.turns > 1 { // the provider keeps the history, which has the lesson
+	if r.turns++; rec.Kind == "delta" && r.turns > 1 { // the provider keeps the history, which has the lesson
 		lessons = 0
 	}
 	for text, want := range map[string]int{"[build]": lessons, "End of lessons.": lessons, "[LOOP DETECTED]": loops, "[END LOOP DETECTED]": loops} {

@@ -89,35 +89,35 @@ type deletionResult struct {
 	err error
 }
 
-func (x *eraser) setRetention(age time.Duration) { x.retention.Store(int64(age)) }
+func (er *eraser) setRetention(age time.Duration) { er.retention.Store(int64(age)) }
 
 // forgetSession deletes the sessions with a name. If the name belongs to a run or a parent session, forgetSession also
 // deletes the sessions of the run or the child sessions.
-func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, error) {
-	return x.runInShipper(ctx, func(ctx context.Context) (int, error) {
-		ids, err := idsOfName(ctx, x.backend, tenant, name)
+func (er *eraser) forgetSession(ctx context.Context, tenant, name string) (int, error) {
+	return er.runInShipper(ctx, func(ctx context.Context) (int, error) {
+		ids, err := idsOfName(ctx, er.backend, tenant, name)
 		if err != nil {
 			return 0, err
 		}
 		for _, id := range slices.Clone(ids) { // also delete the sessions of a run
-			members, err := x.membersOf(ctx, tenant, id)
+			members, err := er.membersOf(ctx, tenant, id)
 			if err != nil {
 				return 0, err
 			}
 			ids = append(ids, members...)
 		}
-		e := session.Erasure{Tenant: tenant, IDs: ids, At: x.options.Now()}
-		if err := x.announce(ctx, e); err != nil {
+		e := session.Erasure{Tenant: tenant, IDs: ids, At: er.options.Now()}
+		if err := er.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		defer x.tombstones.finish(&e)
-		inMemory, _, err := x.eraseLocal(ctx, &e)
+		defer er.tombstones.finish(&e)
+		inMemory, _, err := er.eraseLocal(ctx, &e)
 		if err != nil {
 			return 0, err
 		}
 		found := 0
 		for _, id := range ids {
-			stored, err := x.backend.Forget(ctx, tenant, id)
+			stored, err := er.backend.Forget(ctx, tenant, id)
 			if err != nil {
 				return found, err
 			}
@@ -130,29 +130,29 @@ func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, e
 }
 
 // forgetTenant deletes all sessions of a tenant.
-func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
-	return x.runInShipper(ctx, func(ctx context.Context) (int, error) {
-		e := session.Erasure{Tenant: tenant, At: x.options.Now()}
-		if err := x.announce(ctx, e); err != nil {
+func (er *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
+	return er.runInShipper(ctx, func(ctx context.Context) (int, error) {
+		e := session.Erasure{Tenant: tenant, At: er.options.Now()}
+		if err := er.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		defer x.tombstones.finish(&e)
-		_, inMemory, err := x.eraseLocal(ctx, &e)
+		defer er.tombstones.finish(&e)
+		_, inMemory, err := er.eraseLocal(ctx, &e)
 		if err != nil {
 			return 0, err
 		}
-		n, err := x.backend.ForgetTenant(ctx, tenant)
+		n, err := er.backend.ForgetTenant(ctx, tenant)
 		return max(n, inMemory), err
 	})
 }
 
 // membersOf returns the sessions of a run, or the child sessions of a parent session.
-func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
-	member, ok, err := x.sessions.member(ctx, tenant, id)
+func (er *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
+	member, ok, err := er.sessions.member(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
-	err = session.EachMember(ctx, x.backend, tenant, &member, func(ids []session.ID) error {
+	err = session.EachMember(ctx, er.backend, tenant, &member, func(ids []session.ID) error {
 		all = append(all, ids...)
 		return nil
 	})
@@ -160,10 +160,10 @@ func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (a
 }
 
 // runInShipper calls run in the goroutine of the shipper, and returns the result.
-func (x *eraser) runInShipper(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
+func (er *eraser) runInShipper(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
 	done := make(chan deletionResult, 1)
 	select {
-	case x.deletions <- deletion{run, done}:
+	case er.deletions <- deletion{run, done}:
 	case <-ctx.Done():
 		return 0, fmt.Errorf("the deletion did not begin, because the store is busy; repeat the request: %w", ctx.Err())
 	}
@@ -173,17 +173,17 @@ func (x *eraser) runInShipper(ctx context.Context, run func(ctx context.Context)
 
 // runDeletion delivers all rows, then runs c and sends the result to the caller of c. If rows remain undelivered, the
 // result is errUnwritten, and c does not run.
-func (x *eraser) runDeletion(ctx context.Context, c deletion) {
+func (er *eraser) runDeletion(ctx context.Context, c deletion) {
 	r := deletionResult{}
-	r.err = x.guard.RunErr(label.StepForget, func() (err error) {
-		x.flushNow(ctx)
-		if err := x.shipper.lagReason(); err != nil {
+	r.err = er.guard.RunErr(label.StepForget, func() (err error) {
+		er.flushNow(ctx)
+		if err := er.shipper.lagReason(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
 		ctx := context.WithoutCancel(ctx) // a stop waits for the deletion: an incomplete deletion would leave content
 		r.n, err = c.run(ctx)
-		x.clearCaches()
-		return errors.Join(err, x.purge())
+		er.clearCaches()
+		return errors.Join(err, er.purge())
 	})
 	c.done <- r
 }
@@ -191,7 +191,7 @@ func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 // eraseLocal removes deleted sessions from the memory, the batches and the outbox of this process, and adds
 // their tombstones, which reject later content of the sessions. found has the ids of the sessions that were in memory,
 // and n is their number. For the erasure of a tenant only n is set.
-func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
+func (er *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	ids := make(map[session.ID]bool, len(e.IDs))
 	for _, id := range e.IDs {
 		ids[id] = true
@@ -199,19 +199,19 @@ func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[
 	match := func(id session.ID) bool { return len(ids) == 0 || ids[id] }
 	// This look-up must come first. The memory still has the echo keys that connect posts with the sessions. If the
 	// backend does not answer, the erasure has had no effect yet.
-	before, last, err := x.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
+	before, last, err := er.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return nil, 0, err
 	}
-	if found, n, err = x.eraseQueued(e, match); err != nil {
+	if found, n, err = er.eraseQueued(e, match); err != nil {
 		return found, n, err
 	}
 	// The second look-up finds the posts that were written during the first one. The tombstones cover later posts.
-	after, _, err := x.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, match)
+	after, _, err := er.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return found, n, err
 	}
-	if box := x.shipper.handoff.outbox; box != nil {
+	if box := er.shipper.handoff.outbox; box != nil {
 		err = box.DropPosts(append(before, after...))
 	}
 	return found, n, err
@@ -219,25 +219,25 @@ func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[
 
 // eraseQueued adds the tombstones of an erasure, and removes the sessions from memory, the batches and the
 // outbox.
-func (x *eraser) eraseQueued(e *session.Erasure, match func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
-	x.shipper.handoff.mu.Lock()
-	defer x.shipper.handoff.mu.Unlock()
-	x.tombstones.add(e)
+func (er *eraser) eraseQueued(e *session.Erasure, match func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
+	er.shipper.handoff.mu.Lock()
+	defer er.shipper.handoff.mu.Unlock()
+	er.tombstones.add(e)
 	found = map[session.ID]bool{}
 	if len(e.IDs) == 0 {
-		n = x.sessions.live.forgetTenant(e.Tenant)
+		n = er.sessions.live.forgetTenant(e.Tenant)
 	}
 	for _, id := range e.IDs {
-		if x.sessions.live.forget(e.Tenant, id) {
+		if er.sessions.live.forget(e.Tenant, id) {
 			found[id] = true
 			n++
 		}
 	}
-	x.shipper.handoff.forget(e.Tenant, match)
-	x.shipper.undelivered.forget(e.Tenant, match)
-	x.changes.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && match(k.ID) })
-	x.rewardQueue.forget(e.Tenant, match)
-	if box := x.shipper.handoff.outbox; box != nil {
+	er.shipper.handoff.forget(e.Tenant, match)
+	er.shipper.undelivered.forget(e.Tenant, match)
+	er.changes.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && match(k.ID) })
+	er.rewardQueue.forget(e.Tenant, match)
+	if box := er.shipper.handoff.outbox; box != nil {
 		var ids []outbox.SessionID // nil selects all sessions of the tenant
 		for _, id := range e.IDs {
 			ids = append(ids, id)
@@ -248,26 +248,26 @@ func (x *eraser) eraseQueued(e *session.Erasure, match func(session.ID) bool) (f
 }
 
 // clearCaches empties the cache of exchanges, and calls Hooks.Erased, so that other packages empty their caches.
-func (x *eraser) clearCaches() {
-	x.options.Exchanges.forget()
-	x.callErased()
+func (er *eraser) clearCaches() {
+	er.options.Exchanges.forget()
+	er.callErased()
 }
 
-func (x *eraser) callErased() {
-	if x.options.Hooks.Erased != nil {
-		x.options.Hooks.Erased()
+func (er *eraser) callErased() {
+	if er.options.Hooks.Erased != nil {
+		er.options.Hooks.Erased()
 	}
 }
 
 // announce announces an erasure to the other replicas. announce must run before the deletion, because a replica that
 // does not know the erasure could write the session again.
-func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
-	if x.fleet == nil {
+func (er *eraser) announce(ctx context.Context, e session.Erasure) error {
+	if er.fleet == nil {
 		return nil
 	}
-	place, err := x.fleet.Announce(ctx, e)
+	place, err := er.fleet.Announce(ctx, e)
 	if err == nil {
-		x.erasures.ownPositions = append(x.erasures.ownPositions, place)
+		er.erasures.ownPositions = append(er.erasures.ownPositions, place)
 	}
 	return err
 }
@@ -275,14 +275,14 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 // followReplicas repeats the new erasures of other replicas. followReplicas runs before each delivery,
 // because the outbox may contain a session that was deleted while this replica was down. An erasure that fails is
 // tried again later, and does not stop the deliveries: its tombstones keep the deleted sessions out of them.
-func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
-	clockSetBack := x.erasures.nextRead.Sub(now) > erasuresEvery
-	if x.fleet == nil || now.Before(x.erasures.nextRead) && !clockSetBack {
+func (er *eraser) followReplicas(ctx context.Context, now time.Time) error {
+	clockSetBack := er.erasures.nextRead.Sub(now) > erasuresEvery
+	if er.fleet == nil || now.Before(er.erasures.nextRead) && !clockSetBack {
 		return nil
 	}
-	x.retryErasures(ctx, now)
+	er.retryErasures(ctx, now)
 	for {
-		list, err := x.fleet.Erasures(ctx, x.erasures.lastPosition)
+		list, err := er.fleet.Erasures(ctx, er.erasures.lastPosition)
 		if err != nil {
 			return err
 		}
@@ -291,64 +291,64 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 		}
 		for i := range list {
 			e := &list[i]
-			if !slices.Contains(x.erasures.ownPositions, e.Position) && e.Tenant != "" {
-				x.tryErasure(ctx, e, now)
+			if !slices.Contains(er.erasures.ownPositions, e.Position) && e.Tenant != "" {
+				er.tryErasure(ctx, e, now)
 			}
-			x.erasures.lastPosition = e.Position
+			er.erasures.lastPosition = e.Position
 		}
 	}
-	x.erasures.ownPositions, x.erasures.nextRead = nil, now.Add(erasuresEvery)
+	er.erasures.ownPositions, er.erasures.nextRead = nil, now.Add(erasuresEvery)
 	return nil
 }
 
 // retryErasures tries the failed erasures of other replicas again, if this is due.
-func (x *eraser) retryErasures(ctx context.Context, now time.Time) {
-	clockSetBack := x.erasures.nextRetry.Sub(now) > erasureRetry
-	if len(x.erasures.failed) == 0 || now.Before(x.erasures.nextRetry) && !clockSetBack {
+func (er *eraser) retryErasures(ctx context.Context, now time.Time) {
+	clockSetBack := er.erasures.nextRetry.Sub(now) > erasureRetry
+	if len(er.erasures.failed) == 0 || now.Before(er.erasures.nextRetry) && !clockSetBack {
 		return
 	}
-	failed := x.erasures.failed
-	x.erasures.failed = nil
+	failed := er.erasures.failed
+	er.erasures.failed = nil
 	for i := range failed {
-		x.tryErasure(ctx, &failed[i], now)
+		er.tryErasure(ctx, &failed[i], now)
 	}
 }
 
 // tryErasure repeats the erasure of another replica. If the erasure fails, tryErasure reports the error, and keeps the
 // erasure for retryErasures.
-func (x *eraser) tryErasure(ctx context.Context, e *session.Erasure, now time.Time) {
-	x.tombstones.add(e) // first, so that a failed erasure lets no deleted session into a delivery
-	defer x.tombstones.finish(e)
+func (er *eraser) tryErasure(ctx context.Context, e *session.Erasure, now time.Time) {
+	er.tombstones.add(e) // first, so that a failed erasure lets no deleted session into a delivery
+	defer er.tombstones.finish(e)
 	erasureCtx, cancel := context.WithTimeout(ctx, erasureLimit)
 	defer cancel()
-	err := x.guard.RunErr(label.StepForget, func() error { return x.repeatErasure(erasureCtx, e, now) })
+	err := er.guard.RunErr(label.StepForget, func() error { return er.repeatErasure(erasureCtx, e, now) })
 	if err == nil {
 		return
 	}
-	x.erasures.failed, x.erasures.nextRetry = append(x.erasures.failed, *e), now.Add(erasureRetry)
+	er.erasures.failed, er.erasures.nextRetry = append(er.erasures.failed, *e), now.Add(erasureRetry)
 	err = fmt.Errorf("the erasure by another replica is incomplete here; precept repeats it in %s: %w", erasureRetry, err)
-	x.options.Hooks.Failed(label.StepForget, err)
+	er.options.Hooks.Failed(label.StepForget, err)
 }
 
 // repeatErasure repeats the erasure of another replica in memory and in the outbox. An erasure that is younger than
 // completeErasure is repeated in the backend, too, because this replica may have written the session since.
-func (x *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
-	defer x.clearCaches()
-	if _, _, err := x.eraseLocal(ctx, e); err != nil {
+func (er *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
+	defer er.clearCaches()
+	if _, _, err := er.eraseLocal(ctx, e); err != nil {
 		return err
 	}
-	if err := x.purge(); err != nil {
+	if err := er.purge(); err != nil {
 		return err
 	}
 	if now.Sub(e.At) > completeErasure {
 		return nil
 	}
 	if len(e.IDs) == 0 {
-		_, err := x.backend.ForgetTenant(ctx, e.Tenant)
+		_, err := er.backend.ForgetTenant(ctx, e.Tenant)
 		return err
 	}
 	for _, id := range e.IDs {
-		if _, err := x.backend.Forget(ctx, e.Tenant, id); err != nil {
+		if _, err := er.backend.Forget(ctx, e.Tenant, id); err != nil {
 			return err
 		}
 	}
@@ -356,8 +356,8 @@ func (x *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time
 }
 
 // purge removes the content of deleted rows from the files of the outbox.
-func (x *eraser) purge() error {
-	box := x.shipper.handoff.outbox
+func (er *eraser) purge() error {
+	box := er.shipper.handoff.outbox
 	if box == nil {
 		return nil
 	}
@@ -366,8 +366,8 @@ func (x *eraser) purge() error {
 
 // deleteOldAside deletes damaged outbox files that were set aside before a time. If deleted is true, the backend has
 // deleted sessions by age, and the content of deleted rows is also removed from the outbox's file.
-func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
-	box := x.shipper.handoff.outbox
+func (er *eraser) deleteOldAside(deleted bool, before time.Time) {
+	box := er.shipper.handoff.outbox
 	if box == nil {
 		return
 	}
@@ -375,50 +375,50 @@ func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
 		box.RequestScrub()
 	}
 	if err := box.DeleteAside(before); err != nil {
-		x.options.Hooks.Failed(label.StepRetain, err)
+		er.options.Hooks.Failed(label.StepRetain, err)
 	}
 }
 
 // deleteByAge deletes old sessions and old parked feedback, if this is due. The deletion of sessions has a time
 // limit; the rest follows a second later.
-func (x *eraser) deleteByAge(ctx context.Context) {
-	now, age := x.options.Now(), time.Duration(x.retention.Load())
-	x.tombstones.correctClock(now)
-	clockSetBack := x.nextDeletionByAge.Sub(now) > maxRetainPause
-	if now.Before(x.nextDeletionByAge) && !clockSetBack {
+func (er *eraser) deleteByAge(ctx context.Context) {
+	now, age := er.options.Now(), time.Duration(er.retention.Load())
+	er.tombstones.correctClock(now)
+	clockSetBack := er.nextDeletionByAge.Sub(now) > maxRetainPause
+	if now.Before(er.nextDeletionByAge) && !clockSetBack {
 		return
 	}
 	pause, parkedMaxAge := maxRetainPause, parkedAge
-	x.nextDeletionByAge = now.Add(pause) // even if a deletion panics
+	er.nextDeletionByAge = now.Add(pause) // even if a deletion panics
 	if age > 0 {
 		pause, parkedMaxAge = min(max(age/10, time.Second), pause), min(age, parkedMaxAge)
 		deletionCtx, cancel := context.WithTimeout(ctx, retainStep)
 		var n int
-		err := x.guard.RunErr(label.StepRetain, func() (err error) { n, err = x.backend.Retain(deletionCtx, now.Add(-age)); return err })
+		err := er.guard.RunErr(label.StepRetain, func() (err error) { n, err = er.backend.Retain(deletionCtx, now.Add(-age)); return err })
 		cancel()
-		x.tally.Retired.Add(int64(n))
+		er.tally.Retired.Add(int64(n))
 		if n > 0 {
-			x.options.Exchanges.retire(now.Add(-age))
-			x.callErased()
+			er.options.Exchanges.retire(now.Add(-age))
+			er.callErased()
 		}
-		x.deleteOldAside(n > 0, now.Add(-age))
+		er.deleteOldAside(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // more old sessions must be deleted
 		case err != nil && ctx.Err() == nil:
-			x.options.Hooks.Failed(label.StepRetain, err)
+			er.options.Hooks.Failed(label.StepRetain, err)
 		}
 	}
-	x.nextDeletionByAge = now.Add(pause)
-	err := x.guard.RunErr(label.StepRetain, func() error { _, err := x.backend.PurgeParked(ctx, now.Add(-parkedMaxAge)); return err })
-	if box := x.shipper.handoff.outbox; box != nil {
+	er.nextDeletionByAge = now.Add(pause)
+	err := er.guard.RunErr(label.StepRetain, func() error { _, err := er.backend.PurgeParked(ctx, now.Add(-parkedMaxAge)); return err })
+	if box := er.shipper.handoff.outbox; box != nil {
 		expired, dropErr := box.DropPostsBefore(now.Add(-parkedMaxAge))
-		x.tally.Late.Expired.Add(expired)
+		er.tally.Late.Expired.Add(expired)
 		err = errors.Join(err, dropErr)
 	}
 	if err != nil && ctx.Err() == nil {
-		x.options.Hooks.Failed(label.StepRetain, err)
+		er.options.Hooks.Failed(label.StepRetain, err)
 	}
-	x.tombstones.deleteOld(now)
-	x.changes.dropHeldBefore(now.Add(-tombstoneAge))
+	er.tombstones.deleteOld(now)
+	er.changes.dropHeldBefore(now.Add(-tombstoneAge))
 }

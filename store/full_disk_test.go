@@ -136,22 +136,22 @@ type remoteBackend struct {
 	redis *redis.Store
 }
 
-func (e remoteBackend) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
+func (b remoteBackend) Epoch(ctx context.Context) (string, error) { return b.redis.Epoch(ctx) }
 
-func (e remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
-	return e.redis.Announce(ctx, x)
+func (b remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
+	return b.redis.Announce(ctx, x)
 }
 
-func (e remoteBackend) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
-	return e.redis.Erasures(ctx, after)
+func (b remoteBackend) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
+	return b.redis.Erasures(ctx, after)
 }
 
-func (e remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
-	return e.redis.KeepOptOuts(ctx, marks)
+func (b remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	return b.redis.KeepOptOuts(ctx, marks)
 }
 
-func (e remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
-	return e.redis.OptOutOf(ctx, id)
+func (b remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+	return b.redis.OptOutOf(ctx, id)
 }
 
 // withRedis returns a function that makes a Redis server the backend.

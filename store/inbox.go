@@ -59,30 +59,30 @@ type inbox struct {
 
 // Begin registers a turn when its request is sent upstream. The identity and the decisions in the
 // exchange must be final; the caller sets the other fields before Offer. Begin never blocks.
-func (q *inbox) Begin(x *sample.Exchange) *TurnStart {
-	if !q.stubs {
+func (i *inbox) Begin(x *sample.Exchange) *TurnStart {
+	if !i.stubs {
 		return nil
 	}
 	start := &TurnStart{exchange: x}
-	q.mu.Lock()
-	q.begun = append(q.begun, start)
-	q.mu.Unlock()
+	i.mu.Lock()
+	i.begun = append(i.begun, start)
+	i.mu.Unlock()
 	return start
 }
 
 // Abandon ends a turn of Begin that is not offered, because a step failed.
-func (q *inbox) Abandon(start *TurnStart) {
+func (i *inbox) Abandon(start *TurnStart) {
 	if start != nil && !start.done.Load() {
-		q.tally.DroppedBad.Add(1)
-		q.abandon(start, droppedBad)
+		i.tally.DroppedBad.Add(1)
+		i.abandon(start, droppedBad)
 	}
 }
 
 // abandon ends a turn that has no exchange to store. The recorder later counts the turn by its reason.
-func (q *inbox) abandon(start *TurnStart, reason string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.abandoned = append(q.abandoned, abandonedTurn{start, reason})
+func (i *inbox) abandon(start *TurnStart, reason string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.abandoned = append(i.abandoned, abandonedTurn{start, reason})
 	start.end()
 }
 
@@ -103,30 +103,30 @@ type abandonedTurn struct {
 
 // Offer queues a turn for the recorder, and never blocks. If the queue or the memory for exchanges is full, Offer drops
 // and counts the turn, and returns false.
-func (q *inbox) Offer(t Turn) bool {
-	if q.state.heldBytes.Load()+t.Size > q.maxBytes {
-		q.tally.DroppedFull.Add(1)
-		q.abandon(t.Start, droppedFull)
+func (i *inbox) Offer(t Turn) bool {
+	if i.state.heldBytes.Load()+t.Size > i.maxBytes {
+		i.tally.DroppedFull.Add(1)
+		i.abandon(t.Start, droppedFull)
 		return false
 	}
-	q.mu.Lock()
-	n := len(q.queue) + 1
+	i.mu.Lock()
+	n := len(i.queue) + 1
 	if n <= queueLen {
 		t.pin(1)
-		q.queue = append(q.queue, t)
-		q.state.heldBytes.Add(t.Size)
-		q.tally.Pending.Add(1)
+		i.queue = append(i.queue, t)
+		i.state.heldBytes.Add(t.Size)
+		i.tally.Pending.Add(1)
 		t.Start.end()
 	}
-	q.mu.Unlock()
+	i.mu.Unlock()
 	if n > queueLen {
-		q.tally.DroppedFull.Add(1)
-		q.abandon(t.Start, droppedFull)
+		i.tally.DroppedFull.Add(1)
+		i.abandon(t.Start, droppedFull)
 		return false
 	}
 	if n >= flushAt {
 		select {
-		case q.wake <- struct{}{}:
+		case i.wake <- struct{}{}:
 		default: // the recorder has a wake-up pending
 		}
 	}
@@ -135,14 +135,14 @@ func (q *inbox) Offer(t Turn) bool {
 
 // takePiece removes and returns the first turns of the queue, as many as reach pieceBytes. The rest of the queue moves
 // into the memory of spare, an empty list. The caller holds mu.
-func (q *inbox) takePiece(spare []Turn) []Turn {
+func (i *inbox) takePiece(spare []Turn) []Turn {
 	n, held := 0, int64(0)
-	for n < len(q.queue) && held < pieceBytes {
-		held += q.queue[n].Size
+	for n < len(i.queue) && held < pieceBytes {
+		held += i.queue[n].Size
 		n++
 	}
-	turns, rest := q.queue[:n], q.queue[n:]
-	q.queue = append(spare, rest...)
+	turns, rest := i.queue[:n], i.queue[n:]
+	i.queue = append(spare, rest...)
 	clear(rest)
 	return turns
 }

@@ -55,19 +55,19 @@ type SessionItem struct {
 
 // hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug means any lesson, and an empty
 // fate means any fate.
-func (x *SessionItem) hasFate(slug, fate string) bool {
-	list := x.Matched
+func (s *SessionItem) hasFate(slug, fate string) bool {
+	list := s.Matched
 	switch fate {
 	case FateTreated:
-		if x.Control {
+		if s.Control {
 			return false
 		}
 	case FateInjected:
-		list = x.Injected
+		list = s.Injected
 	case FateWithheld:
-		list = x.Withheld
+		list = s.Withheld
 	case FateControl:
-		if !x.Control {
+		if !s.Control {
 			return false
 		}
 		if slug == "" {
@@ -77,7 +77,7 @@ func (x *SessionItem) hasFate(slug, fate string) bool {
 	if slug == "" {
 		return len(list) > 0
 	}
-	return slices.Contains(list, slug) || fate == "" && (slices.Contains(x.Injected, slug) || slices.Contains(x.Withheld, slug))
+	return slices.Contains(list, slug) || fate == "" && (slices.Contains(s.Injected, slug) || slices.Contains(s.Withheld, slug))
 }
 
 // itemBuilder converts stored sessions to list items, and reads each unit (a run or a parent session) once. A session
@@ -195,11 +195,11 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 // addBuiltIn adds the loop warning and the measured sections of rules files, which only the assignment a names, to the
 // matched lessons. shared reports that the session shares its assignment with the other sessions of a unit. Such a
 // session gets only the loop warning, and only if the session has a loop.
-func (x *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
+func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()
-		if (arm == trial.LoopArm && (!shared || x.Loops > 0) || arm.IsRule() && !shared) && !slices.Contains(x.Matched, slug) {
-			x.Matched = append(x.Matched, slug)
+		if (arm == trial.LoopArm && (!shared || s.Loops > 0) || arm.IsRule() && !shared) && !slices.Contains(s.Matched, slug) {
+			s.Matched = append(s.Matched, slug)
 		}
 	}
 	for i := range a.Matched {

@@ -57,53 +57,53 @@ func openMarks(box *outbox.Outbox, secret []byte, fleet optOutKeeper) (*optOutMa
 }
 
 // markName returns the name of a session's mark, an HMAC of the id with the secret.
-func (h *optOutMarks) markName(id session.ID) uint64 {
-	m := hmac.New(sha256.New, h.secret)
-	_, _ = m.Write(append([]byte("opted out "), id[:]...))
-	return binary.LittleEndian.Uint64(m.Sum(nil))
+func (o *optOutMarks) markName(id session.ID) uint64 {
+	mac := hmac.New(sha256.New, o.secret)
+	_, _ = mac.Write(append([]byte("opted out "), id[:]...))
+	return binary.LittleEndian.Uint64(mac.Sum(nil))
 }
 
 // set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or is the only goroutine
 // that has h.
-func (h *optOutMarks) set(m outbox.Mark) (changed bool) {
-	old, known := h.byName[m.Name]
+func (o *optOutMarks) set(m outbox.Mark) (changed bool) {
+	old, known := o.byName[m.Name]
 	if known && old == m {
 		return false
 	}
 	if !known {
-		h.order = append(h.order, m.Name)
-		if len(h.order) > maxMarks {
-			delete(h.byName, h.order[0])
-			h.order = h.order[1:]
+		o.order = append(o.order, m.Name)
+		if len(o.order) > maxMarks {
+			delete(o.byName, o.order[0])
+			o.order = o.order[1:]
 		}
 	}
-	h.byName[m.Name] = m
+	o.byName[m.Name] = m
 	return true
 }
 
 // add marks a session, and reports whether the mark is or will be in the outbox.
-func (h *optOutMarks) add(id session.ID, turns, items int) bool {
-	if h.outbox == nil {
+func (o *optOutMarks) add(id session.ID, turns, items int) bool {
+	if o.outbox == nil {
 		return false
 	}
-	m := outbox.Mark{Name: h.markName(id), Turns: uint32(turns), Items: uint32(items)} // both are bounded by the items of a body
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.set(m) {
-		h.unsaved = append(h.unsaved, m)
+	m := outbox.Mark{Name: o.markName(id), Turns: uint32(turns), Items: uint32(items)} // both are bounded by the items of a body
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.set(m) {
+		o.unsaved = append(o.unsaved, m)
 	}
 	return true
 }
 
 // apply hides the opted-out turns in the record of a new session, if the session has a mark.
-func (h *optOutMarks) apply(rec *session.Record) {
-	if h.outbox == nil {
+func (o *optOutMarks) apply(rec *session.Record) {
+	if o.outbox == nil {
 		return
 	}
-	name := h.markName(rec.Identity.ID)
-	h.mu.Lock()
-	v, ok := h.byName[name]
-	h.mu.Unlock()
+	name := o.markName(rec.Identity.ID)
+	o.mu.Lock()
+	v, ok := o.byName[name]
+	o.mu.Unlock()
 	if !ok {
 		return
 	}
@@ -112,50 +112,50 @@ func (h *optOutMarks) apply(rec *session.Record) {
 }
 
 // save writes new marks to the outbox.
-func (h *optOutMarks) save() error {
-	h.mu.Lock()
-	marks := h.unsaved
-	h.unsaved = nil
-	h.mu.Unlock()
+func (o *optOutMarks) save() error {
+	o.mu.Lock()
+	marks := o.unsaved
+	o.unsaved = nil
+	o.mu.Unlock()
 	if len(marks) == 0 {
 		return nil
 	}
-	err := h.outbox.KeepMarks(marks, maxMarks)
+	err := o.outbox.KeepMarks(marks, maxMarks)
 	if err != nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.unsaved = append(marks, h.unsaved...)
-		h.unsaved = h.unsaved[:min(len(h.unsaved), maxMarks)]
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.unsaved = append(marks, o.unsaved...)
+		o.unsaved = o.unsaved[:min(len(o.unsaved), maxMarks)]
 	}
 	return err
 }
 
 // announceLater queues the mark of a session for the shared backend.
-func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
-	if h.fleet == nil {
+func (o *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
+	if o.fleet == nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if old, ok := h.unannounced[id]; len(h.unannounced) < maxMarks && (!ok || old.Items < m.Items) {
-		h.unannounced[id] = m
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old, ok := o.unannounced[id]; len(o.unannounced) < maxMarks && (!ok || old.Items < m.Items) {
+		o.unannounced[id] = m
 	}
 }
 
 // announce writes the queued marks to the shared backend. After a failure the marks are queued again.
-func (h *optOutMarks) announce(ctx context.Context) error {
-	h.mu.Lock()
-	marks := h.unannounced
+func (o *optOutMarks) announce(ctx context.Context) error {
+	o.mu.Lock()
+	marks := o.unannounced
 	if len(marks) == 0 {
-		h.mu.Unlock()
+		o.mu.Unlock()
 		return nil
 	}
-	h.unannounced = map[session.ID]session.OptOutMark{}
-	h.mu.Unlock()
-	err := h.fleet.KeepOptOuts(ctx, marks)
+	o.unannounced = map[session.ID]session.OptOutMark{}
+	o.mu.Unlock()
+	err := o.fleet.KeepOptOuts(ctx, marks)
 	if err != nil {
 		for id, m := range marks {
-			h.announceLater(id, m)
+			o.announceLater(id, m)
 		}
 	}
 	return err

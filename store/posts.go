@@ -94,35 +94,35 @@ type subject struct {
 }
 
 // rate stores a post as Store.Rate documents.
-func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
+func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	subj, err := subjectOf(tenant, &p)
 	if err != nil {
 		return Posted{}, err
 	}
 	if p.IfAnswered {
-		if posted, unanswered := f.unansweredStatus(ctx, tenant, &subj); unanswered {
+		if posted, unanswered := po.unansweredStatus(ctx, tenant, &subj); unanswered {
 			posted.ID = p.Entry.ID
 			return posted, nil
 		}
 	}
-	posted, err := f.post(ctx, tenant, &subj, p.Entry)
+	posted, err := po.post(ctx, tenant, &subj, p.Entry)
 	posted.ID = p.Entry.ID
 	return posted, err
 }
 
 // unansweredStatus returns a result with the status Unanswered if the subject is known and has no successful reply; ok
 // is false otherwise. ok is also false if the subject is unknown or the backend does not answer.
-func (f *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (posted Posted, ok bool) {
+func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (posted Posted, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	ids := slices.Concat(s.Candidates, s.Otherwise)
-	if id, found := f.changes.find(s.Key); found {
+	if id, found := po.changes.find(s.Key); found {
 		ids = append(ids, id)
-	} else if found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key}); err == nil {
+	} else if found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key}); err == nil {
 		ids = append(ids, found[s.Key]...)
 	}
 	for _, id := range ids {
-		if member, known, err := f.sessions.member(ctx, tenant, id); known && err == nil {
+		if member, known, err := po.sessions.member(ctx, tenant, id); known && err == nil {
 			return Posted{Session: member.Name, Run: member.Run, Status: Unanswered}, !member.Answered
 		}
 	}
@@ -159,36 +159,36 @@ func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 }
 
 // post stores feedback in the backend, or in the outbox if the backend fails to store the feedback.
-func (f *poster) post(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
-	e = f.optOuts.redactEntry(e)
-	if f.late.outbox == nil {
-		return f.postWithRetry(ctx, tenant, s, e, postLimit)
+func (po *poster) post(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
+	e = po.optOuts.redactEntry(e)
+	if po.late.outbox == nil {
+		return po.postWithRetry(ctx, tenant, s, e, postLimit)
 	}
-	if f.late.now().UnixNano() < f.late.skipBackendUntil.Load() {
-		return f.keepInOutbox(ctx, tenant, s, &e, nil)
+	if po.late.now().UnixNano() < po.late.skipBackendUntil.Load() {
+		return po.keepInOutbox(ctx, tenant, s, &e, nil)
 	}
 	limit := postLimit
-	if f.state.down.Load() {
+	if po.state.down.Load() {
 		limit = downLimit
 	}
-	p, err := f.postWithRetry(ctx, tenant, s, e, limit)
+	p, err := po.postWithRetry(ctx, tenant, s, e, limit)
 	if err == nil || isFinal(err) {
 		return p, err
 	}
 	if ctx.Err() == nil { // otherwise the client has left, and the error says nothing about the backend
-		f.late.skipBackendUntil.Store(f.late.now().Add(latePause).UnixNano())
+		po.late.skipBackendUntil.Store(po.late.now().Add(latePause).UnixNano())
 	}
-	return f.keepInOutbox(ctx, tenant, s, &e, err)
+	return po.keepInOutbox(ctx, tenant, s, &e, err)
 }
 
 // postWithRetry stores feedback in the backend. If the backend is unavailable, postWithRetry retries until limit has
 // passed or the backend counts as down.
-func (f *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
+func (po *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		p, err := f.postOnce(ctx, tenant, s, e)
-		if !errors.Is(err, session.ErrUnavailable) || f.state.down.Load() {
+		p, err := po.postOnce(ctx, tenant, s, e)
+		if !errors.Is(err, session.ErrUnavailable) || po.state.down.Load() {
 			return p, err
 		}
 		select {
@@ -201,15 +201,15 @@ func (f *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e
 
 // postOnce adds feedback to the session of its subject, or parks the feedback if the session is
 // unknown.
-func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
+func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	attempt := *s
-	attempt.erasures = f.undoer.tombstones.finishedErasures()
+	attempt.erasures = po.undoer.tombstones.finishedErasures()
 	s = &attempt
 	if s.Works != nil {
-		return f.postToWork(ctx, tenant, s, e)
+		return po.postToWork(ctx, tenant, s, e)
 	}
 	if s.Sample != "" {
-		id, ok, err := f.backend.SampleSession(ctx, tenant, s.Sample)
+		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)
 		if err == nil && !ok {
 			err = ErrNoSession
 		}
@@ -220,39 +220,39 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 	}
 	// The parked feedback must be read before the session. An entry that moves from the parked feedback to the session
 	// meanwhile is then found on the session.
-	e, err := f.parkedDelivery(ctx, tenant, s, e)
+	e, err := po.parkedDelivery(ctx, tenant, s, e)
 	if err != nil {
 		return Posted{}, err
 	}
 	for _, id := range s.Candidates {
-		if len(s.Candidates) > 1 && !f.sessions.live.has(id) {
+		if len(s.Candidates) > 1 && !po.sessions.live.has(id) {
 			continue // joinByKey finds the session with one look-up in the backend instead of one for each candidate
 		}
-		member, ok, err := f.sessions.member(ctx, tenant, id)
+		member, ok, err := po.sessions.member(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, err
 		}
 		if ok {
-			return f.join(ctx, tenant, s, member, e)
+			return po.join(ctx, tenant, s, member, e)
 		}
 	}
-	if p, ok, err := f.joinByKey(ctx, tenant, s, e); ok || err != nil {
+	if p, ok, err := po.joinByKey(ctx, tenant, s, e); ok || err != nil {
 		return p, err
 	}
 	for _, id := range s.Otherwise {
-		if member, ok, err := f.sessions.member(ctx, tenant, id); ok || err != nil {
+		if member, ok, err := po.sessions.member(ctx, tenant, id); ok || err != nil {
 			if err != nil {
 				return Posted{}, err
 			}
-			return f.join(ctx, tenant, s, member, e)
+			return po.join(ctx, tenant, s, member, e)
 		}
 	}
-	if err := f.backend.Park(ctx, tenant, s.Key, e); err != nil {
+	if err := po.backend.Park(ctx, tenant, s.Key, e); err != nil {
 		return Posted{}, err
 	}
 	// A session with the key may have begun between the look-up and the parking. Without a second look-up its feedback
 	// would stay parked.
-	p, ok, err := f.joinByKey(ctx, tenant, s, e)
+	p, ok, err := po.joinByKey(ctx, tenant, s, e)
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
@@ -261,24 +261,24 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 
 // joinByKey adds feedback to the newest known session with the subject's echo key. The bool reports whether there is
 // such a session.
-func (f *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
+func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
-	if id, ok := f.changes.find(s.Key); ok { // memory must be searched before the backend, because a key leaves memory only after the backend has it
+	if id, ok := po.changes.find(s.Key); ok { // memory must be searched before the backend, because a key leaves memory only after the backend has it
 		ids = []session.ID{id}
 	} else {
-		found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
+		found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 		if err != nil {
 			return Posted{}, false, err
 		}
 		ids = found[s.Key]
 	}
 	for _, id := range ids {
-		member, ok, err := f.sessions.member(ctx, tenant, id)
+		member, ok, err := po.sessions.member(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, false, err
 		}
 		if ok {
-			p, err := f.join(ctx, tenant, s, member, e)
+			p, err := po.join(ctx, tenant, s, member, e)
 			return p, true, err
 		}
 	}
@@ -287,22 +287,22 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fee
 
 // join adds feedback to a session and to its run or parent session. For an opted-out session the status
 // is Ignored. If the session is deleted meanwhile, join deletes the feedback, too, and returns ErrNoSession.
-func (f *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
+func (po *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
-	if f.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {
+	if po.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {
 		p.Status = Ignored
 		return p, nil
 	}
 	if s.Keyed {
-		stored, ok, err := f.feedback.backend.FeedbackEntry(ctx, tenant, member.ID, e.ID)
+		stored, ok, err := po.feedback.backend.FeedbackEntry(ctx, tenant, member.ID, e.ID)
 		if err != nil {
 			return Posted{}, err
 		}
 		e = firstDelivery(e, stored, ok)
 	}
 	// The session comes before the unit, because feedback that the session refuses must not count for the unit.
-	err := f.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
-	if f.undoer.undo(ctx, s.erasures, tenant, member.ID) {
+	err := po.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
+	if po.undoer.undo(ctx, s.erasures, tenant, member.ID) {
 		return Posted{}, ErrNoSession
 	}
 	if err != nil {
@@ -311,17 +311,17 @@ func (f *poster) join(ctx context.Context, tenant string, s *subject, member ses
 	if member.Unit == (session.ID{}) {
 		return p, nil
 	}
-	err = f.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
-	f.undoer.undo(ctx, s.erasures, tenant, member.Unit)
+	err = po.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
+	po.undoer.undo(ctx, s.erasures, tenant, member.Unit)
 	return p, err
 }
 
 // parkedDelivery returns the parked entry that e repeats, or e if there is none.
-func (f *poster) parkedDelivery(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
+func (po *poster) parkedDelivery(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
 	if !s.Keyed || s.Key == 0 {
 		return e, nil
 	}
-	parked, ok, err := f.backend.ParkedEntry(ctx, tenant, s.Key, e.ID)
+	parked, ok, err := po.backend.ParkedEntry(ctx, tenant, s.Key, e.ID)
 	return firstDelivery(e, parked, ok), err
 }
 

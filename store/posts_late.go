@@ -69,10 +69,10 @@ func isFinal(err error) bool {
 
 // keepInOutbox writes a post to the outbox. cause is the error of the backend; nil means the backend was not tried,
 // because it failed less than latePause ago.
-func (f *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
+func (po *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
 	withSession := *s
-	withSession.Otherwise = slices.Concat(s.Otherwise, f.knownSession(ctx, tenant, s, cause))
-	if f.hasOptedOut(ctx, tenant, &withSession) {
+	withSession.Otherwise = slices.Concat(s.Otherwise, po.knownSession(ctx, tenant, s, cause))
+	if po.hasOptedOut(ctx, tenant, &withSession) {
 		return Posted{Status: Ignored}, nil
 	}
 	document, err := json.Marshal(latePost{withSession, *e})
@@ -81,12 +81,12 @@ func (f *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outboxWriteLimit)
 	defer cancel()
-	p := &queuedPost{post: outbox.Post{Tenant: tenant, At: f.late.now(), Document: document}, written: make(chan error, 1)}
-	f.enqueue(p)
+	p := &queuedPost{post: outbox.Post{Tenant: tenant, At: po.late.now(), Document: document}, written: make(chan error, 1)}
+	po.enqueue(p)
 	select {
 	case err = <-p.written:
 	case <-ctx.Done():
-		f.late.dequeue(p)
+		po.late.dequeue(p)
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -102,14 +102,14 @@ type queuedPost struct {
 }
 
 // enqueue queues a post, and starts a goroutine that runs writeQueue, unless one runs already.
-func (f *poster) enqueue(p *queuedPost) {
-	l := f.late
+func (po *poster) enqueue(p *queuedPost) {
+	l := po.late
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, p)
 	if !l.writing {
 		l.writing = true
-		l.writes.Go(f.writeQueue)
+		l.writes.Go(po.writeQueue)
 	}
 }
 
@@ -123,8 +123,8 @@ func (l *latePosts) dequeue(p *queuedPost) {
 
 // writeQueue writes the queued posts, and returns when the queue is empty. All posts in the queue share
 // one write, because each write waits for the disk. If this write fails, each post is written alone.
-func (f *poster) writeQueue() {
-	l := f.late
+func (po *poster) writeQueue() {
+	l := po.late
 	for {
 		l.mu.Lock()
 		list := l.queue
@@ -134,11 +134,11 @@ func (f *poster) writeQueue() {
 		if len(list) == 0 {
 			return
 		}
-		err := f.write(list)
+		err := po.write(list)
 		for i := range list {
 			result := err
 			if err != nil && len(list) > 1 {
-				result = f.write(list[i : i+1])
+				result = po.write(list[i : i+1])
 			}
 			list[i].written <- result
 		}
@@ -146,27 +146,27 @@ func (f *poster) writeQueue() {
 }
 
 // write writes posts to the outbox in one transaction.
-func (f *poster) write(list []*queuedPost) error {
+func (po *poster) write(list []*queuedPost) error {
 	posts := make([]outbox.Post, len(list))
 	for i := range list {
 		posts[i] = list[i].post
 	}
-	return f.feedback.guard.RunErr(label.StepFeedback, func() error { return f.late.outbox.KeepPosts(posts) })
+	return po.feedback.guard.RunErr(label.StepFeedback, func() error { return po.late.outbox.KeepPosts(posts) })
 }
 
 // knownSession returns the session of the reply, request or sample that a post names, if memory or the backend knows
 // the session now. The post is stored in the outbox with the id of the session, so that a deletion of the session
 // also deletes the post. cause is as in keepInOutbox.
-func (f *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
-	if id, ok := f.changes.find(s.Key); ok {
+func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
+	if id, ok := po.changes.find(s.Key); ok {
 		return []session.ID{id}
 	}
-	if cause == nil && f.state.down.Load() {
+	if cause == nil && po.state.down.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownSessionLimit)
 	defer cancel()
-	ids, err := f.ratedSession(ctx, tenant, s) // a backend that fails to write may still answer reads
+	ids, err := po.ratedSession(ctx, tenant, s) // a backend that fails to write may still answer reads
 	if err != nil {
 		return nil
 	}
@@ -174,22 +174,22 @@ func (f *poster) knownSession(ctx context.Context, tenant string, s *subject, ca
 }
 
 // hasOptedOut reports whether a session that a post names is in memory and has opted out.
-func (f *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bool {
-	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Otherwise), func(id session.ID) bool { return f.optOuts.allTurnsOptedOut(ctx, tenant, id) })
+func (po *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bool {
+	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Otherwise), func(id session.ID) bool { return po.optOuts.allTurnsOptedOut(ctx, tenant, id) })
 }
 
 // deliverLate delivers late posts in the order of their receipt, within lateLimit, if ready is true. ready reports that
 // the backend accepts writes and has all rows of the outbox. A post about a commit must wait for this, because its
 // session is found only after the session's row is stored. The caller is the shipper's goroutine.
-func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
-	l := f.late
+func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
+	l := po.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {
 		l.oldest = time.Time{}
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
 	defer cancel()
-	err := f.feedback.guard.RunErr(label.StepFeedback, func() error {
+	err := po.feedback.guard.RunErr(label.StepFeedback, func() error {
 		if l.oldest.IsZero() {
 			first, err := l.outbox.Posts(0, onePostBytes)
 			if err != nil || len(first) == 0 {
@@ -200,19 +200,19 @@ func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 		if !ready || now.Before(l.nextDelivery) {
 			return nil
 		}
-		return f.deliverRound(ctx)
+		return po.deliverRound(ctx)
 	})
 	if err != nil {
 		l.nextDelivery = now.Add(latePause)
-		f.feedback.failed(label.StepFeedback, err)
+		po.feedback.failed(label.StepFeedback, err)
 	}
 }
 
 // deliverRound delivers late posts of at most lateBytes. Posts that are stored, or that can never be stored, leave the
 // outbox. Any other failure ends the round, and the next round begins with the next post, so that one post never blocks
 // the others.
-func (f *poster) deliverRound(ctx context.Context) error {
-	l := f.late
+func (po *poster) deliverRound(ctx context.Context) error {
+	l := po.late
 	list, err := l.outbox.Posts(l.lastTried, lateBytes)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (f *poster) deliverRound(ctx context.Context) error {
 	l.skipBackendUntil.Store(0)
 	var done []int64
 	for i := range list {
-		err = f.deliverPost(ctx, &list[i])
+		err = po.deliverPost(ctx, &list[i])
 		if ctx.Err() != nil && len(done) > 0 { // the time limit of the round has passed
 			err = nil
 			break
@@ -234,7 +234,7 @@ func (f *poster) deliverRound(ctx context.Context) error {
 			l.skipBackendUntil.Store(l.now().Add(latePause).UnixNano())
 			break
 		}
-		f.countLate(err)
+		po.countLate(err)
 		done, err = append(done, l.lastTried), nil
 	}
 	err = errors.Join(err, l.outbox.DropPosts(done))
@@ -245,25 +245,25 @@ func (f *poster) deliverRound(ctx context.Context) error {
 }
 
 // deliverPost delivers one late post, unless its session was deleted.
-func (f *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
-	return f.feedback.guard.RunErr(label.StepFeedback, func() error {
+func (po *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
+	return po.feedback.guard.RunErr(label.StepFeedback, func() error {
 		var late latePost
 		if err := json.Unmarshal(p.Document, &late); err != nil {
 			return errors.Join(session.ErrInvalid, err)
 		}
 		for _, id := range slices.Concat([]session.ID{{}}, late.Subject.Candidates, late.Subject.Otherwise) {
-			if f.late.tombstones.covers(p.Tenant, id.String(), late.Entry.At) {
+			if po.late.tombstones.covers(p.Tenant, id.String(), late.Entry.At) {
 				return nil
 			}
 		}
-		_, err := f.postOnce(ctx, p.Tenant, &late.Subject, late.Entry)
+		_, err := po.postOnce(ctx, p.Tenant, &late.Subject, late.Entry)
 		return err
 	})
 }
 
 // countLate counts a late post that can never be stored, by the error of its delivery. A nil error counts nothing.
-func (f *poster) countLate(err error) {
-	t := &f.feedback.tally.Late
+func (po *poster) countLate(err error) {
+	t := &po.feedback.tally.Late
 	_, isFull := NoRoom(err)
 	switch {
 	case err == nil:
@@ -271,7 +271,7 @@ func (f *poster) countLate(err error) {
 		t.Full.Add(1)
 	case guard.IsPermanent(err), errors.Is(err, ErrVolatile):
 		t.Bad.Add(1)
-		f.feedback.failed(label.StepFeedback, err)
+		po.feedback.failed(label.StepFeedback, err)
 	default:
 		t.Unknown.Add(1)
 	}
@@ -281,8 +281,8 @@ func (f *poster) countLate(err error) {
 // names its session directly, or by a reply, a request or a sample. If all is true, latePostNumbers returns the numbers
 // of all late posts of the tenant. It reads the posts with numbers above after; last is the highest number that it
 // read. The caller is the shipper's goroutine, and must not hold handoff.mu, because latePostNumbers calls the backend.
-func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, match func(session.ID) bool) (numbers []int64, last int64, err error) {
-	box := f.late.outbox
+func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, match func(session.ID) bool) (numbers []int64, last int64, err error) {
+	box := po.late.outbox
 	if box == nil || box.PostCount() == 0 {
 		return nil, after, nil
 	}
@@ -301,7 +301,7 @@ func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string
 				numbers = append(numbers, after)
 				continue
 			}
-			ids, err := f.ratedSession(ctx, tenant, &late.Subject)
+			ids, err := po.ratedSession(ctx, tenant, &late.Subject)
 			if err != nil {
 				return numbers, after, err
 			}
@@ -315,9 +315,9 @@ func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string
 
 // ratedSession returns a list with the session of the reply, request or sample that a subject names. The list is empty
 // if the session is unknown, and for a commit, a branch or a pull request, which may occur in several sessions.
-func (f *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
+func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
-		id, ok, err := f.backend.SampleSession(ctx, tenant, s.Sample)
+		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)
 		if err != nil || !ok {
 			return nil, err
 		}
@@ -326,10 +326,10 @@ func (f *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([
 	if s.Key == 0 {
 		return nil, nil
 	}
-	if id, ok := f.changes.find(s.Key); ok {
+	if id, ok := po.changes.find(s.Key); ok {
 		return []session.ID{id}, nil
 	}
-	found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
+	found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 	ids := found[s.Key]
 	return ids[:min(len(ids), 1)], err // the newest session
 }

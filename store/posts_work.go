@@ -56,10 +56,10 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 // session.MaxEchoSessions. The groups of s.Works are tried in order, until a group matches a session. If several
 // sessions belong to one run, the feedback is added to the run once. A retry after an error is safe, because the entry
 // keeps its id.
-func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
+func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
-		list, err = f.sessionsOf(ctx, tenant, refs)
+		list, err = po.sessionsOf(ctx, tenant, refs)
 		if _, unknown := errors.AsType[*WorkError](err); !unknown {
 			break
 		}
@@ -70,7 +70,7 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 	var limitErr error
 	posted.Status, posted.Work = Ignored, &Owners{}
 	for _, member := range list {
-		p, err := f.join(ctx, tenant, s, member, e)
+		p, err := po.join(ctx, tenant, s, member, e)
 		if _, ok := NoRoom(err); ok {
 			limitErr = err
 			continue
@@ -99,9 +99,9 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 // sessionsOf returns the sessions whose tool results contain one of the references, newest first. A session that
 // belongs to a run or to a parent session is replaced by the run or the parent. The error is a *WorkError if no
 // session contains a reference, or if an abbreviated hash matches several commits.
-func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
+func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
-		ids, err := f.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
+		ids, err := po.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
 		if err != nil {
 			return nil, err
 		}
@@ -109,13 +109,13 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 		for _, id := range ids {
 			var member session.Member
 			mentions := false
-			ok, err := f.sessions.withRecord(ctx, tenant, id, func(rec *session.Record) {
+			ok, err := po.sessions.withRecord(ctx, tenant, id, func(rec *session.Record) {
 				hashes, ok := rec.MatchWork(ref)
 				member, mentions = rec.Member(), ok
 				commits = append(commits, hashes...)
 			})
 			if err == nil && ok && mentions && member.Unit != (session.ID{}) {
-				if unit, ok, unitErr := f.sessions.member(ctx, tenant, member.Unit); ok || unitErr != nil {
+				if unit, ok, unitErr := po.sessions.member(ctx, tenant, member.Unit); ok || unitErr != nil {
 					member, err = unit, unitErr
 				}
 			}
@@ -138,8 +138,8 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 
 // sessionsWithEcho returns the sessions with an echo key: first the sessions of undelivered keys, then the sessions
 // from the backend, both newest first.
-func (f *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
-	return appendStored(ctx, f.changes.findAll(key), f.backend, tenant, key)
+func (po *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
+	return appendStored(ctx, po.changes.findAll(key), po.backend, tenant, key)
 }
 
 // countCommits returns the number of different commits in hashes. A hash that is a prefix of another

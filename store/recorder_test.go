@@ -268,16 +268,16 @@ type panickingExpiry struct {
 	retain, purge atomic.Int64
 }
 
-func (a *panickingExpiry) Retain(context.Context, time.Time) (int, error) {
-	a.retain.Add(1)
+func (p *panickingExpiry) Retain(context.Context, time.Time) (int, error) {
+	p.retain.Add(1)
 	panic("retain")
 }
 
-func (a *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (int, error) {
-	if a.purge.Add(1) == 1 {
+func (p *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (int, error) {
+	if p.purge.Add(1) == 1 {
 		panic("purge")
 	}
-	return a.Backend.PurgeParked(ctx, before)
+	return p.Backend.PurgeParked(ctx, before)
 }
 
 // A retention that panics is retried at the next regular time, not earlier. The store still records turns.

@@ -26,27 +26,27 @@ type fixedChooser struct {
 }
 
 // action returns the action of a lesson.
-func (b fixedChooser) action(l report.Lesson) bandit.Action {
+func (c fixedChooser) action(l report.Lesson) bandit.Action {
 	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
 
-func (b fixedChooser) Belief(l report.Lesson) report.Belief {
-	p := b.c.Counted(b.action(l))
-	better, worse := b.c.Published(l.Arm)
-	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
+func (c fixedChooser) Belief(l report.Lesson) report.Belief {
+	p := c.c.Counted(c.action(l))
+	better, worse := c.c.Published(l.Arm)
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(c.action(l), p), Better: better, Worse: worse}
 }
 
-func (b fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
-	return b.c.MeanAt(b.action(l), day)
+func (c fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
+	return c.c.MeanAt(c.action(l), day)
 }
-func (b fixedChooser) Sigma2() float64 { return b.c.Priors().Sigma2 }
+func (c fixedChooser) Sigma2() float64 { return c.c.Priors().Sigma2 }
 
 // impossibleChooser is a report.Chooser with the same belief about every lesson, whatever the counters are.
 type impossibleChooser struct{ belief report.Belief }
 
-func (m impossibleChooser) Belief(report.Lesson) report.Belief      { return m.belief }
-func (m impossibleChooser) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
-func (m impossibleChooser) Sigma2() float64                         { return 0.25 }
+func (c impossibleChooser) Belief(report.Lesson) report.Belief      { return c.belief }
+func (c impossibleChooser) BelievedAt(report.Lesson, int32) float64 { return c.belief.Mean }
+func (c impossibleChooser) Sigma2() float64                         { return 0.25 }
 
 // The beliefs of the chooser change only the fields that describe beliefs, and the verdicts likely and benched. All
 // other fields of the report are the same with any chooser and without one.

@@ -157,8 +157,8 @@ func TestForecastUsesActiveText(t *testing.T) {
 // beliefInArm is a report.Chooser that believes in an effect of 0.5 of one arm, and in no effect of other arms.
 type beliefInArm struct{ arm string }
 
-func (h beliefInArm) Belief(l report.Lesson) report.Belief {
-	if string(l.Arm) == h.arm {
+func (b beliefInArm) Belief(l report.Lesson) report.Belief {
+	if string(l.Arm) == b.arm {
 		return report.Belief{Mean: 0.5, Var: 0.01, Epsilon: 0.2}
 	}
 	return report.Belief{Epsilon: 0.2}

@@ -310,46 +310,46 @@ func (r *Row) guardedRises(guarded []string) string {
 }
 
 // Sentence describes an outcome in one line.
-func (x *Outcome) Sentence() string {
-	s := fmt.Sprintf("%s %s", x.Name, x.Verdict)
-	if x.Effect != nil {
-		s += ": " + x.Interval()
+func (o *Outcome) Sentence() string {
+	s := fmt.Sprintf("%s %s", o.Name, o.Verdict)
+	if o.Effect != nil {
+		s += ": " + o.Interval()
 	}
-	return s + " (" + x.Amounts() + ")"
+	return s + " (" + o.Amounts() + ")"
 }
 
 // Amounts describes the data of an outcome.
-func (x *Outcome) Amounts() string {
-	s := fmt.Sprintf("%s with, %s without; %d/%d picks", x.amount(x.MeanInjected), x.amount(x.MeanWithheld), x.NInjected, x.NWithheld)
-	if x.NeedsPicks > 0 {
-		s += fmt.Sprintf("; needs about %d more picks", x.NeedsPicks)
+func (o *Outcome) Amounts() string {
+	s := fmt.Sprintf("%s with, %s without; %d/%d picks", o.amount(o.MeanInjected), o.amount(o.MeanWithheld), o.NInjected, o.NWithheld)
+	if o.NeedsPicks > 0 {
+		s += fmt.Sprintf("; needs about %d more picks", o.NeedsPicks)
 	}
 	return s
 }
 
 // Interval formats effect and interval, empty while hidden.
-func (x *Outcome) Interval() string {
-	if x.Effect == nil {
+func (o *Outcome) Interval() string {
+	if o.Effect == nil {
 		return ""
 	}
 	scaled, unit := Points, " points"
-	switch x.Unit {
+	switch o.Unit {
 	case unitErrors:
 		scaled, unit = func(effect float64) float64 { return Points(effect) / 10 }, " failed calls"
 	case unitPercent:
 		scaled, unit = func(effect float64) float64 { return effect }, "%"
 	}
-	return signedInterval(scaled(*x.Effect), scaled(*x.Lo), scaled(*x.Hi)) + unit
+	return signedInterval(scaled(*o.Effect), scaled(*o.Lo), scaled(*o.Hi)) + unit
 }
 
 // amount formats a mean in the unit of its outcome.
-func (x *Outcome) amount(m *float64) string {
+func (o *Outcome) amount(m *float64) string {
 	switch {
 	case m == nil:
 		return "-"
-	case x.Unit == unitShare:
+	case o.Unit == unitShare:
 		return fmt.Sprintf("%.0f%%", 100**m)
-	case x.Unit == unitErrors:
+	case o.Unit == unitErrors:
 		return fmt.Sprintf("%.1f", 10**m)
 	}
 	return fmt.Sprintf("%.*f", cmp.Or(1-min(1, int(*m/100)), 0), *m)

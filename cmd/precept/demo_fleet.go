@@ -51,30 +51,30 @@ type proofCounts struct {
 }
 
 // update updates the counts from the rows of a report.
-func (s *proofCounts) update(rows []report.Row) {
+func (p *proofCounts) update(rows []report.Row) {
 	r := reportRow(rows, demo.Pinned)
 	if r == nil {
 		return
 	}
-	s.rewardedPicks = r.Rewarded
-	if s.picksToHelps == 0 && r.Verdict == report.ProvenHelps {
-		s.picksToHelps = r.Rewarded
+	p.rewardedPicks = r.Rewarded
+	if p.picksToHelps == 0 && r.Verdict == report.ProvenHelps {
+		p.picksToHelps = r.Rewarded
 	}
 	for _, outcome := range r.Outcomes {
-		if s.picksToPrevents == 0 && outcome.Verdict == report.Prevents {
-			s.picksToPrevents = outcome.NInjected + outcome.NWithheld
+		if p.picksToPrevents == 0 && outcome.Verdict == report.Prevents {
+			p.picksToPrevents = outcome.NInjected + outcome.NWithheld
 		}
 	}
 }
 
 // text compares the two numbers of picks in a sentence.
-func (s *proofCounts) text() string {
-	prevents, helps := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", s.rewardedPicks)
-	if s.picksToPrevents > 0 {
-		prevents = fmt.Sprintf("proven after %d picks, rewarded or not", s.picksToPrevents)
+func (p *proofCounts) text() string {
+	prevents, helps := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", p.rewardedPicks)
+	if p.picksToPrevents > 0 {
+		prevents = fmt.Sprintf("proven after %d picks, rewarded or not", p.picksToPrevents)
 	}
-	if s.picksToHelps > 0 {
-		helps = fmt.Sprintf("proven after %d rewarded picks", s.picksToHelps)
+	if p.picksToHelps > 0 {
+		helps = fmt.Sprintf("proven after %d rewarded picks", p.picksToHelps)
 	}
 	return fmt.Sprintf("The lesson %s: the prevention of its error is %s;\nits effect on the reward is %s.", demo.Pinned, prevents, helps)
 }

@@ -208,25 +208,25 @@ type headAndTail struct {
 	tail []byte
 }
 
-func (b *headAndTail) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (h *headAndTail) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	n := len(p)
-	room := min(len(p), b.half-len(b.head))
-	b.head = append(b.head, p[:room]...)
-	b.tail = append(b.tail, p[room:]...)
-	if len(b.tail) > 2*b.half {
-		b.tail = append(b.tail[:0], b.tail[len(b.tail)-b.half:]...)
+	room := min(len(p), h.half-len(h.head))
+	h.head = append(h.head, p[:room]...)
+	h.tail = append(h.tail, p[room:]...)
+	if len(h.tail) > 2*h.half {
+		h.tail = append(h.tail[:0], h.tail[len(h.tail)-h.half:]...)
 	}
 	return n, nil
 }
 
 // String returns the stored bytes. If bytes were omitted, a blank line takes their place.
-func (b *headAndTail) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.tail) <= b.half {
-		return string(b.head) + string(b.tail)
+func (h *headAndTail) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.tail) <= h.half {
+		return string(h.head) + string(h.tail)
 	}
-	return string(b.head) + "\n\n" + strings.ToValidUTF8(string(b.tail[len(b.tail)-b.half:]), "")
+	return string(h.head) + "\n\n" + strings.ToValidUTF8(string(h.tail[len(h.tail)-h.half:]), "")
 }

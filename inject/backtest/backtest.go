@@ -124,15 +124,15 @@ type matchedSessions struct {
 }
 
 // add adds a session. At most limit different words are counted.
-func (f *matchedSessions) add(s *Session, words map[string]bool, limit int) {
-	f.sessions.add(s)
+func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
+	m.sessions.add(s)
 	for w := range words {
-		if _, known := f.words[w]; known || len(f.words) < limit {
-			f.words[w]++
+		if _, known := m.words[w]; known || len(m.words) < limit {
+			m.words[w]++
 		}
 	}
-	if len(f.examples) < maxExamples {
-		f.examples = append(f.examples, s.Name)
+	if len(m.examples) < maxExamples {
+		m.examples = append(m.examples, s.Name)
 	}
 }
 

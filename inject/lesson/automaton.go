@@ -48,16 +48,16 @@ func newAutomaton(words []word, fullRows int) *automaton {
 type span struct{ lo, hi, depth int }
 
 // build lays out the trie breadth first from the sorted words, without a map.
-func (m *automaton) build(words []word) {
+func (a *automaton) build(words []word) {
 	queue := []span{{0, len(words), 0}}
-	m.states = append(m.states, state{})
+	a.states = append(a.states, state{})
 	for s := 0; s < len(queue); s++ {
 		q := queue[s]
-		m.states[s].firstChild = int32(len(queue)) //nolint:gosec // the number of states fits in an int32
+		a.states[s].firstChild = int32(len(queue)) //nolint:gosec // the number of states fits in an int32
 		i := q.lo
 		for ; i < q.hi && len(words[i].text) == q.depth; i++ {
-			m.states[s].output = int32(s)                                  //nolint:gosec // the number of states fits in an int32
-			m.wordIDs[int32(s)] = append(m.wordIDs[int32(s)], words[i].id) //nolint:gosec // the number of states fits in an int32
+			a.states[s].output = int32(s)                                  //nolint:gosec // the number of states fits in an int32
+			a.wordIDs[int32(s)] = append(a.wordIDs[int32(s)], words[i].id) //nolint:gosec // the number of states fits in an int32
 		}
 		for i < q.hi {
 			label, j := words[i].text[q.depth], i+1
@@ -65,58 +65,58 @@ func (m *automaton) build(words []word) {
 				j++
 			}
 			queue = append(queue, span{i, j, q.depth + 1})
-			m.states = append(m.states, state{label: label})
+			a.states = append(a.states, state{label: label})
 			i = j
 		}
 	}
-	m.states = append(slices.Clip(m.states), state{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
+	a.states = append(slices.Clip(a.states), state{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
 }
 
 // link computes failure links, output links and rows in breadth-first order, so that the state of a failure link is
 // complete when a later state uses it.
-func (m *automaton) link(fullRows int) {
-	n := len(m.states) - 1
-	m.rows = make([][256]int32, 0, max(1, min(n, fullRows)))
+func (a *automaton) link(fullRows int) {
+	n := len(a.states) - 1
+	a.rows = make([][256]int32, 0, max(1, min(n, fullRows)))
 	for s := range n {
-		st := &m.states[s]
-		st.output = cmp.Or(st.output, m.states[st.fail].output)
+		st := &a.states[s]
+		st.output = cmp.Or(st.output, a.states[st.fail].output)
 		row := [256]int32{}
-		if s > 0 && s < cap(m.rows) {
-			row = m.rows[st.fail]
+		if s > 0 && s < cap(a.rows) {
+			row = a.rows[st.fail]
 		}
-		for c := st.firstChild; c < m.states[s+1].firstChild; c++ {
+		for c := st.firstChild; c < a.states[s+1].firstChild; c++ {
 			if s > 0 {
-				m.states[c].fail = m.step(st.fail, m.states[c].label)
+				a.states[c].fail = a.step(st.fail, a.states[c].label)
 			}
-			row[m.states[c].label] = c
+			row[a.states[c].label] = c
 		}
-		if s < cap(m.rows) {
-			m.rows = append(m.rows, row)
+		if s < cap(a.rows) {
+			a.rows = append(a.rows, row)
 		}
 	}
 }
 
 // step returns the next state for a byte.
-func (m *automaton) step(s int32, c byte) int32 {
-	for int(s) >= len(m.rows) {
-		for k := m.states[s].firstChild; k < m.states[s+1].firstChild; k++ {
-			if m.states[k].label == c {
+func (a *automaton) step(s int32, c byte) int32 {
+	for int(s) >= len(a.rows) {
+		for k := a.states[s].firstChild; k < a.states[s+1].firstChild; k++ {
+			if a.states[k].label == c {
 				return k
 			}
 		}
-		s = m.states[s].fail
+		s = a.states[s].fail
 	}
-	return m.rows[s][c]
+	return a.rows[s][c]
 }
 
 // scan calls emit for each word in text, with the id of the word and the offset after the word, until emit returns
 // false.
-func (m *automaton) scan(text []byte, emit func(id int32, end int) bool) {
+func (a *automaton) scan(text []byte, emit func(id int32, end int) bool) {
 	s := int32(0)
 	for i, c := range text {
-		s = m.step(s, c)
-		for e := m.states[s].output; e != 0; e = m.states[m.states[e].fail].output {
-			for _, id := range m.wordIDs[e] {
+		s = a.step(s, c)
+		for e := a.states[s].output; e != 0; e = a.states[a.states[e].fail].output {
+			for _, id := range a.wordIDs[e] {
 				if !emit(id, i+1) {
 					return
 				}

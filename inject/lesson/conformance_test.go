@@ -14,9 +14,9 @@ import (
 // directoryWriter writes the lesson files of a directory.
 type directoryWriter struct{ dir string }
 
-func (f directoryWriter) Put(t *testing.T, name, text string) {
+func (w directoryWriter) Put(t *testing.T, name, text string) {
 	t.Helper()
-	path := filepath.Join(f.dir, filepath.FromSlash(name))
+	path := filepath.Join(w.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		t.Fatal(err)
 	}
@@ -28,9 +28,9 @@ func (f directoryWriter) Put(t *testing.T, name, text string) {
 	}
 }
 
-func (f directoryWriter) Delete(t *testing.T, name string) {
+func (w directoryWriter) Delete(t *testing.T, name string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(f.dir, filepath.FromSlash(name))); err != nil {
+	if err := os.Remove(filepath.Join(w.dir, filepath.FromSlash(name))); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -28,7 +28,7 @@ type embeddingServer struct {
 	fault    func(w http.ResponseWriter) bool // if set, may write another response and return true
 }
 
-func (m *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var q struct {
 		Model string   `json:"model"`
@@ -38,10 +38,10 @@ func (m *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusBadRequest)
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.embedded, m.header = append(m.embedded, q.Input...), r.Header
-	if m.fault != nil && m.fault(w) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.embedded, s.header = append(s.embedded, q.Input...), r.Header
+	if s.fault != nil && s.fault(w) {
 		return
 	}
 	var data []any

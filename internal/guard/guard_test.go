@@ -26,27 +26,27 @@ type markStore struct {
 }
 
 // SetAside stores all marks, or none if onSetAside returns an error.
-func (b *markStore) SetAside(_ context.Context, list []session.DeadLetter) error {
-	b.calls++
+func (s *markStore) SetAside(_ context.Context, list []session.DeadLetter) error {
+	s.calls++
 	for _, a := range list {
-		if b.onSetAside != nil {
-			if err := b.onSetAside(a); err != nil {
+		if s.onSetAside != nil {
+			if err := s.onSetAside(a); err != nil {
 				return err
 			}
 		}
 	}
 	for _, a := range list {
-		b.written = append(b.written, a.Tenant)
+		s.written = append(s.written, a.Tenant)
 	}
 	return nil
 }
 
 // Readmit records maxTries. It returns b.err, or panics if b.err is nil.
-func (b *markStore) Readmit(_ context.Context, maxTries int) (int, error) {
-	if b.limit = maxTries; b.err == nil {
+func (s *markStore) Readmit(_ context.Context, maxTries int) (int, error) {
+	if s.limit = maxTries; s.err == nil {
 		panic("readmit")
 	}
-	return 0, b.err
+	return 0, s.err
 }
 
 // recordingGuard records the failures and panics that its guard reports.

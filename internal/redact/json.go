@@ -133,23 +133,23 @@ type splicer struct {
 }
 
 // replace replaces src[start:end] by text, which is put in quotes if quoted is true.
-func (w *splicer) replace(start, end int, text []byte, quoted bool) {
-	w.dst = append(w.dst, w.src[w.copiedTo:start]...)
+func (s *splicer) replace(start, end int, text []byte, quoted bool) {
+	s.dst = append(s.dst, s.src[s.copiedTo:start]...)
 	if quoted {
-		w.dst = append(w.dst, '"')
+		s.dst = append(s.dst, '"')
 	}
-	w.dst = append(w.dst, text...)
+	s.dst = append(s.dst, text...)
 	if quoted {
-		w.dst = append(w.dst, '"')
+		s.dst = append(s.dst, '"')
 	}
-	w.copiedTo, w.changed = end, true
+	s.copiedTo, s.changed = end, true
 }
 
-func (w *splicer) result() []byte {
-	if !w.changed {
-		return w.src
+func (s *splicer) result() []byte {
+	if !s.changed {
+		return s.src
 	}
-	return append(w.dst, w.src[w.copiedTo:]...)
+	return append(s.dst, s.src[s.copiedTo:]...)
 }
 
 // stringEnd returns the index of the quote that closes the string starting at i, or len(raw).

@@ -12,11 +12,11 @@ import (
 var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a flag of the tests
 
 // want returns the expected redaction of the example. An empty out stands for the unchanged input.
-func (x example) want() string {
-	if x.out == "" {
-		return x.in
+func (e example) want() string {
+	if e.out == "" {
+		return e.in
 	}
-	return x.out
+	return e.out
 }
 
 func TestKindExamplesAreRedacted(t *testing.T) {

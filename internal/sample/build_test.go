@@ -29,17 +29,17 @@ func newScript() *script {
 }
 
 // turn adds a turn: the new items of the request, and the reply of the model.
-func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
-	turn := len(c.s.Exchanges) + 1
+func (s *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
+	turn := len(s.s.Exchanges) + 1
 	e := sample.Exchange{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
-		At: c.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: c.sentItems, Reply: reply, LatencyMS: 1000,
+		At: s.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: s.sentItems, Reply: reply, LatencyMS: 1000,
 	}
-	for _, raw := range append(c.repeatedReply, items...) {
+	for _, raw := range append(s.repeatedReply, items...) {
 		e.New = append(e.New, json.RawMessage(raw))
-		c.sentItems++
+		s.sentItems++
 	}
-	c.repeatedReply = nil
+	s.repeatedReply = nil
 	if reply.Text != "" || len(reply.Calls) > 0 {
 		m := map[string]any{"role": "assistant", "content": reply.Text}
 		var calls []any
@@ -50,11 +50,11 @@ func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 			m["tool_calls"] = calls
 		}
 		raw, _ := json.Marshal(m)
-		c.repeatedReply = []string{string(raw)}
+		s.repeatedReply = []string{string(raw)}
 	}
-	c.at = c.at.Add(time.Minute)
-	c.s.Exchanges = append(c.s.Exchanges, e)
-	return &c.s.Exchanges[len(c.s.Exchanges)-1]
+	s.at = s.at.Add(time.Minute)
+	s.s.Exchanges = append(s.s.Exchanges, e)
+	return &s.s.Exchanges[len(s.s.Exchanges)-1]
 }
 
 // messageJSON returns a message as an item of the list.

@@ -25,33 +25,33 @@ func NewExporter(w io.Writer) *Exporter {
 }
 
 // Lines returns the number of lines that were written so far.
-func (x *Exporter) Lines() int { return x.lines }
+func (e *Exporter) Lines() int { return e.lines }
 
 // Flush writes the buffered lines and ends the export.
-func (x *Exporter) Flush() error {
-	if err := x.w.Flush(); err != nil {
+func (e *Exporter) Flush() error {
+	if err := e.w.Flush(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
 	return nil
 }
 
 // WriteLine writes a Sample, a Trial, or another document.
-func (x *Exporter) WriteLine(v any) error {
-	x.lines++
-	if err := x.enc.Encode(v); err != nil {
-		return fmt.Errorf("writing line %d of the export: %w", x.lines, err)
+func (e *Exporter) WriteLine(v any) error {
+	e.lines++
+	if err := e.enc.Encode(v); err != nil {
+		return fmt.Errorf("writing line %d of the export: %w", e.lines, err)
 	}
 	return nil
 }
 
 // WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation
 // ends with the last whole answer of the model. A session without a whole answer gives no line.
-func (x *Exporter) WriteChat(s *Session) error {
+func (e *Exporter) WriteChat(s *Session) error {
 	h := s.history().trainablePart()
 	messages := h.conversation(-1)
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {
-			return x.WriteLine(struct {
+			return e.WriteLine(struct {
 				Messages []ChatMessage `json:"messages"`
 				Tools    []ChatTool    `json:"tools,omitempty"`
 			}{messages[:i+1], h.tools()})
@@ -71,9 +71,9 @@ type Preference struct {
 }
 
 // WritePreferences writes the pairs of Session.Preferences.
-func (x *Exporter) WritePreferences(s *Session) error {
+func (e *Exporter) WritePreferences(s *Session) error {
 	for _, p := range s.Preferences() {
-		if err := x.WriteLine(p); err != nil {
+		if err := e.WriteLine(p); err != nil {
 			return err
 		}
 	}

@@ -121,18 +121,18 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) b
 var userTextKeys = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
 // HasSessionFeedbackText reports whether a sample has text of the user from feedback on the whole session.
-func (m *Sample) HasSessionFeedbackText() bool {
-	if _, ok := m.Feedback.Details["turn"]; ok {
+func (s *Sample) HasSessionFeedbackText() bool {
+	if _, ok := s.Feedback.Details["turn"]; ok {
 		return false
 	}
-	return slices.ContainsFunc(userTextKeys[:], func(name string) bool { return m.Feedback.Details[name] != nil })
+	return slices.ContainsFunc(userTextKeys[:], func(name string) bool { return s.Feedback.Details[name] != nil })
 }
 
 // DropFeedbackText removes the user's text from the feedback of a sample, and keeps the score.
-func (m *Sample) DropFeedbackText() {
-	m.Feedback.Details = maps.Clone(m.Feedback.Details)
+func (s *Sample) DropFeedbackText() {
+	s.Feedback.Details = maps.Clone(s.Feedback.Details)
 	for _, name := range userTextKeys {
-		delete(m.Feedback.Details, name)
+		delete(s.Feedback.Details, name)
 	}
 }
 
@@ -146,8 +146,8 @@ func (o *OptOut) sampleNamesPath(m *Sample) bool {
 }
 
 // eventIDs returns the ids of the exchanges of a sample, which may be built or read from a store.
-func (m *Sample) eventIDs() (ids []string) {
-	switch list := m.Meta["source_event_ids"].(type) {
+func (s *Sample) eventIDs() (ids []string) {
+	switch list := s.Meta["source_event_ids"].(type) {
 	case []string:
 		return list
 	case []any:

@@ -171,6 +171,6 @@ func (h *history) isSingleExchange() bool {
 }
 
 // turns returns the first and the last turn of the part.
-func (p *userTurn) turns() (first, last int) {
-	return p.exchanges[0].Turn, p.exchanges[len(p.exchanges)-1].Turn
+func (u *userTurn) turns() (first, last int) {
+	return u.exchanges[0].Turn, u.exchanges[len(u.exchanges)-1].Turn
 }

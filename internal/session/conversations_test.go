@@ -35,52 +35,52 @@ type simulation struct {
 }
 
 // entropy returns a different value in each call.
-func (o *simulation) entropy() (e [16]byte) {
-	o.names++
-	binary.BigEndian.PutUint64(e[8:], uint64(o.names))
+func (s *simulation) entropy() (e [16]byte) {
+	s.names++
+	binary.BigEndian.PutUint64(e[8:], uint64(s.names))
 	return e
 }
 
 // store records the session under the echo keys, as the store does.
-func (o *simulation) store(id session.ID, keys []session.EchoKey) {
+func (s *simulation) store(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
-		if !slices.Contains(o.stored[k], id) {
-			o.stored[k] = append([]session.ID{id}, o.stored[k]...)
+		if !slices.Contains(s.stored[k], id) {
+			s.stored[k] = append([]session.ID{id}, s.stored[k]...)
 		}
 	}
 }
 
 // findKeys returns the recorded sessions of echo keys.
-func (o *simulation) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+func (s *simulation) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
-		found[k] = slices.Clone(o.stored[k])
+		found[k] = slices.Clone(s.stored[k])
 	}
 	return found
 }
 
 // resolve sends the messages of a conversation and returns the resolved session.
-func (o *simulation) resolve(x *dialogue) session.Resolved {
-	r := o.th.Resolve(testScope, session.Claim{}, parseChat(o, x.history...), o.now, o.findKeys)
-	o.store(r.ID, r.Echoes)
+func (s *simulation) resolve(x *dialogue) session.Resolved {
+	r := s.th.Resolve(testScope, session.Claim{}, parseChat(s, x.history...), s.now, s.findKeys)
+	s.store(r.ID, r.Echoes)
 	x.open = &r
 	return r
 }
 
 // answer replies to the open request with a call or a text, and adds the reply to the history.
-func (o *simulation) answer(x *dialogue, text bool) {
-	o.names++
-	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", o.names), Complete: true}
+func (s *simulation) answer(x *dialogue, text bool) {
+	s.names++
+	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", s.names), Complete: true}
 	if text {
-		rep.Text = fmt.Sprintf("this is answer number %d, and it is long enough that no other conversation has it", o.names)
+		rep.Text = fmt.Sprintf("this is answer number %d, and it is long enough that no other conversation has it", s.names)
 		x.history = append(x.history, assistantMessage(rep.Text))
 	} else {
-		id := fmt.Sprintf("toolu_01A09q90qw90lq917%06d", o.names)
+		id := fmt.Sprintf("toolu_01A09q90qw90lq917%06d", s.names)
 		rep.Calls = []wire.Call{{ID: id, Name: "sh", Args: "{}"}}
 		x.history = append(x.history, callMessage(id), resultMessage(id, "ok"))
 	}
-	o.store(x.open.ID, o.th.RecordReply(*x.open, &rep, true))
-	o.th.RecordEnd(*x.open, true, o.now)
+	s.store(x.open.ID, s.th.RecordReply(*x.open, &rep, true))
+	s.th.RecordEnd(*x.open, true, s.now)
 	x.open = nil
 	if x.replies++; text {
 		x.history = append(x.history, userMessage("go on"))
@@ -88,9 +88,9 @@ func (o *simulation) answer(x *dialogue, text bool) {
 }
 
 // pick draws a conversation for which fits returns true, or returns nil if there is none.
-func (o *simulation) pick(fits func(x *dialogue) bool) *dialogue {
+func (s *simulation) pick(fits func(x *dialogue) bool) *dialogue {
 	var some []*dialogue
-	for _, x := range o.dialogues {
+	for _, x := range s.dialogues {
 		if fits(x) {
 			some = append(some, x)
 		}
@@ -98,7 +98,7 @@ func (o *simulation) pick(fits func(x *dialogue) bool) *dialogue {
 	if len(some) == 0 {
 		return nil
 	}
-	return rapid.SampledFrom(some).Draw(o.T, "conversation")
+	return rapid.SampledFrom(some).Draw(s.T, "conversation")
 }
 
 // Several agents with one credential work at the same time, some with the same first message. Each conversation has one

@@ -50,24 +50,24 @@ type part struct {
 }
 
 // addHistory adds the first words of the user and the answers in the messages of a request to the fingerprint.
-func (x *fingerprint) addHistory(req *wire.Request) {
+func (f *fingerprint) addHistory(req *wire.Request) {
 	if it, ok := firstUserItem(req); ok {
-		x.userWords[0] = distinctive(it.UserText)
+		f.userWords[0] = distinctive(it.UserText)
 	}
 	for i := max(0, req.Len()-maxSearchedItems); i < req.Len(); i++ {
 		if req.Role(i) == wire.RoleAssistant {
-			x.addAnswer(req.Item(i).Text)
+			f.addAnswer(req.Item(i).Text)
 		}
 	}
 }
 
 // addAnswer stores the first distinctive piece of an answer or of a tool result.
-func (x *fingerprint) addAnswer(text string) {
+func (f *fingerprint) addAnswer(text string) {
 	w := distinctive(text)
 	if w.text == "" {
 		return
 	}
-	x.answers = push(x.answers, w, maxAnswers)
+	f.answers = push(f.answers, w, maxAnswers)
 }
 
 // newestTexts returns the newest words of the user, and the two newest tool results that accompany or follow these

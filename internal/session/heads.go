@@ -50,22 +50,22 @@ func (h *heads) continueHead(r *Resolved) {
 
 // isExtendedBy reports whether the list of the request is longer than the list of the session's newest
 // request, and has the last item of that list at the same index.
-func (x *head) isExtendedBy(req *wire.Request) bool {
-	return x.list.items > 0 && req.Len() > x.list.items && itemKey(req, x.list.items-1) == x.list.last
+func (h *head) isExtendedBy(req *wire.Request) bool {
+	return h.list.items > 0 && req.Len() > h.list.items && itemKey(req, h.list.items-1) == h.list.last
 }
 
 // isContinuedBy reports whether the request continues the newest request of the session, or repeats the
 // newest request after a failure. An equal list that had an answer belongs to another conversation with
 // equal first words. The agent may have dropped the oldest items of a continued list.
-func (x *head) isContinuedBy(req *wire.Request, retry bool) bool {
-	if x.list.items == 0 || req.Delta {
+func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
+	if h.list.items == 0 || req.Delta {
 		return true
 	}
-	if x.list.hash == req.ListHash {
-		return retry || x.inFlight == 0 && x.continued
+	if h.list.hash == req.ListHash {
+		return retry || h.inFlight == 0 && h.continued
 	}
 	for i := req.Len() - 1; i >= max(0, req.Len()-maxSearchedItems); i-- {
-		if itemKey(req, i) == x.list.last {
+		if itemKey(req, i) == h.list.last {
 			return true
 		}
 	}

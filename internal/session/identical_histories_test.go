@@ -10,21 +10,21 @@ import (
 )
 
 // startIdentical starts n conversations at once, with the same first message, and answers each with one call.
-func (w *fixture) startIdentical(n int, reply func(i int) (id, args string)) []Resolved {
-	w.t.Helper()
-	first := chat(w.t, userMessage("build it"))
+func (f *fixture) startIdentical(n int, reply func(i int) (id, args string)) []Resolved {
+	f.t.Helper()
+	first := chat(f.t, userMessage("build it"))
 	all := make([]Resolved, n)
 	for i := range all {
-		all[i] = w.open(first)
+		all[i] = f.open(first)
 		for _, other := range all[:i] {
-			w.assertDifferentSessions("concurrent first requests", all[i], other)
+			f.assertDifferentSessions("concurrent first requests", all[i], other)
 		}
 	}
 	for i, r := range all {
 		id, args := reply(i)
 		rep := callReply(id)
 		rep.Calls[0].Args = args
-		w.answer(r, rep)
+		f.answer(r, rep)
 	}
 	return all
 }

@@ -30,42 +30,42 @@ func newStoredThreader(t *testing.T) *storedThreader {
 }
 
 // restart replaces the threader by an empty one, and keeps the store.
-func (d *storedThreader) restart() {
-	d.th = session.NewThreader(func() (e [16]byte) {
-		d.names++
-		binary.BigEndian.PutUint64(e[8:], d.names)
+func (t *storedThreader) restart() {
+	t.th = session.NewThreader(func() (e [16]byte) {
+		t.names++
+		binary.BigEndian.PutUint64(e[8:], t.names)
 		return e
 	})
 }
 
-func (d *storedThreader) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+func (t *storedThreader) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
-		found[k] = slices.Clone(d.stored[k])
+		found[k] = slices.Clone(t.stored[k])
 	}
 	return found
 }
 
 // storeKeys stores the session under the echo keys.
-func (d *storedThreader) storeKeys(id session.ID, keys []session.EchoKey) {
+func (t *storedThreader) storeKeys(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
-		d.stored[k] = append([]session.ID{id}, d.stored[k]...)
+		t.stored[k] = append([]session.ID{id}, t.stored[k]...)
 	}
 }
 
 // open resolves a request with these messages and stores its keys.
-func (d *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
-	d.Helper()
-	r := d.th.Resolve(testScope, c, parseChat(d, messages...), d.now, d.findKeys)
-	d.storeKeys(r.ID, r.Echoes)
+func (t *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
+	t.Helper()
+	r := t.th.Resolve(testScope, c, parseChat(t, messages...), t.now, t.findKeys)
+	t.storeKeys(r.ID, r.Echoes)
 	return r
 }
 
 // reply ends a request with a complete reply and stores the keys of the reply.
-func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
+func (t *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
-	d.storeKeys(r.ID, d.th.RecordReply(r, &rep, true))
-	d.th.RecordEnd(r, true, d.now)
+	t.storeKeys(r.ID, t.th.RecordReply(r, &rep, true))
+	t.th.RecordEnd(r, true, t.now)
 	return r
 }
 

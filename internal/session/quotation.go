@@ -26,14 +26,14 @@ type quotedText struct {
 }
 
 // read collects the texts for the search.
-func (w *quotationSearch) read(req *wire.Request) {
+func (q *quotationSearch) read(req *wire.Request) {
 	room := maxSearchedBytes
 	for i := 0; i < req.Len() && room > 0; i++ {
 		it := req.Item(i)
 		text := it.Text[:min(len(it.Text), room)]
 		room -= len(text)
 		if text != "" {
-			w.texts = append(w.texts, quotedText{it.Role, text})
+			q.texts = append(q.texts, quotedText{it.Role, text})
 		}
 	}
 }
@@ -42,27 +42,27 @@ func (w *quotationSearch) read(req *wire.Request) {
 // question and an answer of x. For a conversation without tools, and in a request with tools, the
 // labels of the speakers must show that the text is a dialogue. In a request for JSON without tools a
 // question or an answer is enough, because such a request judges or classifies a conversation.
-func (w *quotationSearch) quotes(x *fingerprint) bool {
+func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
-	for _, s := range w.texts {
+	for _, s := range q.texts {
 		a, inA := earliest(x.userWords[:], s.text, 0)
 		b, inB := latest(x.answers, s.text)
 		if inA && inB && areDisjoint(a, b) {
 			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
-			if w.hasNoTools && (x.hasTools || dialogue) || !w.hasNoTools && dialogue && (w.requiresCall || endsText(s.text, b)) {
+			if q.hasNoTools && (x.hasTools || dialogue) || !q.hasNoTools && dialogue && (q.requiresCall || endsText(s.text, b)) {
 				return true
 			}
 		}
-		if x.hasTools && w.requiresJSON && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
+		if x.hasTools && q.requiresJSON && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
 			return true
 		}
-		if (w.requiresJSON || w.requiresCall) && w.now.Sub(x.sideAt) < sideRequestGap && containsPart(s.text, x.sidePhrases) {
+		if (q.requiresJSON || q.requiresCall) && q.now.Sub(x.sideAt) < sideRequestGap && containsPart(s.text, x.sidePhrases) {
 			return true
 		}
 		asked = asked || inA && s.role == wire.RoleUser
 		answered = answered || inB && s.role == wire.RoleAssistant
 	}
-	return w.hasNoTools && x.hasTools && asked && answered
+	return q.hasNoTools && x.hasTools && asked && answered
 }
 
 // match is the position of a part of a conversation in a text.

@@ -22,11 +22,11 @@ type Quotes struct {
 type scopeConversations struct{ withTools, withoutTools []*fingerprint }
 
 // all yields the conversations, those with tools first, newest first.
-func (t *scopeConversations) all(yield func(x *fingerprint) bool) {
-	if t == nil {
+func (s *scopeConversations) all(yield func(x *fingerprint) bool) {
+	if s == nil {
 		return
 	}
-	for _, list := range [...][]*fingerprint{t.withTools, t.withoutTools} {
+	for _, list := range [...][]*fingerprint{s.withTools, s.withoutTools} {
 		for _, x := range slices.Backward(list) {
 			if !yield(x) {
 				return
@@ -140,8 +140,8 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 }
 
 // get returns the conversation with the ID, or nil.
-func (t *scopeConversations) get(id ID) *fingerprint {
-	for x := range t.all {
+func (s *scopeConversations) get(id ID) *fingerprint {
+	for x := range s.all {
 		if x.id == id {
 			return x
 		}

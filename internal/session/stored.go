@@ -40,7 +40,7 @@ const (
 // reached the limit. The other entries of the call are stored.
 type FeedbackFull int
 
-func (n FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
+func (f FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(f)) }
 
 // Row is a session as stored. Data is the JSON of the record.
 type Row struct {

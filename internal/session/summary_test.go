@@ -13,11 +13,11 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"next: run them\n</recap>"
 
 // summarise sends a side request for a summary of the history, and replies with text.
-func (w *fixture) summarise(history []obj, text string) {
-	r := w.open(chat(w.t, extend(history, userMessage("Sum up what has happened so far."))...))
+func (f *fixture) summarise(history []obj, text string) {
+	r := f.open(chat(f.t, extend(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
-	w.threads.RecordReply(r, &rep, false)
-	w.threads.RecordEnd(r, true, w.now)
+	f.threads.RecordReply(r, &rep, false)
+	f.threads.RecordEnd(r, true, f.now)
 }
 
 func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {

@@ -30,9 +30,9 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-func (w *fixture) entropy() (e [16]byte) {
-	w.names++
-	binary.BigEndian.PutUint64(e[8:], w.names)
+func (f *fixture) entropy() (e [16]byte) {
+	f.names++
+	binary.BigEndian.PutUint64(e[8:], f.names)
 	return e
 }
 
@@ -83,26 +83,26 @@ func resultMessage(id, text string) obj {
 func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
 // request resolves a request without a name, and ends the request with a complete reply.
-func (w *fixture) request(req *wire.Request, rep wire.Reply) Resolved {
-	r := w.open(req)
-	w.answer(r, rep)
+func (f *fixture) request(req *wire.Request, rep wire.Reply) Resolved {
+	r := f.open(req)
+	f.answer(r, rep)
 	return r
 }
 
 // open resolves a request without a name.
-func (w *fixture) open(req *wire.Request) Resolved {
-	return w.threads.Resolve(w.scope, Claim{}, req, w.now, nil)
+func (f *fixture) open(req *wire.Request) Resolved {
+	return f.threads.Resolve(f.scope, Claim{}, req, f.now, nil)
 }
 
 // answer ends a request with a complete reply.
-func (w *fixture) answer(r Resolved, rep wire.Reply) {
+func (f *fixture) answer(r Resolved, rep wire.Reply) {
 	rep.Complete = true
-	w.threads.RecordReply(r, &rep, true)
-	w.threads.RecordEnd(r, true, w.now)
+	f.threads.RecordReply(r, &rep, true)
+	f.threads.RecordEnd(r, true, f.now)
 }
 
 // fail ends a request without a reply.
-func (w *fixture) fail(r Resolved) { w.threads.RecordEnd(r, false, w.now) }
+func (f *fixture) fail(r Resolved) { f.threads.RecordEnd(r, false, f.now) }
 
 // callReply returns a reply with one call.
 func callReply(id string) wire.Reply {
@@ -113,18 +113,18 @@ func callReply(id string) wire.Reply {
 func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
 // assertSameSession fails the test if two requests belong to different sessions.
-func (w *fixture) assertSameSession(what string, a, b Resolved) {
-	w.t.Helper()
+func (f *fixture) assertSameSession(what string, a, b Resolved) {
+	f.t.Helper()
 	if a.ID != b.ID {
-		w.t.Errorf("%s: got sessions %s by %s and %s by %s, want the same session", what, a.ID, a.Method, b.ID, b.Method)
+		f.t.Errorf("%s: got sessions %s by %s and %s by %s, want the same session", what, a.ID, a.Method, b.ID, b.Method)
 	}
 }
 
 // assertDifferentSessions fails the test if two requests belong to one session.
-func (w *fixture) assertDifferentSessions(what string, a, b Resolved) {
-	w.t.Helper()
+func (f *fixture) assertDifferentSessions(what string, a, b Resolved) {
+	f.t.Helper()
 	if a.ID == b.ID {
-		w.t.Errorf("%s: got the same session %s (by %s and by %s), want different sessions", what, a.ID, a.Method, b.Method)
+		f.t.Errorf("%s: got the same session %s (by %s and by %s), want different sessions", what, a.ID, a.Method, b.Method)
 	}
 }
 
@@ -244,8 +244,8 @@ func TestThreadTenantsAreSeparate(t *testing.T) {
 }
 
 // openIn resolves a request without a name in another scope.
-func (w *fixture) openIn(scope Scope, req *wire.Request) Resolved {
-	return w.threads.Resolve(scope, Claim{}, req, w.now, nil)
+func (f *fixture) openIn(scope Scope, req *wire.Request) Resolved {
+	return f.threads.Resolve(scope, Claim{}, req, f.now, nil)
 }
 
 // Two agents with the same first message and sequential call ids keep their sessions when both tokens are refreshed,

@@ -74,10 +74,10 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 
 // candidatesOf returns the conversations whose rating of the text is highest, and stores the text in the
 // first of these conversations.
-func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	best := s.bestMatches(r, text)
+func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	best := t.bestMatches(r, text)
 	for _, x := range best {
 		ids = append(ids, x.id)
 	}
@@ -90,10 +90,10 @@ func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 
 // bestMatches returns the conversations that have the longest prefix of the text. If the text continues no
 // conversation, bestMatches returns a conversation whose newest request had an equal list.
-func (s *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
+func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
 	var repeated []*transcript
 	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
-	for _, x := range slices.Backward(s.known.values[r.transcript]) {
+	for _, x := range slices.Backward(t.known.values[r.transcript]) {
 		switch n := x.rate(&p); {
 		case n > bestRate:
 			best, bestRate = append(best[:0], x), n
@@ -112,19 +112,19 @@ func (s *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 // rate returns the rating of a text as the next text of the conversation. A text with a longer common prefix has a
 // higher rating. Of two texts with equal prefixes, the text whose insertion contains more lines of the answer has the
 // higher rating. The rating is 0 if the text does not continue the conversation.
-func (x *transcript) rate(p *prefixes) int {
-	if x.unanswered || len(x.answer) == 0 || len(p.text) <= x.size {
+func (t *transcript) rate(p *prefixes) int {
+	if t.unanswered || len(t.answer) == 0 || len(p.text) <= t.size {
 		return 0
 	}
-	for _, s := range x.seams {
+	for _, s := range t.seams {
 		end := len(p.text) - s.bytesAfter
 		if s.at == 0 || end <= s.at || !p.spend(len(p.text)-s.at) {
 			continue
 		}
 		added := p.text[s.at:end]
-		if strings.Contains(added, x.answer[0]) && xxhash.Sum64String(p.text[end:]) == s.after && p.hash(s.at) == s.before {
+		if strings.Contains(added, t.answer[0]) && xxhash.Sum64String(p.text[end:]) == s.after && p.hash(s.at) == s.before {
 			shown := 0
-			for _, line := range x.answer {
+			for _, line := range t.answer {
 				if strings.Contains(added, line) {
 					shown++
 				}
@@ -160,35 +160,35 @@ func (p *prefixes) hash(n int) uint64 {
 }
 
 // setText stores the newest text, which has no answer yet.
-func (x *transcript) setText(text string, list uint64) {
-	x.size, x.seams, x.list, x.unanswered = len(text), seamsOf(text), list, true
+func (t *transcript) setText(text string, list uint64) {
+	t.size, t.seams, t.list, t.unanswered = len(text), seamsOf(text), list, true
 }
 
 // add stores a conversation that may continue with a longer message.
-func (s *transcripts) add(r *Resolved, req *wire.Request) {
+func (t *transcripts) add(r *Resolved, req *wire.Request) {
 	text := onlyText(req)
 	if text == "" || r.transcript == (transcriptKey{}) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	alike := s.known.values[r.transcript]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	alike := t.known.values[r.transcript]
 	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
 		return // the request repeats the text
 	}
 	x := &transcript{id: r.ID}
 	x.setText(text, r.list.hash)
-	s.known.put(r.transcript, push(alike, x, maxTranscriptsPerKey))
+	t.known.put(r.transcript, push(alike, x, maxTranscriptsPerKey))
 }
 
 // addAnswer stores the first lines of the answer to the newest text of a conversation.
-func (s *transcripts) addAnswer(r *Resolved, answer string) {
+func (t *transcripts) addAnswer(r *Resolved, answer string) {
 	if r.transcript == (transcriptKey{}) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.known.values[r.transcript] {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.known.values[r.transcript] {
 		if x.id != r.ID {
 			continue
 		}

@@ -35,7 +35,7 @@ func templates() map[string]template {
 
 // sendInterleaved sends four requests of each conversation, interleaved. Each request is one message that has grown by
 // a step. It returns, for each conversation, the number of requests by session.
-func (w *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
+func (f *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
 	for step := range 4 {
@@ -43,7 +43,7 @@ func (w *fixture) sendInterleaved(render template, tasks []string, answer func(t
 			if step == 0 {
 				requests[i] = map[ID]int{}
 			}
-			r := w.request(chat(w.t, userMessage(render(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
+			r := f.request(chat(f.t, userMessage(render(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
 			requests[i][r.ID]++
 			steps[i] = append(steps[i], answer(i, step)+"\nObservation: Error: no such target")
 		}

@@ -12,9 +12,9 @@ type StoredItems[T ~[]byte] struct {
 
 // Read decodes the items as Request.Item does. Bytes that are not an item give an empty item of RoleOther. The string
 // that the Responses API accepts instead of a list is a user item.
-func (k StoredItems[T]) Read() []*Item {
-	out := make([]*Item, len(k.Items))
-	r := k.request()
+func (s StoredItems[T]) Read() []*Item {
+	out := make([]*Item, len(s.Items))
+	r := s.request()
 	for i := range out {
 		if r == nil {
 			out[i] = &Item{Index: i}
@@ -27,27 +27,27 @@ func (k StoredItems[T]) Read() []*Item {
 }
 
 // request returns a request whose list has the text before the items and the items, nil if they cannot be parsed.
-func (k StoredItems[T]) request() *Request {
-	size := len(k.ModelText) + 64
-	for _, raw := range k.Items {
+func (s StoredItems[T]) request() *Request {
+	size := len(s.ModelText) + 64
+	for _, raw := range s.Items {
 		size += len(raw) + 32
 	}
 	body := make([]byte, 0, size)
-	if k.Dialect != None {
-		body = appendListKey(body, k.Dialect)
+	if s.Dialect != None {
+		body = appendListKey(body, s.Dialect)
 	}
 	body = append(body, `[{"role":"assistant","content":`...)
-	body = append(AppendString(body, k.ModelText), '}')
-	for _, raw := range k.Items {
+	body = append(AppendString(body, s.ModelText), '}')
+	for _, raw := range s.Items {
 		body = appendItem(append(body, ','), raw)
 	}
 	body = append(body, ']')
-	d := k.Dialect
+	d := s.Dialect
 	if d == None {
 		d = recordedDialect(body, span{0, len(body)})
 		body = append(appendListKey(make([]byte, 0, len(body)+32), d), body...)
 	}
-	p := &parser{scan: scanner{b: append(body, '}')}, dialect: d, base: k.From - 1}
+	p := &parser{scan: scanner{b: append(body, '}')}, dialect: d, base: s.From - 1}
 	r, err := p.request(p.body(), nil)
 	if err != nil {
 		return nil

@@ -37,26 +37,26 @@ func (n *nesting) read(piece []byte) {
 const shortValue = 64
 
 // isWholeValue reports whether the text is one JSON value. isWholeValue may be called for every piece.
-func (s *replyItem) isWholeValue() bool {
-	skip := s.nesting.readLen
-	for i := range len(s.fullPieces) + 1 {
-		piece := s.text
-		if i < len(s.fullPieces) {
-			piece = s.fullPieces[i]
+func (r *replyItem) isWholeValue() bool {
+	skip := r.nesting.readLen
+	for i := range len(r.fullPieces) + 1 {
+		piece := r.text
+		if i < len(r.fullPieces) {
+			piece = r.fullPieces[i]
 		}
 		if skip < len(piece) {
-			s.nesting.read(piece[skip:])
+			r.nesting.read(piece[skip:])
 		}
 		skip = max(skip-len(piece), 0)
 	}
-	n := &s.nesting
+	n := &r.nesting
 	if n.inString || n.depth != 0 || n.neverJSON || n.readLen == 0 {
 		return false
 	}
 	if n.validLen == n.readLen {
 		return true
 	}
-	if valid(bytes.Join(append(slices.Clip(s.fullPieces), s.text), nil)) {
+	if valid(bytes.Join(append(slices.Clip(r.fullPieces), r.text), nil)) {
 		n.validLen = n.readLen
 		return true
 	}

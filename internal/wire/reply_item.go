@@ -37,39 +37,39 @@ const (
 )
 
 // makeRoom makes room for n more bytes.
-func (s *replyItem) makeRoom(n int) {
+func (r *replyItem) makeRoom(n int) {
 	switch {
-	case cap(s.text)-len(s.text) >= n:
-	case cap(s.text) < textPiece:
-		s.text = slices.Grow(s.text, max(n, textRoom, cap(s.text)))
+	case cap(r.text)-len(r.text) >= n:
+	case cap(r.text) < textPiece:
+		r.text = slices.Grow(r.text, max(n, textRoom, cap(r.text)))
 	default:
-		s.fullPieces, s.fullCapacity = append(s.fullPieces, s.text), s.fullCapacity+cap(s.text)
+		r.fullPieces, r.fullCapacity = append(r.fullPieces, r.text), r.fullCapacity+cap(r.text)
 		if n < textPiece/2 {
 			n = textPiece
 		}
-		s.text = make([]byte, 0, n)
+		r.text = make([]byte, 0, n)
 	}
 }
 
 // joined returns the whole text and releases the pieces.
-func (s *replyItem) joined() string {
+func (r *replyItem) joined() string {
 	var b strings.Builder
-	b.Grow(s.len())
-	for _, piece := range s.fullPieces {
+	b.Grow(r.len())
+	for _, piece := range r.fullPieces {
 		b.Write(piece)
 	}
-	b.Write(s.text)
-	s.drop() // otherwise many ending streams would take twice the memory that the limit permits
+	b.Write(r.text)
+	r.drop() // otherwise many ending streams would take twice the memory that the limit permits
 	return b.String()
 }
 
 // drop releases the text.
-func (s *replyItem) drop() { s.fullPieces, s.fullCapacity, s.text, s.surrogate = nil, 0, nil, nil }
+func (r *replyItem) drop() { r.fullPieces, r.fullCapacity, r.text, r.surrogate = nil, 0, nil, nil }
 
 // len returns the length of the text.
-func (s *replyItem) len() int {
-	n := len(s.text)
-	for _, piece := range s.fullPieces {
+func (r *replyItem) len() int {
+	n := len(r.text)
+	for _, piece := range r.fullPieces {
 		n += len(piece)
 	}
 	return n

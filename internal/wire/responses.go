@@ -100,22 +100,22 @@ func (r *Request) decodeResponses(it *Item, value span) {
 }
 
 // call returns the tool call of an item. The result is false if the item is not a call that the client answers.
-func (f *responsesItem) call(b []byte, kind string) (Call, bool) {
-	c := Call{ID: text(b, f.callID), Name: text(b, f.name)}
+func (r *responsesItem) call(b []byte, kind string) (Call, bool) {
+	c := Call{ID: text(b, r.callID), Name: text(b, r.name)}
 	switch kind {
 	case "function_call":
-		c.Args = argsText(b, f.args)
+		c.Args = argsText(b, r.args)
 	case "custom_tool_call":
-		c.Args = argsText(b, f.input)
+		c.Args = argsText(b, r.input)
 	case "local_shell_call":
-		c.Name, c.Args = "local_shell", string(f.action.of(b))
+		c.Name, c.Args = "local_shell", string(r.action.of(b))
 		if c.ID == "" {
-			c.ID = text(b, f.id)
+			c.ID = text(b, r.id)
 		}
 	case "shell_call":
-		c.Name, c.Args = "shell", string(f.action.of(b))
+		c.Name, c.Args = "shell", string(r.action.of(b))
 	case "apply_patch_call":
-		c.Name, c.Args = "apply_patch", string(f.action.of(b))
+		c.Name, c.Args = "apply_patch", string(r.action.of(b))
 	default:
 		return Call{}, false
 	}

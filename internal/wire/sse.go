@@ -140,14 +140,14 @@ type eventTemplate struct {
 }
 
 // learn sets the template to the last event, if the event only added a piece of text to an item.
-func (m *eventTemplate) learn(name, data []byte) {
-	m.valid = m.changes == 1 && !m.item.isCall
-	if !m.valid {
+func (e *eventTemplate) learn(name, data []byte) {
+	e.valid = e.changes == 1 && !e.item.isCall
+	if !e.valid {
 		return
 	}
-	m.name = append(m.name[:0], name...)
-	m.before = append(m.before[:0], data[:m.textSpan.start+1]...)
-	m.after = append(m.after[:0], data[m.textSpan.end-1:]...)
+	e.name = append(e.name[:0], name...)
+	e.before = append(e.before[:0], data[:e.textSpan.start+1]...)
+	e.after = append(e.after[:0], data[e.textSpan.end-1:]...)
 }
 
 // readByTemplate reads an event that matches the template, and reports whether it does. The bytes around the piece of

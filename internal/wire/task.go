@@ -231,23 +231,23 @@ func templateContent(words string) (inner string, ok bool) {
 }
 
 // inner returns the text inside the template. ok is false if the template does not match the message.
-func (f *taskTemplate) inner(words string) (inner string, ok bool) {
-	rest, ok := strings.CutPrefix(words, f.head)
+func (t *taskTemplate) inner(words string) (inner string, ok bool) {
+	rest, ok := strings.CutPrefix(words, t.head)
 	if !ok {
 		return "", false
 	}
-	if f.open != "" {
-		at := lineStart(rest, f.open)
+	if t.open != "" {
+		at := lineStart(rest, t.open)
 		if at < 0 {
 			return "", false
 		}
-		if before := rest[:at]; strings.TrimSpace(before) != "" && !strings.Contains(before, f.lead) {
+		if before := rest[:at]; strings.TrimSpace(before) != "" && !strings.Contains(before, t.lead) {
 			return "", false
 		}
-		rest = rest[at+len(f.open):]
+		rest = rest[at+len(t.open):]
 	}
-	for _, end := range f.ends {
-		if f.endOnly {
+	for _, end := range t.ends {
+		if t.endOnly {
 			if inner, found := strings.CutSuffix(rest, end); found {
 				return inner, true
 			}
@@ -257,7 +257,7 @@ func (f *taskTemplate) inner(words string) (inner string, ok bool) {
 			return inner, true
 		}
 	}
-	return rest, f.endOptional
+	return rest, t.endOptional
 }
 
 // lineStart returns the first index of text at the beginning of a line of s, -1 for none.

@@ -74,9 +74,9 @@ func StripUserText(text string) (words string, out []RemovedPiece) {
 // removedFunc is called with the kind and the text of each removed piece. A removedFunc may be nil.
 type removedFunc func(kind, piece string)
 
-func (n removedFunc) call(kind, piece string) {
-	if n != nil && strings.TrimSpace(piece) != "" {
-		n(kind, piece)
+func (r removedFunc) call(kind, piece string) {
+	if r != nil && strings.TrimSpace(piece) != "" {
+		r(kind, piece)
 	}
 }
 

@@ -127,10 +127,10 @@ func (c *counts) account(openTurns int64, running bool) Account {
 }
 
 // Account returns the current account.
-func (b *Outbox) Account() Account {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.counts.account(int64(len(b.openTurns)), true)
+func (o *Outbox) Account() Account {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts.account(int64(len(o.openTurns)), true)
 }
 
 // ReadAccount reads the account from an outbox file without changing the file. running reports that a precept process

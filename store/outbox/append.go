@@ -11,39 +11,39 @@ import (
 
 // Append writes a flush, and returns the sequence number of the newest row. If Append returns ErrQuota or ErrFull,
 // nothing was written.
-func (b *Outbox) Append(f *Flush) (last int64, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err := b.ensureBallast(); err != nil {
-		return b.counts.Sequence, err
+func (o *Outbox) Append(f *Flush) (last int64, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.ensureBallast(); err != nil {
+		return o.counts.Sequence, err
 	}
-	if err := b.checkQuota(f); err != nil {
-		return b.counts.Sequence, err
+	if err := o.checkQuota(f); err != nil {
+		return o.counts.Sequence, err
 	}
-	if err := b.writeWithRepair(func() error { return b.transact(func() error { return b.applyFlush(f) }) }); err != nil {
-		return b.counts.Sequence, err
+	if err := o.writeWithRepair(func() error { return o.transact(func() error { return o.applyFlush(f) }) }); err != nil {
+		return o.counts.Sequence, err
 	}
 	for _, t := range f.Stubs {
-		b.openTurns[t.ID] = true
+		o.openTurns[t.ID] = true
 	}
 	for _, id := range f.Ended {
-		delete(b.openTurns, id)
+		delete(o.openTurns, id)
 	}
-	b.shares.add(f.Rows)
-	b.needsScrub = b.needsScrub || f.Scrub
-	return b.counts.Sequence, nil
+	o.shares.add(f.Rows)
+	o.needsScrub = o.needsScrub || f.Scrub
+	return o.counts.Sequence, nil
 }
 
 // writeWithRepair calls change, which writes to the file. If the disk is full, writeWithRepair copies SQLite's
 // write-ahead log into the file, so that SQLite can reuse the space of the log, and calls change again. If the file is
 // damaged, writeWithRepair replaces the file, and calls change again. The caller holds mu.
-func (b *Outbox) writeWithRepair(change func() error) error {
+func (o *Outbox) writeWithRepair(change func() error) error {
 	err := classifyError(change())
-	if errors.Is(err, ErrFull) && b.checkpoint("RESTART") == nil {
+	if errors.Is(err, ErrFull) && o.checkpoint("RESTART") == nil {
 		err = classifyError(change())
 	}
 	if errors.Is(err, errDamaged) {
-		if err = b.replace(err); err == nil {
+		if err = o.replace(err); err == nil {
 			err = classifyError(change())
 		}
 	}
@@ -52,44 +52,44 @@ func (b *Outbox) writeWithRepair(change func() error) error {
 
 // transact runs change in a transaction that also writes the counts, and the turns that CountBypassed has recorded. If
 // the transaction fails, transact restores the counts in memory. The caller holds mu.
-func (b *Outbox) transact(change func() error) (err error) {
-	before := b.counts.clone()
+func (o *Outbox) transact(change func() error) (err error) {
+	before := o.counts.clone()
 	defer func() {
 		if err != nil {
-			b.counts = before
+			o.counts = before
 		}
 	}()
-	end, err := sqlitex.ImmediateTransaction(b.writer)
+	end, err := sqlitex.ImmediateTransaction(o.writer)
 	if err != nil {
 		return err
 	}
 	err = func() (err error) {
 		defer end(&err)
-		if err := errors.Join(b.applyFlush(&b.bypassed), change()); err != nil {
+		if err := errors.Join(o.applyFlush(&o.bypassed), change()); err != nil {
 			return err
 		}
-		b.counts.Admitted += b.bypassedExchanges
-		b.counts.Stored += b.bypassedExchanges
-		return writeCounts(b.writer, &b.storedCounts, &b.counts)
+		o.counts.Admitted += o.bypassedExchanges
+		o.counts.Stored += o.bypassedExchanges
+		return writeCounts(o.writer, &o.storedCounts, &o.counts)
 	}()
 	if err == nil {
-		b.storedCounts = b.counts.clone()
-		b.postCount.Store(b.counts.Posts)
-		for _, id := range b.bypassed.Ended {
-			delete(b.openTurns, id)
+		o.storedCounts = o.counts.clone()
+		o.postCount.Store(o.counts.Posts)
+		for _, id := range o.bypassed.Ended {
+			delete(o.openTurns, id)
 		}
-		b.bypassed, b.bypassedExchanges = Flush{}, 0
-		b.writeAccountCopy()
+		o.bypassed, o.bypassedExchanges = Flush{}, 0
+		o.writeAccountCopy()
 	}
 	return err
 }
 
 // applyFlush inserts the rows and stubs of a flush, deletes the stubs of ended turns, and updates the counts in
 // memory. The caller has started a transaction.
-func (b *Outbox) applyFlush(f *Flush) error {
-	n := &b.counts
+func (o *Outbox) applyFlush(f *Flush) error {
+	n := &o.counts
 	for i := range f.Rows {
-		if err := b.appendRow(&f.Rows[i]); err != nil {
+		if err := o.appendRow(&f.Rows[i]); err != nil {
 			return err
 		}
 		n.Admitted += f.Rows[i].Exchanges
@@ -97,24 +97,24 @@ func (b *Outbox) applyFlush(f *Flush) error {
 	}
 	for i := range f.Stubs {
 		t := &f.Stubs[i]
-		err := execute(b.writer, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", t.ID, t.Tenant, t.Session[:], t.Document)
+		err := execute(o.writer, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", t.ID, t.Tenant, t.Session[:], t.Document)
 		if err != nil {
 			return err
 		}
 		n.Admitted++
 	}
 	for _, id := range f.Ended {
-		if err := execute(b.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
+		if err := execute(o.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(b.writer.Changes()) // an ended turn is counted again, by its row or as dropped
+		n.Admitted -= int64(o.writer.Changes()) // an ended turn is counted again, by its row or as dropped
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost
 		n.addDropped(reason, lost)
 	}
 	for key, value := range f.Notes {
-		if err := b.setMeta(notePrefix+key, value); err != nil {
+		if err := o.setMeta(notePrefix+key, value); err != nil {
 			return err
 		}
 	}
@@ -131,12 +131,12 @@ func (b *Outbox) applyFlush(f *Flush) error {
 }
 
 // appendRow writes a row with the next sequence number. The caller has started a transaction.
-func (b *Outbox) appendRow(r *Row) error {
-	r.Sequence = b.counts.Sequence + 1
-	if err := insertRow(b.writer, r); err != nil {
+func (o *Outbox) appendRow(r *Row) error {
+	r.Sequence = o.counts.Sequence + 1
+	if err := insertRow(o.writer, r); err != nil {
 		return err
 	}
-	b.counts.Sequence = r.Sequence
+	o.counts.Sequence = r.Sequence
 	return nil
 }
 

@@ -22,43 +22,43 @@ const (
 
 // replace sets a damaged file aside, under another name, and opens a new file with the readable rows of the damaged
 // file. damage is the error that showed the damage. The caller holds mu, and does not hold readerMu.
-func (b *Outbox) replace(damage error) (err error) {
-	b.readerMu.Lock()
-	defer b.readerMu.Unlock()
+func (o *Outbox) replace(damage error) (err error) {
+	o.readerMu.Lock()
+	defer o.readerMu.Unlock()
 	defer func() {
-		if err != nil && b.writer == nil {
-			_ = b.open() // the next write finds the damage again, and tries the replacement again
+		if err != nil && o.writer == nil {
+			_ = o.open() // the next write finds the damage again, and tries the replacement again
 		}
 	}()
-	inMemory := b.counts // if the file was open, the counts in memory are newer than the counts in the file
-	_ = b.close()        // closing a damaged file may fail
-	replacement := b.path + ".new"
+	inMemory := o.counts // if the file was open, the counts in memory are newer than the counts in the file
+	_ = o.close()        // closing a damaged file may fail
+	replacement := o.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		_ = os.Remove(replacement + suffix) // a crash during an earlier replacement leaves these files
 	}
-	if b.writer, err = openWriter(replacement); err != nil {
+	if o.writer, err = openWriter(replacement); err != nil {
 		return classifyError(err)
 	}
-	lost, err := b.salvage(b.path, &inMemory)
-	if err = errors.Join(err, b.close()); err != nil {
+	lost, err := o.salvage(o.path, &inMemory)
+	if err = errors.Join(err, o.close()); err != nil {
 		return classifyError(err)
 	}
-	aside, err := setAside(b.path, b.now())
+	aside, err := setAside(o.path, o.now())
 	if err == nil {
-		err = os.Rename(replacement, b.path)
+		err = os.Rename(replacement, o.path)
 	}
 	if err == nil {
-		err = b.open()
+		err = o.open()
 	}
-	if err == nil && b.openTurns == nil { // the damage was found at the start
-		err = b.load()
+	if err == nil && o.openTurns == nil { // the damage was found at the start
+		err = o.load()
 	} else if err == nil {
-		b.shares.bytesOf, err = b.shares.bytesByTenant(b.writer, "true")
+		o.shares.bytesOf, err = o.shares.bytesByTenant(o.writer, "true")
 	}
 	if err != nil {
 		return classifyError(errors.Join(damage, err))
 	}
-	b.damaged(fmt.Errorf("%w; the file was renamed to %s, and %s in the file are lost", damage, filepath.Base(aside), lost))
+	o.damaged(fmt.Errorf("%w; the file was renamed to %s, and %s in the file are lost", damage, filepath.Base(aside), lost))
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (l loss) String() string {
 
 // salvage copies the readable rows of the damaged file at path to the new file, and counts the other exchanges as lost.
 // inMemory holds the counts in memory, which are zero if the file was never open.
-func (b *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
+func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if oldErr == nil {
 		defer func() { _ = old.Close() }()
@@ -110,27 +110,27 @@ func (b *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 			n = read
 		}
 	}
-	if accountCopy, ok := b.readAccountCopy(); ok && accountCopy.isNewer(&n) {
+	if accountCopy, ok := o.readAccountCopy(); ok && accountCopy.isNewer(&n) {
 		n = accountCopy
 	}
 	begun := map[string]bool{}
-	b.storedCounts = counts{}
-	err = b.transact(func() error {
+	o.storedCounts = counts{}
+	err = o.transact(func() error {
 		if oldErr == nil {
 			for _, table := range []string{"meta", "optout_marks"} {
-				_ = copyRows(old, b.writer, table) // unreadable marks are lost
+				_ = copyRows(old, o.writer, table) // unreadable marks are lost
 			}
-			_ = copyOpenTurns(old, b.writer, begun)
-			_ = copyPosts(old, b.writer) // unreadable posts are lost
-			if err := b.salvageRows(old, func(r *Row) error { return insertRow(b.writer, r) }); err != nil {
+			_ = copyOpenTurns(old, o.writer, begun)
+			_ = copyPosts(old, o.writer) // unreadable posts are lost
+			if err := o.salvageRows(old, func(r *Row) error { return insertRow(o.writer, r) }); err != nil {
 				return err
 			}
 		}
-		lost, err = b.reconcile(&n)
+		lost, err = o.reconcile(&n)
 		return err
 	})
-	if b.openTurns != nil {
-		b.openTurns = begun
+	if o.openTurns != nil {
+		o.openTurns = begun
 	}
 	return lost, err
 }
@@ -144,7 +144,7 @@ type fileContents struct {
 }
 
 // readContents counts the rows of the file. delivered is the sequence number of the last row that the store has.
-func (b *Outbox) readContents(delivered int64) (found fileContents, err error) {
+func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	for _, q := range []struct {
 		dest  *int64
 		query string
@@ -155,7 +155,7 @@ func (b *Outbox) readContents(delivered int64) (found fileContents, err error) {
 		{&found.openTurns, "SELECT count(*) FROM begun", nil},
 		{&found.posts, "SELECT count(*) FROM posts WHERE number > 0", nil},
 	} {
-		if *q.dest, err = queryInt(b.writer, q.query, q.args...); err != nil {
+		if *q.dest, err = queryInt(o.writer, q.query, q.args...); err != nil {
 			return found, err
 		}
 	}
@@ -163,19 +163,19 @@ func (b *Outbox) readContents(delivered int64) (found fileContents, err error) {
 }
 
 // matches reports whether the account agrees with the contents of the file.
-func (found *fileContents) matches(c *counts) bool {
-	sum := c.Stored + c.Spooled + c.Incomplete + found.openTurns
+func (f *fileContents) matches(c *counts) bool {
+	sum := c.Stored + c.Spooled + c.Incomplete + f.openTurns
 	for _, dropped := range c.dropped {
 		sum += dropped
 	}
-	return c.Admitted == sum && c.Spooled == found.spooledExchanges && c.Sequence >= found.lastSequence && c.Posts == found.posts
+	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
 // reconcile makes target, the newest known account, the account of the file, and corrects it by the contents of the
 // file. Exchanges that target counts and that are not in the file are counted as dropped, with the reason
 // DroppedDamaged. The caller has started a transaction.
-func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
-	found, err := b.readContents(target.Delivered)
+func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
+	found, err := o.readContents(target.Delivered)
 	if err != nil {
 		return lost, err
 	}
@@ -195,14 +195,14 @@ func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 	for _, dropped := range c.dropped {
 		c.Admitted += dropped
 	}
-	b.counts = c
+	o.counts = c
 	return lost, nil
 }
 
 // salvageRows calls write for every readable row with a valid checksum. After an unreadable row it continues at the
 // next sequence number.
-func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
-	start := b.now()
+func (o *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
+	start := o.now()
 	for next, tries := int64(1), 0; tries < maxSalvageTries; {
 		// With "sequence > ?" SQLite would read the page of the row before, which may be unreadable.
 		s, err := old.Prepare(selectRows + "WHERE sequence >= ? ORDER BY sequence")
@@ -230,7 +230,7 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 		_ = s.Reset()
 		next++
 		tries++
-		if tries%256 == 0 && b.now().Sub(start) > salvageLimit {
+		if tries%256 == 0 && o.now().Sub(start) > salvageLimit {
 			return nil
 		}
 	}
@@ -273,14 +273,14 @@ func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 }
 
 // asidePaths returns the paths of the files that were set aside.
-func (b *Outbox) asidePaths() []string {
-	names, _ := filepath.Glob(b.path + asideInfix + "*") // the pattern is well-formed
+func (o *Outbox) asidePaths() []string {
+	names, _ := filepath.Glob(o.path + asideInfix + "*") // the pattern is well-formed
 	return names
 }
 
 // DeleteAside deletes the files that were set aside and last changed before a time; the zero time means all of them.
-func (b *Outbox) DeleteAside(before time.Time) (err error) {
-	for _, name := range b.asidePaths() {
+func (o *Outbox) DeleteAside(before time.Time) (err error) {
+	for _, name := range o.asidePaths() {
 		info, statErr := os.Stat(name)
 		if statErr != nil || !before.IsZero() && !info.ModTime().Before(before) {
 			continue

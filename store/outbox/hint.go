@@ -14,15 +14,15 @@ import (
 const accountCopyBytes = 4096
 
 // writeAccountCopy writes the copy of the account to the ballast. The caller holds mu.
-func (b *Outbox) writeAccountCopy() {
-	if !b.hasBallast {
+func (o *Outbox) writeAccountCopy() {
+	if !o.hasBallast {
 		return
 	}
-	text, err := json.Marshal(b.storedCounts.byName())
+	text, err := json.Marshal(o.storedCounts.byName())
 	if err != nil || len(text) >= accountCopyBytes {
 		return
 	}
-	f, err := os.OpenFile(b.path+ballastSuffix, os.O_WRONLY, 0)
+	f, err := os.OpenFile(o.path+ballastSuffix, os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
@@ -31,8 +31,8 @@ func (b *Outbox) writeAccountCopy() {
 }
 
 // readAccountCopy reads the copy of the account from the ballast; ok is false if there is none.
-func (b *Outbox) readAccountCopy() (c counts, ok bool) {
-	f, err := os.Open(b.path + ballastSuffix)
+func (o *Outbox) readAccountCopy() (c counts, ok bool) {
+	f, err := os.Open(o.path + ballastSuffix)
 	if err != nil {
 		return c, false
 	}

@@ -13,10 +13,10 @@ type Mark struct {
 }
 
 // Marks returns all marks, oldest first.
-func (b *Outbox) Marks() (list []Mark, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	err = sqlitex.Execute(b.writer, "SELECT name, turns, items FROM optout_marks ORDER BY place", &sqlitex.ExecOptions{
+func (o *Outbox) Marks() (list []Mark, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err = sqlitex.Execute(o.writer, "SELECT name, turns, items FROM optout_marks ORDER BY place", &sqlitex.ExecOptions{
 		ResultFunc: func(s *sqlite.Stmt) error {
 			list = append(list, Mark{Name: uint64(s.ColumnInt64(0)), Turns: uint32(s.ColumnInt64(1)), Items: uint32(s.ColumnInt64(2))})
 			return nil
@@ -26,21 +26,21 @@ func (b *Outbox) Marks() (list []Mark, err error) {
 }
 
 // KeepMarks writes marks. It then deletes the oldest marks until at most maxMarks remain.
-func (b *Outbox) KeepMarks(list []Mark, maxMarks int) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.writeWithRepair(func() error {
-		return b.transact(func() error {
+func (o *Outbox) KeepMarks(list []Mark, maxMarks int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writeWithRepair(func() error {
+		return o.transact(func() error {
 			for _, m := range list {
 				// A known mark keeps its place in the order, so that the mark of the oldest session is deleted first.
-				err := execute(b.writer, `INSERT INTO optout_marks (name, turns, items, place)
+				err := execute(o.writer, `INSERT INTO optout_marks (name, turns, items, place)
 					VALUES (?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM optout_marks))
 					ON CONFLICT (name) DO UPDATE SET turns = excluded.turns, items = excluded.items`, int64(m.Name), int64(m.Turns), int64(m.Items))
 				if err != nil {
 					return err
 				}
 			}
-			return execute(b.writer, `DELETE FROM optout_marks WHERE place <= (SELECT place FROM optout_marks ORDER BY place DESC LIMIT 1 OFFSET ?)`, maxMarks)
+			return execute(o.writer, `DELETE FROM optout_marks WHERE place <= (SELECT place FROM optout_marks ORDER BY place DESC LIMIT 1 OFFSET ?)`, maxMarks)
 		})
 	})
 }

@@ -148,82 +148,82 @@ func Open(o Options) (*Outbox, error) {
 }
 
 // openFile repairs SQLite's write-ahead log, opens the file and loads the account. The caller holds mu.
-func (b *Outbox) openFile() error {
-	if _, err := repairLog(b.path+"-wal", asideName(b.path, b.now())+"-wal"); err != nil {
+func (o *Outbox) openFile() error {
+	if _, err := repairLog(o.path+"-wal", asideName(o.path, o.now())+"-wal"); err != nil {
 		return classifyError(err)
 	}
-	if err := b.open(); err != nil {
+	if err := o.open(); err != nil {
 		return classifyError(err)
 	}
-	return classifyError(b.load())
+	return classifyError(o.load())
 }
 
 // open opens the two connections to the file. The caller holds mu.
-func (b *Outbox) open() (err error) {
-	if b.writer, err = openWriter(b.path); err != nil {
+func (o *Outbox) open() (err error) {
+	if o.writer, err = openWriter(o.path); err != nil {
 		return err
 	}
-	if b.reader, err = sqlite.OpenConn(b.path, sqlite.OpenReadWrite); err != nil {
+	if o.reader, err = sqlite.OpenConn(o.path, sqlite.OpenReadWrite); err != nil {
 		return err
 	}
-	b.reader.SetBusyTimeout(busyTimeout)
-	return sqlitex.ExecuteTransient(b.reader, "PRAGMA query_only = ON", nil)
+	o.reader.SetBusyTimeout(busyTimeout)
+	return sqlitex.ExecuteTransient(o.reader, "PRAGMA query_only = ON", nil)
 }
 
 // load reads the account, corrects it if it does not agree with the rows, and ends the turns that were in progress. The
 // caller holds mu.
-func (b *Outbox) load() error {
+func (o *Outbox) load() error {
 	var err error
-	if b.counts, err = readCounts(b.writer); err != nil {
+	if o.counts, err = readCounts(o.writer); err != nil {
 		return err
 	}
-	b.storedCounts = b.counts.clone()
-	bootBefore, err := b.readMeta("boot")
+	o.storedCounts = o.counts.clone()
+	bootBefore, err := o.readMeta("boot")
 	if err != nil {
 		return err
 	}
 	var lost loss
 	mismatch := false
-	err = b.transact(func() error {
-		target := b.counts.clone() // the newest known account: from the file, or from the ballast
-		accountCopy, ok := b.readAccountCopy()
+	err = o.transact(func() error {
+		target := o.counts.clone() // the newest known account: from the file, or from the ballast
+		accountCopy, ok := o.readAccountCopy()
 		if ok && accountCopy.isNewer(&target) {
 			target = accountCopy
 		}
-		found, err := b.readContents(target.Delivered)
+		found, err := o.readContents(target.Delivered)
 		if err != nil {
 			return err
 		}
-		if mismatch = !found.matches(&target) || target.isNewer(&b.counts); mismatch {
-			if lost, err = b.reconcile(&target); err != nil {
+		if mismatch = !found.matches(&target) || target.isNewer(&o.counts); mismatch {
+			if lost, err = o.reconcile(&target); err != nil {
 				return err
 			}
 		}
 		if boot := BootID(); bootBefore != boot || boot == "" {
-			if err := b.rewind(); err != nil {
+			if err := o.rewind(); err != nil {
 				return err
 			}
-			if err := b.setMeta("boot", boot); err != nil {
+			if err := o.setMeta("boot", boot); err != nil {
 				return err
 			}
 		}
-		return b.endOpenTurns()
+		return o.endOpenTurns()
 	})
 	if err == nil {
-		b.openTurns = map[string]bool{}
-		b.shares.bytesOf, err = b.shares.bytesByTenant(b.writer, "true")
+		o.openTurns = map[string]bool{}
+		o.shares.bytesOf, err = o.shares.bytesByTenant(o.writer, "true")
 	}
 	if err == nil && mismatch {
-		b.damaged(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
+		o.damaged(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
 	}
 	return err
 }
 
 // endOpenTurns replaces the stubs of turns that never ended by rows of KindStub. The caller has started
 // a transaction.
-func (b *Outbox) endOpenTurns() error {
+func (o *Outbox) endOpenTurns() error {
 	var stubs []Row
-	err := sqlitex.Execute(b.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
+	err := sqlitex.Execute(o.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
 		ResultFunc: func(s *sqlite.Stmt) error {
 			stubs = append(stubs, Row{Kind: KindStub, Tenant: s.ColumnText(0), Session: scanID(s, 1), Document: scanBlob(s, 2)})
 			return nil
@@ -233,74 +233,74 @@ func (b *Outbox) endOpenTurns() error {
 		return err
 	}
 	for i := range stubs {
-		if err := b.appendRow(&stubs[i]); err != nil {
+		if err := o.appendRow(&stubs[i]); err != nil {
 			return err
 		}
 	}
-	b.counts.Incomplete += int64(len(stubs))
-	return execute(b.writer, "DELETE FROM begun")
+	o.counts.Incomplete += int64(len(stubs))
+	return execute(o.writer, "DELETE FROM begun")
 }
 
 // Close writes the account, and closes the file.
-func (b *Outbox) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (o *Outbox) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	var err error
-	if b.writer != nil && (!b.counts.equal(&b.storedCounts) || !b.bypassed.Empty() || b.bypassedExchanges > 0) {
-		err = classifyError(b.transact(func() error { return nil }))
+	if o.writer != nil && (!o.counts.equal(&o.storedCounts) || !o.bypassed.Empty() || o.bypassedExchanges > 0) {
+		err = classifyError(o.transact(func() error { return nil }))
 	}
-	return errors.Join(err, b.close())
+	return errors.Join(err, o.close())
 }
 
-func (b *Outbox) close() error {
+func (o *Outbox) close() error {
 	var err error
-	if b.reader != nil {
-		err = b.reader.Close()
+	if o.reader != nil {
+		err = o.reader.Close()
 	}
-	if b.writer != nil {
-		err = errors.Join(err, b.writer.Close())
+	if o.writer != nil {
+		err = errors.Join(err, o.writer.Close())
 	}
-	b.reader, b.writer = nil, nil
+	o.reader, o.writer = nil, nil
 	return err
 }
 
 // readMeta reads a value from the table meta; "" means a missing key.
-func (b *Outbox) readMeta(key string) (value string, err error) {
-	err = sqlitex.Execute(b.writer, "SELECT value FROM meta WHERE key = ?", &sqlitex.ExecOptions{
+func (o *Outbox) readMeta(key string) (value string, err error) {
+	err = sqlitex.Execute(o.writer, "SELECT value FROM meta WHERE key = ?", &sqlitex.ExecOptions{
 		Args: []any{key}, ResultFunc: func(s *sqlite.Stmt) error { value = s.ColumnText(0); return nil },
 	})
 	return value, err
 }
 
-func (b *Outbox) setMeta(key, value string) error {
-	return execute(b.writer, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value)
+func (o *Outbox) setMeta(key, value string) error {
+	return execute(o.writer, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value)
 }
 
 // Note returns the value that SetNote has stored under a key; "" means a missing key.
-func (b *Outbox) Note(key string) (string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	value, err := b.readMeta(notePrefix + key)
+func (o *Outbox) Note(key string) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	value, err := o.readMeta(notePrefix + key)
 	return value, classifyError(err)
 }
 
 // SetNote stores a value of the caller under a key.
-func (b *Outbox) SetNote(key, value string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.writeWithRepair(func() error { return b.setMeta(notePrefix+key, value) })
+func (o *Outbox) SetNote(key, value string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writeWithRepair(func() error { return o.setMeta(notePrefix+key, value) })
 }
 
 const notePrefix = "note "
 
 // EndOpenTurns replaces the stubs of all turns in progress by rows of KindStub. It is called if the process that began
 // the turns has ended.
-func (b *Outbox) EndOpenTurns() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	err := b.writeWithRepair(func() error { return b.transact(b.endOpenTurns) })
+func (o *Outbox) EndOpenTurns() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err := o.writeWithRepair(func() error { return o.transact(o.endOpenTurns) })
 	if err == nil {
-		clear(b.openTurns)
+		clear(o.openTurns)
 	}
 	return err
 }

@@ -33,38 +33,38 @@ const selectPosts = "SELECT number, tenant, at, document, sum FROM posts "
 
 // KeepPosts writes posts in one transaction, and returns after they are on the disk. If KeepPosts returns ErrQuota or
 // ErrFull, no post was written.
-func (b *Outbox) KeepPosts(posts []Post) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.writer == nil {
+func (o *Outbox) KeepPosts(posts []Post) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writer == nil {
 		return errClosed
 	}
-	if err := b.ensureBallast(); err != nil {
+	if err := o.ensureBallast(); err != nil {
 		return err
 	}
-	used, err := b.usedBytes()
+	used, err := o.usedBytes()
 	if err != nil {
 		return classifyError(err)
 	}
 	for i := range posts {
 		used += int64(len(posts[i].Document))
 	}
-	if used > b.quota {
+	if used > o.quota {
 		return ErrQuota
 	}
-	return b.writeWithRepair(func() error {
-		return b.transact(func() error {
-			last, err := queryInt(b.writer, "SELECT coalesce(max(number), 0) FROM posts")
+	return o.writeWithRepair(func() error {
+		return o.transact(func() error {
+			last, err := queryInt(o.writer, "SELECT coalesce(max(number), 0) FROM posts")
 			if err != nil {
 				return err
 			}
 			for i := range posts {
 				posts[i].Number = last + 1 + int64(i)
-				if err := insertPost(b.writer, &posts[i]); err != nil {
+				if err := insertPost(o.writer, &posts[i]); err != nil {
 					return err
 				}
 			}
-			b.counts.Posts += int64(len(posts))
+			o.counts.Posts += int64(len(posts))
 			return nil
 		})
 	})
@@ -72,28 +72,28 @@ func (b *Outbox) KeepPosts(posts []Post) error {
 
 // Posts returns the posts with numbers above after, oldest first. The list ends when the documents reach maxBytes, but
 // has at least one post if there is one.
-func (b *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
-	list, err := b.readPosts(after, maxBytes)
+func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
+	list, err := o.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {
 		return list, err
 	}
-	b.mu.Lock()
-	err = b.replace(err)
-	b.mu.Unlock()
+	o.mu.Lock()
+	err = o.replace(err)
+	o.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return b.readPosts(after, maxBytes)
+	return o.readPosts(after, maxBytes)
 }
 
 // readPosts is like Posts, but returns errDamaged for a damaged file.
-func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
-	b.readerMu.Lock()
-	defer b.readerMu.Unlock()
-	if b.reader == nil {
+func (o *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
+	o.readerMu.Lock()
+	defer o.readerMu.Unlock()
+	if o.reader == nil {
 		return nil, errClosed
 	}
-	s, err := b.reader.Prepare(selectPosts + "WHERE number > ? ORDER BY number")
+	s, err := o.reader.Prepare(selectPosts + "WHERE number > ? ORDER BY number")
 	if err != nil {
 		return nil, classifyError(err)
 	}
@@ -109,15 +109,15 @@ func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 }
 
 // DropPosts deletes posts by their numbers. If the disk is full, DropPosts first deletes the ballast to get space.
-func (b *Outbox) DropPosts(numbers []int64) error {
+func (o *Outbox) DropPosts(numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.dropPosts(func() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dropPosts(func() error {
 		for _, n := range numbers {
-			if err := b.deletePosts("number = ?", n); err != nil {
+			if err := o.deletePosts("number = ?", n); err != nil {
 				return err
 			}
 		}
@@ -126,43 +126,43 @@ func (b *Outbox) DropPosts(numbers []int64) error {
 }
 
 // DropPostsBefore deletes the posts that were received before a time, and returns their number.
-func (b *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
-	if b.PostCount() == 0 {
+func (o *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
+	if o.PostCount() == 0 {
 		return 0, nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	posts := b.counts.Posts
-	err = b.dropPosts(func() error { return b.deletePosts("at < ?", before.UnixMicro()) })
-	return posts - b.counts.Posts, err
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	posts := o.counts.Posts
+	err = o.dropPosts(func() error { return o.deletePosts("at < ?", before.UnixMicro()) })
+	return posts - o.counts.Posts, err
 }
 
 // dropPosts runs drop, which deletes posts, in a transaction. If the disk is full, dropPosts deletes the ballast and
 // runs drop again. The caller holds mu.
-func (b *Outbox) dropPosts(drop func() error) error {
-	if b.writer == nil {
+func (o *Outbox) dropPosts(drop func() error) error {
+	if o.writer == nil {
 		return errClosed
 	}
-	err := b.writeWithRepair(func() error { return b.transact(drop) })
+	err := o.writeWithRepair(func() error { return o.transact(drop) })
 	if errors.Is(err, ErrFull) {
-		b.dropBallast()
-		err = b.writeWithRepair(func() error { return b.transact(drop) })
+		o.dropBallast()
+		err = o.writeWithRepair(func() error { return o.transact(drop) })
 	}
-	b.needsScrub = b.needsScrub || err == nil
+	o.needsScrub = o.needsScrub || err == nil
 	return err
 }
 
 // deletePosts deletes the posts that a condition selects. The caller has started a transaction.
-func (b *Outbox) deletePosts(where string, arg any) error {
-	err := execute(b.writer, "DELETE FROM posts WHERE "+where, arg)
+func (o *Outbox) deletePosts(where string, arg any) error {
+	err := execute(o.writer, "DELETE FROM posts WHERE "+where, arg)
 	if err == nil {
-		b.counts.Posts -= int64(b.writer.Changes())
+		o.counts.Posts -= int64(o.writer.Changes())
 	}
 	return err
 }
 
 // PostCount returns the number of posts. It never waits for the disk.
-func (b *Outbox) PostCount() int64 { return b.postCount.Load() }
+func (o *Outbox) PostCount() int64 { return o.postCount.Load() }
 
 // copyPosts copies the posts with a valid checksum.
 func copyPosts(from, to *sqlite.Conn) error {

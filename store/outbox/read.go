@@ -12,28 +12,28 @@ const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document,
 
 // Read returns the rows with sequence numbers from after+1 to until, in order. The list ends when the documents reach
 // maxBytes, but has at least one row if there is one.
-func (b *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
-	rows, err := b.read(after, until, maxBytes)
+func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
+	rows, err := o.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {
 		return rows, err
 	}
-	b.mu.Lock()
-	err = b.replace(err)
-	b.mu.Unlock()
+	o.mu.Lock()
+	err = o.replace(err)
+	o.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return b.read(after, until, maxBytes)
+	return o.read(after, until, maxBytes)
 }
 
 // ReadOthers is like Read, but leaves out the rows of the given tenants. last is the sequence number of the last row
 // that was read or left out.
-func (b *Outbox) ReadOthers(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
+func (o *Outbox) ReadOthers(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
 	names, err := json.Marshal(tenants)
 	if err != nil {
 		return nil, after, fmt.Errorf("read the rows of other tenants: %w", err)
 	}
-	rows, err = b.readWhere("AND tenant NOT IN (SELECT value FROM json_each(?)) ", after, until, maxBytes, string(names))
+	rows, err = o.readWhere("AND tenant NOT IN (SELECT value FROM json_each(?)) ", after, until, maxBytes, string(names))
 	if err != nil {
 		return nil, after, err
 	}
@@ -48,15 +48,15 @@ func (b *Outbox) ReadOthers(after, until, maxBytes int64, tenants []string) (row
 }
 
 // read is like Read, but returns errDamaged for a damaged file.
-func (b *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
-	return b.readWhere("", after, until, maxBytes)
+func (o *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
+	return o.readWhere("", after, until, maxBytes)
 }
 
 // readWhere is like read, for rows that satisfy a further SQL condition. args are the parameters of the condition.
-func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args ...string) (rows []Row, err error) {
-	b.readerMu.Lock()
-	defer b.readerMu.Unlock()
-	s, err := b.reader.Prepare(selectRows + "WHERE sequence > ? AND sequence <= ? " + condition + "ORDER BY sequence")
+func (o *Outbox) readWhere(condition string, after, until, maxBytes int64, args ...string) (rows []Row, err error) {
+	o.readerMu.Lock()
+	defer o.readerMu.Unlock()
+	s, err := o.reader.Prepare(selectRows + "WHERE sequence > ? AND sequence <= ? " + condition + "ORDER BY sequence")
 	if err != nil {
 		return nil, classifyError(err)
 	}

@@ -12,10 +12,10 @@ import (
 // Advance records that the store has the rows up to a sequence number. exchanges is the number of exchanges in these
 // rows since the last call. refused is the number of these exchanges that the store has not stored, by reason; they
 // count as dropped. The next write stores the change of the account.
-func (b *Outbox) Advance(sequence, exchanges int64, refused map[string]int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := &b.counts
+func (o *Outbox) Advance(sequence, exchanges int64, refused map[string]int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := &o.counts
 	n.Delivered = max(n.Delivered, sequence)
 	n.Spooled -= exchanges
 	n.Stored += exchanges
@@ -26,109 +26,109 @@ func (b *Outbox) Advance(sequence, exchanges int64, refused map[string]int64) {
 }
 
 // DropIncomplete counts a number of incomplete turns as dropped, because their stubs cannot be read.
-func (b *Outbox) DropIncomplete(turns int64) {
+func (o *Outbox) DropIncomplete(turns int64) {
 	if turns == 0 {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.counts.Incomplete -= turns
-	b.counts.addDropped(DroppedDamaged, turns)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.counts.Incomplete -= turns
+	o.counts.addDropped(DroppedDamaged, turns)
 }
 
 // CountBypassed records exchanges that were delivered to the store without a row in the queue. The fields Ended,
 // Dropped and Scrub of f describe the turns of these exchanges. The change is stored by the next successful write.
-func (b *Outbox) CountBypassed(exchanges int64, f *Flush) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.bypassedExchanges += exchanges
-	b.bypassed.Ended = append(b.bypassed.Ended, f.Ended...)
+func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bypassedExchanges += exchanges
+	o.bypassed.Ended = append(o.bypassed.Ended, f.Ended...)
 	for reason, n := range f.Dropped {
-		if b.bypassed.Dropped == nil {
-			b.bypassed.Dropped = map[string]int64{}
+		if o.bypassed.Dropped == nil {
+			o.bypassed.Dropped = map[string]int64{}
 		}
-		b.bypassed.Dropped[reason] += n
+		o.bypassed.Dropped[reason] += n
 	}
-	b.needsScrub = b.needsScrub || f.Scrub
-	_ = b.writeWithRepair(func() error { return b.transact(func() error { return nil }) }) // the next write tries again
+	o.needsScrub = o.needsScrub || f.Scrub
+	_ = o.writeWithRepair(func() error { return o.transact(func() error { return nil }) }) // the next write tries again
 }
 
 // Release writes the account, and deletes the rows up to the sequence number safe, which the store can no longer lose.
 // If the disk is full, Release first deletes the ballast to get space.
-func (b *Outbox) Release(safe int64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if safe <= b.counts.Released && b.counts.equal(&b.storedCounts) && b.bypassed.Empty() && b.bypassedExchanges == 0 {
+func (o *Outbox) Release(safe int64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if safe <= o.counts.Released && o.counts.equal(&o.storedCounts) && o.bypassed.Empty() && o.bypassedExchanges == 0 {
 		return nil
 	}
 	var released map[string]int64
 	deleteRows := func() error {
-		return b.transact(func() (err error) {
-			b.counts.Released = max(safe, b.counts.Released)
-			if released, err = b.shares.bytesByTenant(b.writer, "sequence <= ?", safe); err != nil {
+		return o.transact(func() (err error) {
+			o.counts.Released = max(safe, o.counts.Released)
+			if released, err = o.shares.bytesByTenant(o.writer, "sequence <= ?", safe); err != nil {
 				return err
 			}
-			return execute(b.writer, "DELETE FROM outbox WHERE sequence <= ?", safe)
+			return execute(o.writer, "DELETE FROM outbox WHERE sequence <= ?", safe)
 		})
 	}
-	err := b.writeWithRepair(deleteRows)
+	err := o.writeWithRepair(deleteRows)
 	if errors.Is(err, ErrFull) {
-		b.dropBallast()
-		err = b.writeWithRepair(deleteRows)
+		o.dropBallast()
+		err = o.writeWithRepair(deleteRows)
 	}
 	if err == nil {
-		b.shares.remove(released)
+		o.shares.remove(released)
 	}
-	if err == nil && !b.hasBallast {
-		b.shrink()
-		_ = b.makeBallast() // tried again before each write
+	if err == nil && !o.hasBallast {
+		o.shrink()
+		_ = o.makeBallast() // tried again before each write
 	}
-	if err == nil && b.hasBallast { // without a ballast the disk is full, and a scrub would need space
+	if err == nil && o.hasBallast { // without a ballast the disk is full, and a scrub would need space
 		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, which never happens
 		// in an idle queue. An empty queue is therefore scrubbed.
-		rows, countErr := queryInt(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
-		b.needsScrub = b.needsScrub || countErr == nil && rows == 0
+		rows, countErr := queryInt(o.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
+		o.needsScrub = o.needsScrub || countErr == nil && rows == 0
 	}
 	return err
 }
 
 // Rewind makes every remaining row undelivered. It is called after the store has lost data.
-func (b *Outbox) Rewind() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.writeWithRepair(func() error { return b.transact(b.rewind) })
+func (o *Outbox) Rewind() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writeWithRepair(func() error { return o.transact(o.rewind) })
 }
 
 // rewind makes every remaining row undelivered. The caller has started a transaction.
-func (b *Outbox) rewind() error {
-	exchanges, err := queryInt(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", b.counts.Delivered)
+func (o *Outbox) rewind() error {
+	exchanges, err := queryInt(o.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", o.counts.Delivered)
 	if err != nil {
 		return err
 	}
-	first, err := queryInt(b.writer, "SELECT coalesce(min(sequence), 0) FROM outbox")
+	first, err := queryInt(o.writer, "SELECT coalesce(min(sequence), 0) FROM outbox")
 	if err != nil {
 		return err
 	}
 	if first > 0 {
-		b.counts.Delivered = min(b.counts.Delivered, first-1)
+		o.counts.Delivered = min(o.counts.Delivered, first-1)
 	}
-	b.counts.Spooled += exchanges
-	b.counts.Stored -= exchanges
+	o.counts.Spooled += exchanges
+	o.counts.Stored -= exchanges
 	return nil
 }
 
 // Spooled returns the number of exchanges that the store does not have yet.
-func (b *Outbox) Spooled() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.counts.Spooled
+func (o *Outbox) Spooled() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts.Spooled
 }
 
 // Delivered returns the sequence numbers of the last row that the store has, and of the last row of the queue.
-func (b *Outbox) Delivered() (delivered, last int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.counts.Delivered, b.counts.Sequence
+func (o *Outbox) Delivered() (delivered, last int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts.Delivered, o.counts.Sequence
 }
 
 // forgetStep is the largest number of sessions in one statement of Forget. SQLite refuses a statement with more than
@@ -137,22 +137,22 @@ const forgetStep = 1000
 
 // Forget deletes the content of sessions of a tenant from the file. If ids is nil, Forget deletes the content of all
 // sessions of the tenant, and its posts. The account still counts undelivered exchanges.
-func (b *Outbox) Forget(tenant string, ids []SessionID) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (o *Outbox) Forget(tenant string, ids []SessionID) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if ids != nil && len(ids) == 0 {
 		return nil
 	}
-	b.needsScrub = true
+	o.needsScrub = true
 	var freed int64
-	err := b.writeWithRepair(func() error {
+	err := o.writeWithRepair(func() error {
 		freed = 0
-		return b.transact(func() error {
+		return o.transact(func() error {
 			if ids == nil {
-				if err := b.deletePosts("tenant = ?", tenant); err != nil {
+				if err := o.deletePosts("tenant = ?", tenant); err != nil {
 					return err
 				}
-				return b.forgetRows(tenant, "tenant = ?", []any{tenant}, &freed)
+				return o.forgetRows(tenant, "tenant = ?", []any{tenant}, &freed)
 			}
 			for step := range slices.Chunk(ids, forgetStep) {
 				args := []any{tenant}
@@ -160,7 +160,7 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 					args = append(args, step[i][:])
 				}
 				where := "tenant = ? AND session IN (" + strings.Repeat("?, ", len(step)-1) + "?)"
-				if err := b.forgetRows(tenant, where, args, &freed); err != nil {
+				if err := o.forgetRows(tenant, where, args, &freed); err != nil {
 					return err
 				}
 			}
@@ -168,34 +168,34 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 		})
 	})
 	if err == nil {
-		b.shares.remove(map[string]int64{tenant: freed})
+		o.shares.remove(map[string]int64{tenant: freed})
 	}
 	return err
 }
 
 // forgetRows calls forget, and adds the bytes that the rows of the tenant lost to freed.
-func (b *Outbox) forgetRows(tenant, where string, args []any, freed *int64) error {
-	before, err := b.shares.bytesByTenant(b.writer, where, args...)
+func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) error {
+	before, err := o.shares.bytesByTenant(o.writer, where, args...)
 	if err != nil {
 		return err
 	}
-	if err := b.forget(where, args); err != nil {
+	if err := o.forget(where, args); err != nil {
 		return err
 	}
-	after, err := b.shares.bytesByTenant(b.writer, where, args...)
+	after, err := o.shares.bytesByTenant(o.writer, where, args...)
 	*freed += before[tenant] - after[tenant]
 	return err
 }
 
 // forget deletes the delivered rows that a condition selects. It replaces the undelivered rows by rows of KindForgotten
 // without a document, so that the account still counts their exchanges. Stubs lose their documents, too.
-func (b *Outbox) forget(where string, args []any) error {
-	delivered := append([]any{b.counts.Delivered}, args...)
-	if err := execute(b.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {
+func (o *Outbox) forget(where string, args []any) error {
+	delivered := append([]any{o.counts.Delivered}, args...)
+	if err := execute(o.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {
 		return err
 	}
 	var undelivered []Row
-	err := sqlitex.Execute(b.writer, "SELECT sequence, tenant, session, exchanges FROM outbox WHERE "+where, &sqlitex.ExecOptions{
+	err := sqlitex.Execute(o.writer, "SELECT sequence, tenant, session, exchanges FROM outbox WHERE "+where, &sqlitex.ExecOptions{
 		Args: args, ResultFunc: func(s *sqlite.Stmt) error {
 			undelivered = append(undelivered, Row{
 				Sequence: s.ColumnInt64(0), Kind: KindForgotten, Tenant: s.ColumnText(1), Session: scanID(s, 2), Exchanges: s.ColumnInt64(3),
@@ -207,9 +207,9 @@ func (b *Outbox) forget(where string, args []any) error {
 		return err
 	}
 	for i := range undelivered {
-		if err := insertRow(b.writer, &undelivered[i]); err != nil {
+		if err := insertRow(o.writer, &undelivered[i]); err != nil {
 			return err
 		}
 	}
-	return execute(b.writer, "UPDATE begun SET document = x'' WHERE "+where, args...)
+	return execute(o.writer, "UPDATE begun SET document = x'' WHERE "+where, args...)
 }

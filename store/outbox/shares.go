@@ -59,11 +59,11 @@ func (s *shares) remove(sums map[string]int64) {
 
 // CrowdingTenants returns the tenants that each have at least minBytes of rows, if they together have at least half of
 // the bytes of all rows. Otherwise it returns none.
-func (b *Outbox) CrowdingTenants(minBytes int64) (tenants []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (o *Outbox) CrowdingTenants(minBytes int64) (tenants []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	var largeBytes, allBytes int64
-	for tenant, n := range b.shares.bytesOf {
+	for tenant, n := range o.shares.bytesOf {
 		allBytes += n
 		if n >= minBytes {
 			largeBytes += n
@@ -85,17 +85,17 @@ type Refused struct {
 // RefusedTenants returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
 // exchanges of the tenants with the most bytes are refused first. If the bytes of each tenant are not counted, the
 // result is empty, and Append may refuse the whole flush.
-func (b *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.shares.isEnabled() || b.writer == nil {
+func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.shares.isEnabled() || o.writer == nil {
 		return r, nil
 	}
-	used, err := b.usedBytes()
+	used, err := o.usedBytes()
 	if err != nil {
 		return r, classifyError(err)
 	}
-	added, after := map[string]int64{}, maps.Clone(b.shares.bytesOf)
+	added, after := map[string]int64{}, maps.Clone(o.shares.bytesOf)
 	for i := range rows {
 		n := int64(len(rows[i].Document))
 		used += n
@@ -105,12 +105,12 @@ func (b *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 		}
 	}
 	r = Refused{map[string]bool{}, map[string]bool{}}
-	free := max(b.quota-used, 0)
+	free := max(o.quota-used, 0)
 	for tenant := range added {
 		switch {
-		case b.shares.maxBytes > 0 && after[tenant] > b.shares.maxBytes:
+		case o.shares.maxBytes > 0 && after[tenant] > o.shares.maxBytes:
 			r.OverTenantQuota[tenant] = true
-		case b.shares.multiTenant && free < b.quota/reservedShare && after[tenant] > free/2:
+		case o.shares.multiTenant && free < o.quota/reservedShare && after[tenant] > free/2:
 			r.OverQuota[tenant] = true
 		}
 	}

@@ -10,23 +10,23 @@ import (
 
 // Tidy removes the unused pages beyond sparePages from the file. After RequestScrub, Tidy removes all unused pages and
 // empties the write-ahead log, because both may contain deleted text.
-func (b *Outbox) Tidy() error {
-	b.mu.Lock()
-	scrub := b.needsScrub
-	b.mu.Unlock()
+func (o *Outbox) Tidy() error {
+	o.mu.Lock()
+	scrub := o.needsScrub
+	o.mu.Unlock()
 	spare := int64(sparePages)
 	if scrub {
 		spare = 0
 	}
 	for {
-		b.mu.Lock()
-		n, err := b.vacuum(spare, vacuumPages)
+		o.mu.Lock()
+		n, err := o.vacuum(spare, vacuumPages)
 		if err == nil && n == 0 && scrub {
-			if err = b.checkpoint("TRUNCATE"); err == nil {
-				b.needsScrub = false
+			if err = o.checkpoint("TRUNCATE"); err == nil {
+				o.needsScrub = false
 			}
 		}
-		b.mu.Unlock()
+		o.mu.Unlock()
 		if err != nil || n == 0 {
 			return classifyError(err)
 		}
@@ -34,27 +34,27 @@ func (b *Outbox) Tidy() error {
 }
 
 // RequestScrub makes the next Tidy remove the content of deleted rows from the file.
-func (b *Outbox) RequestScrub() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.needsScrub = true
+func (o *Outbox) RequestScrub() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.needsScrub = true
 }
 
 // FreeSpace deletes the ballast and removes all unused pages from the file, so that the store can write to a full disk.
-func (b *Outbox) FreeSpace() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.dropBallast()
-	b.shrink()
+func (o *Outbox) FreeSpace() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dropBallast()
+	o.shrink()
 }
 
 // shrink removes all unused pages from the file, in steps. On a full disk a step must not write more bytes than the
 // deleted ballast has freed. Each step therefore removes few pages, then copies the write-ahead log into the file. The
 // caller holds mu.
-func (b *Outbox) shrink() {
+func (o *Outbox) shrink() {
 	for {
-		n, err := b.vacuum(0, ballastBytes/pageBytes/4)
-		if b.checkpoint("RESTART") != nil || err != nil || n == 0 {
+		n, err := o.vacuum(0, ballastBytes/pageBytes/4)
+		if o.checkpoint("RESTART") != nil || err != nil || n == 0 {
 			return
 		}
 	}
@@ -62,46 +62,46 @@ func (b *Outbox) shrink() {
 
 // vacuum removes at most maxPages unused pages from the file, leaves spare unused pages there, and returns the number
 // of removed pages. The caller holds mu.
-func (b *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
-	free, err := queryInt(b.writer, "PRAGMA freelist_count")
+func (o *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
+	free, err := queryInt(o.writer, "PRAGMA freelist_count")
 	if err != nil || free <= spare {
 		return 0, err
 	}
 	n = min(free-spare, maxPages)
-	return n, sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil)
+	return n, sqlitex.ExecuteTransient(o.writer, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil)
 }
 
 // checkpointForBallast copies the write-ahead log into the file if the new pages in the log take more than half of the
 // size of the ballast. On a full disk, the log can be copied only if its new pages fit into the space of the deleted
 // ballast. Otherwise no row could be deleted. The caller holds mu.
-func (b *Outbox) checkpointForBallast() error {
-	pages, err := queryInt(b.writer, "PRAGMA page_count")
+func (o *Outbox) checkpointForBallast() error {
+	pages, err := queryInt(o.writer, "PRAGMA page_count")
 	if err != nil {
 		return err
 	}
-	info, err := os.Stat(b.path)
+	info, err := os.Stat(o.path)
 	if err != nil || pages*pageBytes-info.Size() <= ballastBytes/2 {
 		return err
 	}
-	return sqlitex.ExecuteTransient(b.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
+	return sqlitex.ExecuteTransient(o.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
 // trimLog truncates the write-ahead log to trimmedLogBytes bytes, to get space for the ballast. This size suffices to
 // write the account. The caller holds mu.
-func (b *Outbox) trimLog() error {
+func (o *Outbox) trimLog() error {
 	limit := func(n int) error {
-		return sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
+		return sqlitex.ExecuteTransient(o.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
 	}
-	if err := errors.Join(limit(trimmedLogBytes), b.checkpoint("RESTART")); err != nil {
+	if err := errors.Join(limit(trimmedLogBytes), o.checkpoint("RESTART")); err != nil {
 		return err
 	}
-	return errors.Join(b.setMeta("trimmed", b.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
+	return errors.Join(o.setMeta("trimmed", o.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
 }
 
 // checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from its start. Mode
 // TRUNCATE also empties the log. If another process is reading the file, checkpoint returns an error.
-func (b *Outbox) checkpoint(mode string) error {
-	busy, err := queryInt(b.writer, "PRAGMA wal_checkpoint("+mode+")")
+func (o *Outbox) checkpoint(mode string) error {
+	busy, err := queryInt(o.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {
 		err = errors.New("outbox: another program is reading the file; the write-ahead log is written back later")
 	}
@@ -110,28 +110,28 @@ func (b *Outbox) checkpoint(mode string) error {
 
 // ensureBallast creates the ballast if it is missing, and keeps the write-ahead log small enough for the size of the
 // ballast. The caller holds mu.
-func (b *Outbox) ensureBallast() error {
-	err := b.makeBallast()
-	if err != nil && b.trimLog() == nil {
-		err = b.makeBallast()
+func (o *Outbox) ensureBallast() error {
+	err := o.makeBallast()
+	if err != nil && o.trimLog() == nil {
+		err = o.makeBallast()
 	}
-	return classifyError(errors.Join(err, b.checkpointForBallast()))
+	return classifyError(errors.Join(err, o.checkpointForBallast()))
 }
 
 // checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed the
 // quota by stateAllowance, and a flush with Carried by any size. The caller holds mu.
-func (b *Outbox) checkQuota(f *Flush) error {
-	used, err := b.usedBytes()
+func (o *Outbox) checkQuota(f *Flush) error {
+	used, err := o.usedBytes()
 	if err != nil {
 		return classifyError(err)
 	}
-	quota, exchanges := b.quota+stateAllowance, false
+	quota, exchanges := o.quota+stateAllowance, false
 	for i := range f.Rows {
 		used += int64(len(f.Rows[i].Document))
 		exchanges = exchanges || f.Rows[i].Exchanges > 0
 	}
 	if exchanges {
-		quota = b.quota
+		quota = o.quota
 	}
 	if used > quota && len(f.Rows) > 0 && f.Carried == nil {
 		return ErrQuota
@@ -140,23 +140,23 @@ func (b *Outbox) checkQuota(f *Flush) error {
 }
 
 // usedBytes returns the size of the used pages. The caller holds mu.
-func (b *Outbox) usedBytes() (int64, error) {
-	all, err := queryInt(b.writer, "PRAGMA page_count")
+func (o *Outbox) usedBytes() (int64, error) {
+	all, err := queryInt(o.writer, "PRAGMA page_count")
 	if err != nil {
 		return 0, err
 	}
-	free, err := queryInt(b.writer, "PRAGMA freelist_count")
+	free, err := queryInt(o.writer, "PRAGMA freelist_count")
 	return (all - free) * pageBytes, err
 }
 
 // Bytes returns the number of bytes that the rows take on the disk; 0 after an error.
-func (b *Outbox) Bytes() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.writer == nil {
+func (o *Outbox) Bytes() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.writer == nil {
 		return 0
 	}
-	n, err := b.usedBytes()
+	n, err := o.usedBytes()
 	if err != nil {
 		return 0
 	}
@@ -170,25 +170,25 @@ const ballastSuffix = "-ballast"
 const ballastBytes = 2 << 20
 
 // makeBallast creates the ballast unless it exists. The caller holds mu.
-func (b *Outbox) makeBallast() error {
-	if b.hasBallast {
+func (o *Outbox) makeBallast() error {
+	if o.hasBallast {
 		return nil
 	}
-	path := b.path + ballastSuffix
+	path := o.path + ballastSuffix
 	if info, err := os.Stat(path); err != nil || info.Size() != ballastBytes {
 		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
 			return errors.Join(err, os.Remove(path)) // a shorter file would reserve too little
 		}
-		b.hasBallast = true
-		b.writeAccountCopy()
+		o.hasBallast = true
+		o.writeAccountCopy()
 	}
-	b.hasBallast = true
+	o.hasBallast = true
 	return nil
 }
 
 // dropBallast deletes the ballast. The caller holds mu.
-func (b *Outbox) dropBallast() {
-	if b.hasBallast {
-		b.hasBallast = os.Remove(b.path+ballastSuffix) != nil
+func (o *Outbox) dropBallast() {
+	if o.hasBallast {
+		o.hasBallast = os.Remove(o.path+ballastSuffix) != nil
 	}
 }

@@ -40,16 +40,16 @@ func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error
 	return b.Commit(ctx, bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: name, Old: r.Texts[name], New: text}}})
 }
 
-func (p remoteWriter) Put(t *testing.T, name, text string) {
+func (w remoteWriter) Put(t *testing.T, name, text string) {
 	t.Helper()
-	if err := setText(t.Context(), p.Bank, name, []byte(text)); err != nil {
+	if err := setText(t.Context(), w.Bank, name, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (p remoteWriter) Delete(t *testing.T, name string) {
+func (w remoteWriter) Delete(t *testing.T, name string) {
 	t.Helper()
-	if err := setText(t.Context(), p.Bank, name, nil); err != nil {
+	if err := setText(t.Context(), w.Bank, name, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -45,13 +45,13 @@ func (s *Store) NewCooler(group, owner string) *Cooler {
 // Cool deletes the exchanges of closed sessions that were last seen before a time, and returns the number of deleted
 // exchanges. Sessions, samples and counters stay. ok is false if old sessions exist and no stream of their samples has
 // the group. Cool acquires the lease for the given duration, and does nothing while another Cooler holds the lease.
-func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
-	s := k.store
-	if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
+func (cooler *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
+	s := cooler.store
+	if isOwner, err := cooler.claim(ctx, lease); !isOwner || err != nil {
 		return 0, true, err
 	}
-	if now := s.options.Now(); now.After(k.recheckAt) {
-		k.checkedBefore, k.waiting, k.recheckAt = "-inf", map[string]string{}, now.Add(recheckAfter)
+	if now := s.options.Now(); now.After(cooler.recheckAt) {
+		cooler.checkedBefore, cooler.waiting, cooler.recheckAt = "-inf", map[string]string{}, now.Add(recheckAfter)
 	}
 	keyspaces, err := doValue(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
 	if err != nil {
@@ -63,25 +63,25 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 		chunk := keyspaces[:min(maxCoolKeyspaces, len(keyspaces))]
 		keyspaces = keyspaces[len(chunk):]
 		if now := s.options.Now(); now.Sub(renewed) > lease/3 {
-			if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
+			if isOwner, err := cooler.claim(ctx, lease); !isOwner || err != nil {
 				return exchanges, true, err
 			}
 			renewed = now
 		}
-		old, positions, found, err := k.findOld(ctx, chunk, before)
+		old, positions, found, err := cooler.findOld(ctx, chunk, before)
 		if err != nil {
 			return exchanges, true, err
 		}
 		streams += found
 		for _, ks := range old {
 			position, hasGroup := positions[ks.base+"samples"]
-			oldest := k.position(ks)
+			oldest := cooler.position(ks)
 			if hasGroup {
 				groups++
 			}
 			if hasGroup && position != streamStart {
 				var n int
-				n, oldest, err = k.coolKeyspace(ctx, ks, position, before)
+				n, oldest, err = cooler.coolKeyspace(ctx, ks, position, before)
 				if exchanges += n; err != nil {
 					return exchanges, true, err
 				}
@@ -95,24 +95,24 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 			}
 		}
 	}
-	k.waiting, k.checkedBefore = waiting, from
+	cooler.waiting, cooler.checkedBefore = waiting, from
 	return exchanges, groups > 0 || streams == 0, nil
 }
 
 // Release ends the lease, so that another Cooler of the group can work at once.
-func (k *Cooler) Release(ctx context.Context) error {
-	return k.store.ReleaseClaim(ctx, k.leaseName(), k.owner)
+func (cooler *Cooler) Release(ctx context.Context) error {
+	return cooler.store.ReleaseClaim(ctx, cooler.leaseName(), cooler.owner)
 }
 
-func (k *Cooler) leaseName() string { return "cool " + k.group }
+func (cooler *Cooler) leaseName() string { return "cool " + cooler.group }
 
 // claim acquires or renews the lease.
-func (k *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
-	return k.store.Claim(ctx, k.leaseName(), k.owner, k.store.options.Now(), lease)
+func (cooler *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
+	return cooler.store.Claim(ctx, cooler.leaseName(), cooler.owner, cooler.store.options.Now(), lease)
 }
 
 // position returns the time from which the sessions of a keyspace must be checked.
-func (k *Cooler) position(ks keyspace) string { return cmp.Or(k.waiting[ks.base], k.checkedBefore) }
+func (cooler *Cooler) position(ks keyspace) string { return cmp.Or(cooler.waiting[ks.base], cooler.checkedBefore) }
 
 // earlier returns the earlier of two scores.
 func earlier(a, b string) string {
@@ -124,10 +124,10 @@ func earlier(a, b string) string {
 
 // findOld returns the keyspaces with old sessions that the Cooler has not checked. positions holds the group's
 // position in each of their streams that has the group, and streams is the number of their streams.
-func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
-	err = k.store.do(ctx, "cool", func(c client) error {
+func (cooler *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
+	err = cooler.store.do(ctx, "cool", func(c client) error {
 		first, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
-			return p.ZRangeByScore(ctx, ks.base+"seen", &goredis.ZRangeBy{Min: k.position(ks), Max: "(" + score(before), Count: 1})
+			return p.ZRangeByScore(ctx, ks.base+"seen", &goredis.ZRangeBy{Min: cooler.position(ks), Max: "(" + score(before), Count: 1})
 		})
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 				oldKeyspaces, keys = append(oldKeyspaces, keyspaces[i]), append(keys, keyspaces[i].base+"samples")
 			}
 		}
-		positions, streams, err = readGroupPositions(ctx, c, keys, k.group)
+		positions, streams, err = readGroupPositions(ctx, c, keys, cooler.group)
 		return err
 	})
 	return oldKeyspaces, positions, streams, err
@@ -148,15 +148,15 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 // stream of samples: the group acknowledges a stream in order, so that all entries up to position have been exported.
 // The exchanges of a session stay while the session waits for the group or for a settlement. firstWaiting is a time
 // before which no session waits; "" means no session waits.
-func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string, before time.Time) (exchanges int, firstWaiting string, err error) {
+func (cooler *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string, before time.Time) (exchanges int, firstWaiting string, err error) {
 	ms, seq, _ := strings.Cut(position, "-")
-	from, last, sameTimeCount := k.position(ks), "", int64(0) // sameTimeCount counts the sessions that were last seen at the time from, up to the session last
+	from, last, sameTimeCount := cooler.position(ks), "", int64(0) // sameTimeCount counts the sessions that were last seen at the time from, up to the session last
 	for {
 		if err := ctx.Err(); err != nil {
 			return exchanges, firstWaiting, err
 		}
 		var list []goredis.Z
-		counts, err := doValue(ctx, k.store, "cool", func(c client) (counts []int64, err error) {
+		counts, err := doValue(ctx, cooler.store, "cool", func(c client) (counts []int64, err error) {
 			by := &goredis.ZRangeBy{Min: from, Max: "(" + score(before), Offset: max(sameTimeCount-1, 0), Count: coolStep}
 			if list, err = c.ZRangeByScoreWithScores(ctx, ks.base+"seen", by).Result(); err != nil || len(list) == 0 {
 				return nil, err
@@ -165,7 +165,7 @@ func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string,
 			for _, z := range list {
 				args = append(args, z.Member)
 			}
-			return k.store.runScript(ctx, c, "cool", ks, args...).Int64Slice()
+			return cooler.store.runScript(ctx, c, "cool", ks, args...).Int64Slice()
 		})
 		if err != nil {
 			return exchanges, firstWaiting, fmt.Errorf("cool sessions: %w", err)

@@ -25,11 +25,11 @@ func digest(id string) string {
 
 // bucket returns the key of the hash that holds the small value with a given kind and key. Many small values share a
 // hash, which Redis stores compactly. The scripts compute the same key (common.lua).
-func (p keyspace) bucket(kind, key string) string {
-	if p.tenantArg == "" {
-		return fmt.Sprintf("%s%s:%04x", p.base, kind, (int(key[6])<<8|int(key[7]))%16384)
+func (k keyspace) bucket(kind, key string) string {
+	if k.tenantArg == "" {
+		return fmt.Sprintf("%s%s:%04x", k.base, kind, (int(key[6])<<8|int(key[7]))%16384)
 	}
-	return fmt.Sprintf("%s%s:%02x", p.base, kind, key[6]%64)
+	return fmt.Sprintf("%s%s:%02x", k.base, kind, key[6]%64)
 }
 
 // encodeOrdered encodes n in eight bytes whose byte order is the order of numbers.

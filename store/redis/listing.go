@@ -140,25 +140,25 @@ func newPageBuilder(within session.ListRange) *pageBuilder {
 	return l
 }
 
-func (l *pageBuilder) isDone() bool {
-	return l.atEnd || len(l.refs) == l.limit || l.scanned >= maxScannedRefs
+func (b *pageBuilder) isDone() bool {
+	return b.atEnd || len(b.refs) == b.limit || b.scanned >= maxScannedRefs
 }
 
 // add adds the references that are in the time range, until the page is full. complete reports that no references
 // follow.
-func (l *pageBuilder) add(refs []ref, complete bool) {
+func (b *pageBuilder) add(refs []ref, complete bool) {
 	for i, r := range refs {
-		l.last = r.position
-		l.scanned++
-		if r.at >= l.from && r.at < l.to {
-			l.refs = append(l.refs, r)
+		b.last = r.position
+		b.scanned++
+		if r.at >= b.from && r.at < b.to {
+			b.refs = append(b.refs, r)
 		}
-		if len(l.refs) == l.limit {
-			l.more = !complete || i < len(refs)-1
+		if len(b.refs) == b.limit {
+			b.more = !complete || i < len(refs)-1
 			return
 		}
 	}
 	if complete {
-		l.more, l.atEnd = false, true
+		b.more, b.atEnd = false, true
 	}
 }

@@ -226,10 +226,10 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 
 // deletedEntries returns the ids of the stream entries that an earlier copy of the session has and the session no
 // longer has.
-func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
+func (o *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	currentEntries := map[string]bool{}
-	if r.entries != nil {
-		for _, v := range r.entries.Val() {
+	if o.entries != nil {
+		for _, v := range o.entries.Val() {
 			text, _ := v.(string)
 			currentEntries[text] = true
 		}
@@ -243,16 +243,16 @@ func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
 }
 
 // immigrateArgs returns the arguments of immigrate.lua.
-func (r *oldSession) immigrateArgs() []any {
-	args := []any{string(r.id[:])}
-	for _, cmd := range r.scores {
+func (o *oldSession) immigrateArgs() []any {
+	args := []any{string(o.id[:])}
+	for _, cmd := range o.scores {
 		text := ""
 		if cmd.Err() == nil {
 			text = formatScore(cmd.Val())
 		}
 		args = append(args, text)
 	}
-	return append(args, r.dueStart, boolDigit(r.unsettled.Val()))
+	return append(args, o.dueStart, boolDigit(o.unsettled.Val()))
 }
 
 // writeSessions writes sessions into the shards, and deletes the earlier copies of deleted sessions.

@@ -35,7 +35,7 @@ func loadScripts() (map[string]*goredis.Script, error) {
 // keys returns the keys that a script declares: one key that selects the slot, and one key that never exists. While the
 // slot moves to another node, a node refuses a script unless it has all declared keys. The missing key makes it refuse
 // every script, so that no script runs on a part of the data.
-func (p keyspace) keys() []string { return []string{p.base + "t", p.base + "none"} }
+func (k keyspace) keys() []string { return []string{k.base + "t", k.base + "none"} }
 
 // script runs a script at a location. It sends the digest of the script, and the text if the server does not know the
 // digest, for example after a restart.

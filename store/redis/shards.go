@@ -224,11 +224,11 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 // tenantOf returns the tenant of a member of a list. In a list of a shard, a member ends with its tenant, which the
 // caller passes as rest. In the old layout the tenant is the tenant of the keyspace, because each tenant has its own
 // lists.
-func (p keyspace) tenantOf(rest string) string {
-	if p.base == "" {
+func (k keyspace) tenantOf(rest string) string {
+	if k.base == "" {
 		return rest
 	}
-	return p.tenant
+	return k.tenant
 }
 
 // readLayout reads the number of shards. In a new store it stores Options.Shards. If Redis has lost the number,

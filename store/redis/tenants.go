@@ -19,32 +19,32 @@ type tenantSet struct {
 	names map[string]bool
 }
 
-func (r *tenantSet) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.names = nil
+func (t *tenantSet) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.names = nil
 }
 
 // missing returns the given tenants that are not in the set.
-func (r *tenantSet) missing(names []string) (out []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (t *tenantSet) missing(names []string) (out []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, n := range names {
-		if !r.names[n] {
+		if !t.names[n] {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
-func (r *tenantSet) add(names []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.names == nil || len(r.names)+len(names) > maxRememberedTenants {
-		r.names = map[string]bool{}
+func (t *tenantSet) add(names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.names == nil || len(t.names)+len(names) > maxRememberedTenants {
+		t.names = map[string]bool{}
 	}
 	for _, n := range names {
-		r.names[n] = true
+		t.names[n] = true
 	}
 }
 

@@ -154,29 +154,29 @@ type indexEntries struct {
 }
 
 // add adds an operation on a session. If sequenced is true, the operation gets a sequence number.
-func (w *batchEncoder) add(tenant string, id session.ID, sequenced bool, args ...any) {
-	w.tenants[tenant] = true
-	w.operations = append(w.operations, operation{sessionLocation(tenant, id), args, sequenced})
+func (enc *batchEncoder) add(tenant string, id session.ID, sequenced bool, args ...any) {
+	enc.tenants[tenant] = true
+	enc.operations = append(enc.operations, operation{sessionLocation(tenant, id), args, sequenced})
 }
 
 // addIndex adds an index entry of a session. kind is "e" for an echo key and "i" for the id of a sample.
-func (w *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
-	w.tenants[tenant] = true
-	w.index.script = "write"
-	w.index.add(indexLocation(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
+func (enc *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
+	enc.tenants[tenant] = true
+	enc.index.script = "write"
+	enc.index.add(indexLocation(tenant, key), append([]any{kind, string(id[:]), key}, more...)...)
 	ref := session.Ref{Tenant: tenant, ID: id}
-	if w.indexLists[ref] == nil {
-		w.indexLists[ref] = &indexEntries{at: at}
+	if enc.indexLists[ref] == nil {
+		enc.indexLists[ref] = &indexEntries{at: at}
 	}
 	listKind := kind
 	if kind == "i" {
 		listKind = "m"
 	}
-	w.indexLists[ref].entries = append(w.indexLists[ref].entries, listKind+key...)
+	enc.indexLists[ref].entries = append(enc.indexLists[ref].entries, listKind+key...)
 }
 
 // encode checks and encodes the batch, before anything is sent.
-func (w *batchEncoder) encode(b *session.Batch) error {
+func (enc *batchEncoder) encode(b *session.Batch) error {
 	docs, err := b.Documents()
 	if err != nil {
 		return err
@@ -187,31 +187,31 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 		if err != nil {
 			return err
 		}
-		w.add(r.Tenant, r.ID, true, append([]any{"r"}, args...)...)
+		enc.add(r.Tenant, r.ID, true, append([]any{"r"}, args...)...)
 	}
 	for i := range b.Echoes {
 		e := &b.Echoes[i]
-		w.addIndex(e.Tenant, e.ID, e.At, "e", echoBytes(e.Key), encodeOrdered(micros(e.At)))
+		enc.addIndex(e.Tenant, e.ID, e.At, "e", echoBytes(e.Key), encodeOrdered(micros(e.At)))
 	}
 	for i := range b.Exchanges {
 		e, id, doc := &b.Exchanges[i], docs.Sessions[i], packExchange(docs.Exchanges[i])
 		if err := checkSize("exchange "+e.ID, len(doc)); err != nil {
 			return err
 		}
-		w.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, encodeOrdered(micros(e.At)))
+		enc.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, encodeOrdered(micros(e.At)))
 	}
 	for i := range b.Samples {
 		m, doc := &b.Samples[i], string(docs.Samples[i])
 		if err := checkSize("sample "+m.Sample.ID, len(doc)); err != nil {
 			return err
 		}
-		w.addIndex(m.Tenant, m.ID, m.Sample.CreatedAt, "i", digest(m.Sample.ID))
-		w.add(m.Tenant, m.ID, true, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, doc,
+		enc.addIndex(m.Tenant, m.ID, m.Sample.CreatedAt, "i", digest(m.Sample.ID))
+		enc.add(m.Tenant, m.ID, true, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, doc,
 			m.Tenant, m.Agent, m.Sample.Family, m.Sample.CreatedAt.UTC().Format(time.RFC3339Nano))
 	}
-	w.addSampleDeletions(b)
-	for ref, t := range w.indexLists {
-		w.add(ref.Tenant, ref.ID, false, "k", string(ref.ID[:]), score(t.at), string(t.entries))
+	enc.addSampleDeletions(b)
+	for ref, t := range enc.indexLists {
+		enc.add(ref.Tenant, ref.ID, false, "k", string(ref.ID[:]), score(t.at), string(t.entries))
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func checkSize(name string, bytes int) error {
 
 // addSampleDeletions adds an operation for each session of b.AllSamplesOf, of which the batch has all samples. The
 // operation deletes the stored samples of the session that are not in the batch.
-func (w *batchEncoder) addSampleDeletions(b *session.Batch) {
+func (enc *batchEncoder) addSampleDeletions(b *session.Batch) {
 	sampleIDs := make(map[session.Ref][]any, len(b.AllSamplesOf))
 	for i := range b.Samples {
 		m := &b.Samples[i]
@@ -241,7 +241,7 @@ func (w *batchEncoder) addSampleDeletions(b *session.Batch) {
 		sampleIDs[ref] = append(sampleIDs[ref], m.Sample.ID)
 	}
 	for _, ref := range b.AllSamplesOf {
-		w.add(ref.Tenant, ref.ID, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(sampleIDs[ref]))}, sampleIDs[ref]...)...)
+		enc.add(ref.Tenant, ref.ID, false, append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(sampleIDs[ref]))}, sampleIDs[ref]...)...)
 	}
 }
 

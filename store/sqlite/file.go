@@ -109,15 +109,15 @@ func openIdentity(path string) (*fileIdentity, error) {
 
 // check returns an error if the path does not lead to the open file any more, or if the file has another content. check
 // runs before each write transaction, and costs two system calls.
-func (g *fileIdentity) check() error {
-	info, err := os.Stat(g.path)
+func (f *fileIdentity) check() error {
+	info, err := os.Stat(f.path)
 	if err != nil {
 		return fmt.Errorf("%w: the file was removed while in use: %w", ErrCorrupt, err)
 	}
-	if !os.SameFile(info, g.info) {
+	if !os.SameFile(info, f.info) {
 		return fmt.Errorf("%w: the file was replaced while in use", ErrCorrupt)
 	}
-	return checkMagic(g.file)
+	return checkMagic(f.file)
 }
 
-func (g *fileIdentity) close() error { return g.file.Close() }
+func (f *fileIdentity) close() error { return f.file.Close() }

@@ -152,13 +152,13 @@ type walkRange struct {
 }
 
 // bounds returns the two times of the range in Unix microseconds.
-func (p *walkRange) bounds() (from, to int64) {
+func (w *walkRange) bounds() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
-	if !p.since.IsZero() {
-		from = micros(p.since)
+	if !w.since.IsZero() {
+		from = micros(w.since)
 	}
-	if !p.until.IsZero() {
-		to = micros(p.until)
+	if !w.until.IsZero() {
+		to = micros(w.until)
 	}
 	return from, to
 }

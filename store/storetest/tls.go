@@ -89,8 +89,8 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 
 // Args returns the redis-server options for an additional TLS port. authClients is the value of --tls-auth-clients:
 // "yes" if the server requires client certificates, else "no".
-func (s *TLSFiles) Args(port, authClients string) []string {
-	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", authClients}
+func (t *TLSFiles) Args(port, authClients string) []string {
+	return []string{"--tls-port", port, "--tls-cert-file", t.Cert, "--tls-key-file", t.Key, "--tls-ca-cert-file", t.CA, "--tls-auth-clients", authClients}
 }
 
 // StartRedisTLS starts a Redis server with an additional TLS port, and returns the server and the address of that port.

@@ -197,50 +197,50 @@ func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent
 
 // startPrecept starts a precept between the agent and the model. One lesson matches the task, and a keyword adds a
 // lesson with this keyword.
-func (tr *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness.Process {
+func (s *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)
 	for _, k := range keywords {
 		banktest.WriteLesson(t, lessons, errorSlug, k)
 	}
-	p := harness.Start(t, t.TempDir(), harness.AlwaysInject(tr.model, lessons)...)
-	tr.tap.redirect(t, p.Data)
+	p := harness.Start(t, t.TempDir(), harness.AlwaysInject(s.model, lessons)...)
+	s.tap.redirect(t, p.Data)
 	return p
 }
 
 // runTurns runs the task and the follow-up in one conversation.
-func (tr *sandboxedAgent) runTurns() {
-	tr.ask(loopTask, false)
-	if !tr.agent.inProcess && !tr.agent.single {
-		tr.ask(followUp, true)
+func (s *sandboxedAgent) runTurns() {
+	s.ask(loopTask, false)
+	if !s.agent.inProcess && !s.agent.single {
+		s.ask(followUp, true)
 	}
 }
 
 // shorten runs the task, the command of the agent for a shorter history (if the agent has a command), and the
 // follow-up.
-func (tr *sandboxedAgent) shorten() {
-	if tr.agent.compacts == "" {
-		tr.runTurns()
+func (s *sandboxedAgent) shorten() {
+	if s.agent.compacts == "" {
+		s.runTurns()
 		return
 	}
-	tr.ask(loopTask, false)
-	tr.ask(tr.agent.compacts, true)
-	tr.ask(followUp, true)
+	s.ask(loopTask, false)
+	s.ask(s.agent.compacts, true)
+	s.ask(followUp, true)
 }
 
 // ask runs the agent once with a message of the user, and records exit code, output and number of requests. If resume
 // is true, the agent continues its last conversation.
-func (tr *sandboxedAgent) ask(text string, resume bool) {
-	code, out := tr.box.call(tr.agent.ask(tr.box, text, resume), tr.interrupt)
-	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.requests()))
+func (s *sandboxedAgent) ask(text string, resume bool) {
+	code, out := s.box.call(s.agent.ask(s.box, text, resume), s.interrupt)
+	s.codes, s.outs, s.ends = append(s.codes, code), append(s.outs, out), append(s.ends, len(s.requests()))
 }
 
 // requests returns the requests of the agent that reached the model. A request that precept sent twice is returned
 // once.
-func (tr *sandboxedAgent) requests() []harness.ModelRequest {
+func (s *sandboxedAgent) requests() []harness.ModelRequest {
 	seen := map[int]bool{}
-	return slices.DeleteFunc(tr.model.All(), func(a harness.ModelRequest) bool {
-		n, ours := tr.tap.requestNumber(a.Header)
+	return slices.DeleteFunc(s.model.All(), func(a harness.ModelRequest) bool {
+		n, ours := s.tap.requestNumber(a.Header)
 		drop := !ours || seen[n]
 		seen[n] = seen[n] || ours
 		return drop
@@ -248,14 +248,14 @@ func (tr *sandboxedAgent) requests() []harness.ModelRequest {
 }
 
 // mainRequests returns the requests of the main conversation.
-func (tr *sandboxedAgent) mainRequests() []harness.ModelRequest {
-	return slices.DeleteFunc(tr.requests(), func(a harness.ModelRequest) bool { return !a.Main })
+func (s *sandboxedAgent) mainRequests() []harness.ModelRequest {
+	return slices.DeleteFunc(s.requests(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
 // calls returns the main requests during each call of ask.
-func (tr *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
-	all, from := tr.requests(), 0
-	for _, to := range tr.ends {
+func (s *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
+	all, from := s.requests(), 0
+	for _, to := range s.ends {
 		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.ModelRequest) bool { return !a.Main }))
 		from = to
 	}
@@ -263,23 +263,23 @@ func (tr *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
 }
 
 // saveRecords writes the requests and the output of the agent to the directory AGENTS_KEEP, if the variable is set.
-func (tr *sandboxedAgent) saveRecords() {
+func (s *sandboxedAgent) saveRecords() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {
 		return
 	}
 	var b bytes.Buffer
-	for i, a := range tr.requests() {
-		s := tr.tap.agentRequest(&a)
+	for i, a := range s.requests() {
+		s := s.tap.agentRequest(&a)
 		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.Main, a.Step, a.Fault != nil, s.session, s.status, s.body, a.Raw)
 	}
-	fmt.Fprintf(&b, "OTHERS %q\n", tr.model.OtherRequests())
-	for i, out := range tr.outs {
-		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, tr.codes[i], out)
+	fmt.Fprintf(&b, "OTHERS %q\n", s.model.OtherRequests())
+	for i, out := range s.outs {
+		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, s.codes[i], out)
 	}
-	how := map[bool]string{true: "direct", false: "through"}[tr.tap.currentTarget().String() == tr.model.URL]
-	name := fmt.Sprintf("%s-%s-%d-%s.txt", tr.agent.name, how, len(tr.model.Faults), tr.tap.name)
+	how := map[bool]string{true: "direct", false: "through"}[s.tap.currentTarget().String() == s.model.URL]
+	name := fmt.Sprintf("%s-%s-%d-%s.txt", s.agent.name, how, len(s.model.Faults), s.tap.name)
 	if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
-		tr.t.Log(err)
+		s.t.Log(err)
 	}
 }

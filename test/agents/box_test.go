@@ -69,30 +69,30 @@ func agentsHome(t *testing.T) string {
 }
 
 // path returns the path of a file in the directory node_modules of a program.
-func (b *sandbox) path(folder, rest string) string {
-	return filepath.Join(b.programs, folder, "node_modules", rest)
+func (s *sandbox) path(folder, rest string) string {
+	return filepath.Join(s.programs, folder, "node_modules", rest)
 }
 
 // writeFile writes a file in the agent's home.
-func (b *sandbox) writeFile(name, text string) {
-	b.t.Helper()
-	path := filepath.Join(b.home, name)
+func (s *sandbox) writeFile(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		b.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		b.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 }
 
 // call runs a command of the agent, and returns its exit code and output. The command has its own process group, so
 // that child processes end with the command. When interrupt receives a value, call sends ^C; a nil channel means never.
-func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), b.limit)
+func (s *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.Dir, c.Env = b.work, b.env
+	c.Dir, c.Env = s.work, s.env
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 	c.WaitDelay = 5 * time.Second
@@ -118,12 +118,12 @@ func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out 
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		b.t.Fatalf("%s is not installed; run tools/agents.sh", argv[0])
+		s.t.Fatalf("%s is not installed; run tools/agents.sh", argv[0])
 	case ctx.Err() != nil:
-		b.t.Errorf("%s has not ended within %s", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
+		s.t.Errorf("%s has not ended within %s", strings.Join(argv[:min(len(argv), 3)], " "), s.limit)
 	case c.ProcessState == nil:
-		b.t.Fatalf("start %s: %v", argv[0], err)
+		s.t.Fatalf("start %s: %v", argv[0], err)
 	}
-	b.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(start).Round(100*time.Millisecond))
+	s.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(start).Round(100*time.Millisecond))
 	return c.ProcessState.ExitCode(), buf.String()
 }

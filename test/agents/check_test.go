@@ -50,9 +50,9 @@ func counts(calls [][]harness.ModelRequest) (n []int) {
 }
 
 // listSent returns the list of messages or items that the agent sent in the request a.
-func (tr *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
+func (s *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
-	_ = json.Unmarshal(tr.tap.agentRequest(a).body, &sent.Body)
+	_ = json.Unmarshal(s.tap.agentRequest(a).body, &sent.Body)
 	return sent.Items()
 }
 
@@ -322,10 +322,10 @@ func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 }
 
 // shortened reports whether the agent replaced its history by a shorter one.
-func (tr *sandboxedAgent) shortened() bool {
-	mains := tr.mainRequests()
+func (s *sandboxedAgent) shortened() bool {
+	mains := s.mainRequests()
 	for i := 1; i < len(mains); i++ {
-		if before, after := tr.listSent(&mains[i-1]), tr.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
+		if before, after := s.listSent(&mains[i-1]), s.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
 			return true
 		}
 	}
@@ -373,8 +373,8 @@ type repetition struct {
 
 // repeat returns the reaction of the agent to a fault. It compares the request that got the fault with the next main
 // request.
-func (tr *sandboxedAgent) repeat(name string) repetition {
-	mains := tr.mainRequests()
+func (s *sandboxedAgent) repeat(name string) repetition {
+	mains := s.mainRequests()
 	at := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
 	if at < 0 {
 		return repetition{what: unseen}
@@ -383,12 +383,12 @@ func (tr *sandboxedAgent) repeat(name string) repetition {
 		return repetition{what: stopped}
 	}
 	faulted, next := &mains[at], &mains[at+1]
-	before, after := tr.listSent(faulted), tr.listSent(next)
+	before, after := s.listSent(faulted), s.listSent(next)
 	if len(before) != len(after) || !extends(before, after) {
 		return repetition{what: changed}
 	}
 	return repetition{
 		what: repeated, list: len(faulted.Items()) == len(next.Items()) && extends(faulted.Items(), next.Items()),
-		session: tr.tap.agentRequest(faulted).session == tr.tap.agentRequest(next).session, block: strings.Count(next.Raw, taskSlug) == 1,
+		session: s.tap.agentRequest(faulted).session == s.tap.agentRequest(next).session, block: strings.Count(next.Raw, taskSlug) == 1,
 	}
 }

@@ -72,16 +72,16 @@ type insertions struct{ blocks, loops int }
 
 // sessionsOfCrowd groups the main requests by the first answer of the model, checks that each group is one session, and
 // returns the sessions and the numbers of inserted blocks.
-func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
+func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
-	for _, r := range tr.mainRequests() {
-		name := tr.tap.agentRequest(&r).session
+	for _, r := range s.mainRequests() {
+		name := s.tap.agentRequest(&r).session
 		began := strings.Index(r.Raw, "step_0_")
-		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!tr.agent.delta || r.Step == 0) {
+		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!s.agent.delta || r.Step == 0) {
 			t.Errorf("session %s, step %d: got %d lessons, want 1", name, r.Step, n)
 		}
-		if !equalWithoutBlocks(r.Raw, string(tr.tap.agentRequest(&r).body)) {
+		if !equalWithoutBlocks(r.Raw, string(s.tap.agentRequest(&r).body)) {
 			t.Errorf("session %s, step %d: the request differs from the agent's request in more than the blocks", name, r.Step)
 		}
 		if strings.Contains(r.Raw, loopLabel) {
@@ -93,7 +93,7 @@ func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen in
 			continue
 		}
 		mark := harness.StepMark.FindString(r.Raw[began:])
-		if tr.agent.delta && r.Step > 1 {
+		if s.agent.delta && r.Step > 1 {
 			continue // only the first result contains the mark
 		}
 		if was := owner[mark]; was != "" && was != name {
@@ -108,7 +108,7 @@ func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen in
 	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
 		t.Errorf("got %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowd)
 	}
-	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
+	if want := map[bool]int{false: crowd}[s.agent.edits]; len(loops) != want {
 		t.Errorf("sessions with a loop warning: got %d, want %d", len(loops), want)
 	}
 	return names, insertions{blocks: len(lessons) + len(loops), loops: len(loops)}

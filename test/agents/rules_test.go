@@ -69,14 +69,14 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 }
 
 // writeRulesFile writes the rules file into the agent's project.
-func (tr *sandboxedAgent) writeRulesFile(name string) string {
-	tr.t.Helper()
-	file := filepath.Join(tr.box.work, name)
+func (s *sandboxedAgent) writeRulesFile(name string) string {
+	s.t.Helper()
+	file := filepath.Join(s.box.work, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		tr.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte(rulesText), 0o600); err != nil {
-		tr.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return file
 }

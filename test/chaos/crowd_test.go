@@ -74,18 +74,18 @@ type durations struct {
 	all []time.Duration
 }
 
-func (l *durations) add(d time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, d)
+func (ds *durations) add(d time.Duration) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.all = append(ds.all, d)
 }
 
 // p99 returns the 99th percentile of the durations.
-func (l *durations) p99() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	slices.Sort(l.all)
-	return l.all[(len(l.all)-1)*99/100]
+func (ds *durations) p99() time.Duration {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	slices.Sort(ds.all)
+	return ds.all[(len(ds.all)-1)*99/100]
 }
 
 // sendTimed sends a request and returns the status and the header of the response, and the duration.

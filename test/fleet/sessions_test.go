@@ -49,10 +49,10 @@ func newRecordingModel(t *testing.T) *recordingModel {
 }
 
 // last returns the newest request of a sender.
-func (s *recordingModel) last(sender string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := s.asked[sender]
+func (m *recordingModel) last(sender string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.asked[sender]
 	return list[len(list)-1]
 }
 

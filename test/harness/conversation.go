@@ -18,40 +18,40 @@ type Conversation struct {
 }
 
 // User adds a message of the user to the history.
-func (a *Conversation) User(text string) {
-	a.Messages = append(a.Messages, map[string]any{"role": "user", "content": text})
+func (c *Conversation) User(text string) {
+	c.Messages = append(c.Messages, map[string]any{"role": "user", "content": text})
 }
 
 // Assistant adds a message of the assistant to the history.
-func (a *Conversation) Assistant(text string) {
-	a.Messages = append(a.Messages, map[string]any{"role": "assistant", "content": text})
+func (c *Conversation) Assistant(text string) {
+	c.Messages = append(c.Messages, map[string]any{"role": "assistant", "content": text})
 }
 
 // Send sends the history. The test fails unless the reply has status 200.
-func (a *Conversation) Send(stream bool) {
-	a.T.Helper()
-	body := map[string]any{"model": "m", "stream": stream, "messages": a.Messages, "max_tokens": 50}
-	if a.Dialect == "responses" {
-		body = map[string]any{"model": "m", "stream": stream, "input": a.Messages}
+func (c *Conversation) Send(stream bool) {
+	c.T.Helper()
+	body := map[string]any{"model": "m", "stream": stream, "messages": c.Messages, "max_tokens": 50}
+	if c.Dialect == "responses" {
+		body = map[string]any{"model": "m", "stream": stream, "input": c.Messages}
 	}
 	text, _ := json.Marshal(body)
-	path := map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[a.Dialect]
-	req, err := http.NewRequestWithContext(a.T.Context(), http.MethodPost, a.Base+path, strings.NewReader(string(text)))
+	path := map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[c.Dialect]
+	req, err := http.NewRequestWithContext(c.T.Context(), http.MethodPost, c.Base+path, strings.NewReader(string(text)))
 	if err != nil {
-		a.T.Fatal(err)
+		c.T.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer sk-one")
 	req.Header.Set("Precept-Agent", "coder")
-	for k, v := range a.Header {
+	for k, v := range c.Header {
 		req.Header.Set(k, v)
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
-		a.T.Fatal(err)
+		c.T.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	b, _ := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusOK {
-		a.T.Fatalf("%s: got status %d, want 200: %s", path, res.StatusCode, b)
+		c.T.Fatalf("%s: got status %d, want 200: %s", path, res.StatusCode, b)
 	}
 }

@@ -260,11 +260,11 @@ func (m *Model) OtherRequests() []string {
 }
 
 // Items returns the messages or the input items of a request.
-func (a *ModelRequest) Items() []any {
-	if l, ok := a.Body["messages"].([]any); ok {
+func (m *ModelRequest) Items() []any {
+	if l, ok := m.Body["messages"].([]any); ok {
 		return l
 	}
-	l, _ := a.Body["input"].([]any)
+	l, _ := m.Body["input"].([]any)
 	return l
 }
 

@@ -34,21 +34,21 @@ type lessonsClient struct {
 }
 
 // do sends a request to /v1/lessons and returns the status and the body of the response.
-func (a lessonsClient) do(method, path string, body any) (int, []byte) {
-	a.t.Helper()
+func (c lessonsClient) do(method, path string, body any) (int, []byte) {
+	c.t.Helper()
 	text := []byte{}
 	if body != nil {
 		text, _ = json.Marshal(body)
 	}
-	req, err := http.NewRequestWithContext(a.t.Context(), method, a.base+"/v1/lessons"+path, strings.NewReader(string(text)))
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base+"/v1/lessons"+path, strings.NewReader(string(text)))
 	if err != nil {
-		a.t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	req.Header.Set("Precept-Agent", a.agent)
-	req.Header.Set("Authorization", "Bearer "+a.key)
+	req.Header.Set("Precept-Agent", c.agent)
+	req.Header.Set("Authorization", "Bearer "+c.key)
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
-		a.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	b, _ := io.ReadAll(res.Body)
@@ -56,26 +56,26 @@ func (a lessonsClient) do(method, path string, body any) (int, []byte) {
 }
 
 // create creates a lesson of the agent and returns the response.
-func (a lessonsClient) create(signature, text string) lessonAnswer {
-	a.t.Helper()
-	code, b := a.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
+func (c lessonsClient) create(signature, text string) lessonAnswer {
+	c.t.Helper()
+	code, b := c.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
 	var l lessonAnswer
 	if code != http.StatusCreated || json.Unmarshal(b, &l) != nil {
-		a.t.Fatalf("POST /v1/lessons: got status %d, body %s, want 201 and a JSON body", code, b)
+		c.t.Fatalf("POST /v1/lessons: got status %d, body %s, want 201 and a JSON body", code, b)
 	}
 	return l
 }
 
 // list returns the ids of the agent's lessons that match the query, and the cursor of the next page.
-func (a lessonsClient) list(query string) (ids []string, next string) {
-	a.t.Helper()
-	code, b := a.do("GET", query, nil)
+func (c lessonsClient) list(query string) (ids []string, next string) {
+	c.t.Helper()
+	code, b := c.do("GET", query, nil)
 	var page struct {
 		Lessons []lessonAnswer
 		Next    string
 	}
 	if code != http.StatusOK || json.Unmarshal(b, &page) != nil {
-		a.t.Fatalf("GET /v1/lessons%s: got status %d, body %s, want 200 and a JSON body", query, code, b)
+		c.t.Fatalf("GET /v1/lessons%s: got status %d, body %s, want 200 and a JSON body", query, code, b)
 	}
 	for _, l := range page.Lessons {
 		ids = append(ids, l.ID)

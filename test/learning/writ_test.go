@@ -37,15 +37,15 @@ func newScriptedModel(t *testing.T, stream bool, replies ...string) *scriptedMod
 }
 
 // ServeHTTP implements http.Handler.
-func (u *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (m *scriptedModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&body)
-	u.mu.Lock()
-	n := len(u.requests)
-	u.requests = append(u.requests, body)
-	text := u.replies[min(n, len(u.replies)-1)]
-	u.mu.Unlock()
-	if !u.stream {
+	m.mu.Lock()
+	n := len(m.requests)
+	m.requests = append(m.requests, body)
+	text := m.replies[min(n, len(m.replies)-1)]
+	m.mu.Unlock()
+	if !m.stream {
 		_, _ = io.WriteString(w, map[string]string{
 			"chat":      fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%s}}]}`, n, quote(text)),
 			"responses": fmt.Sprintf(`{"id":"resp_%d","status":"completed","output":[{"type":"message","id":"msg_%d","role":"assistant","content":[{"type":"output_text","text":%s}]}]}`, n, n, quote(text)),
@@ -102,11 +102,11 @@ func quote(s string) string {
 }
 
 // texts returns the texts of all messages of the last request, in order, in any dialect.
-func (u *scriptedModel) texts(t *testing.T) []string {
+func (m *scriptedModel) texts(t *testing.T) []string {
 	t.Helper()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	body := u.requests[len(u.requests)-1]
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	body := m.requests[len(m.requests)-1]
 	list, _ := body["messages"].([]any)
 	if list == nil {
 		list, _ = body["input"].([]any)

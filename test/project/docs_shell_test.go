@@ -165,12 +165,12 @@ git config push.autoSetupRemote true`})
 }
 
 // run runs a block, and fails the test if the block fails.
-func (w *docEnv) run(t *testing.T, b docBlock) {
+func (d *docEnv) run(t *testing.T, b docBlock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.placeholders.Replace(b.text))
-	c.Dir, c.Env = w.dir, w.env
+	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", d.placeholders.Replace(b.text))
+	c.Dir, c.Env = d.dir, d.env
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("block at line %d: %v\n%s\n%s", b.line, err, b.text, out)
 	}
@@ -198,13 +198,13 @@ func sendChat(t *testing.T, p *harness.Process, session, body string) {
 }
 
 // addSampleToRedis plays a session through a precept with a store in Redis, and waits for the sample.
-func (w *docEnv) addSampleToRedis(t *testing.T) {
+func (d *docEnv) addSampleToRedis(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+w.redis+"/0", "--reward-close-after", "1s").WaitUntilReady(dir)
+	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+d.redis+"/0", "--reward-close-after", "1s").WaitUntilReady(dir)
 	playSession(t, p)
 	p.Eventually("a sample in Redis", func() bool {
-		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, w.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()
+		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, d.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()
 		return err == nil && strings.Count(string(out), "\n") == 1
 	})
 }

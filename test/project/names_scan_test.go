@@ -56,12 +56,12 @@ func snippets(file, text string) []snippet {
 }
 
 // faults returns a message for each name in a document that the program does not define.
-func (p *knownNames) faults(file, text string) []string {
+func (k *knownNames) faults(file, text string) []string {
 	var out []string
 	report := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, c := range snippets(file, text) {
-		p.checkVerbs(c, report)
-		p.checkNames(c, report)
+		k.checkVerbs(c, report)
+		k.checkNames(c, report)
 	}
 	for _, m := range linkForm.FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(m[1], "://") && !inRepo(path.Join(path.Dir(file), m[1])) {
@@ -72,11 +72,11 @@ func (p *knownNames) faults(file, text string) []string {
 }
 
 // checkVerbs reports unknown commands and flags of a precept command line.
-func (p *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
+func (k *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
-		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
+		if verb, rest := k.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
 			for sub := range strings.SplitSeq(m[2], ", ") {
-				if _, rest := p.command([]string{m[1], sub}); len(rest) > 0 {
+				if _, rest := k.command([]string{m[1], sub}); len(rest) > 0 {
 					report("precept %s %s is not a command", m[1], sub)
 				}
 			}
@@ -90,7 +90,7 @@ func (p *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
 	m := verbForm.FindStringSubmatch(line)
 	if m == nil {
 		if strings.HasPrefix(c.text, "--") {
-			p.checkFlags(p.root, c.text, report)
+			k.checkFlags(k.root, c.text, report)
 		}
 		return
 	}
@@ -99,8 +99,8 @@ func (p *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
 	if named < 0 {
 		named = len(words)
 	}
-	verb, rest := p.command(words[:named])
-	if verb == p.root && named > 0 || len(rest) > 0 && len(verb.verbs) > 0 {
+	verb, rest := k.command(words[:named])
+	if verb == k.root && named > 0 || len(rest) > 0 && len(verb.verbs) > 0 {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
 			return // prose in a block
 		}
@@ -109,11 +109,11 @@ func (p *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
 	}
 	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
 	preceptArgs, _, _ = strings.Cut(preceptArgs, "|")
-	p.checkFlags(verb, preceptArgs, report)
+	k.checkFlags(verb, preceptArgs, report)
 }
 
 // checkFlags reports the flags in text that neither the command verb nor a subcommand has.
-func (p *knownNames) checkFlags(verb *command, text string, report func(string, ...any)) {
+func (k *knownNames) checkFlags(verb *command, text string, report func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
 		if !verb.hasFlag(m[1]) && !belongsToOtherProgram(text) {
 			report("%s has no flag --%s", verb.path, m[1])
@@ -127,21 +127,21 @@ func belongsToOtherProgram(text string) bool {
 }
 
 // checkNames reports unknown keys, variables, metrics, paths, headers, make targets and files.
-func (p *knownNames) checkNames(c snippet, report func(string, ...any)) {
+func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyForm.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
-		if p.sections[first] && !p.keys[head] && !inRepo(head) {
+		if k.sections[first] && !k.keys[head] && !inRepo(head) {
 			report("there is no key %s", head)
 		}
 	}
 	for _, name := range envForm.FindAllString(c.text, -1) {
-		if !p.env[name] {
+		if !k.env[name] {
 			report("nothing reads the variable %s", name)
 		}
 	}
 	for _, form := range metricForm.FindAllString(c.text, -1) {
 		for _, name := range expandBraces(form) {
-			if !p.metrics[name] && !strings.HasSuffix(name, "_") {
+			if !k.metrics[name] && !strings.HasSuffix(name, "_") {
 				report("there is no metric %s", name)
 			}
 		}
@@ -150,18 +150,18 @@ func (p *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	if !c.block || strings.HasPrefix(text, "/") {
 		for _, m := range pathForm.FindAllStringSubmatch(text, -1) {
 			at := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
-			if !belongsToOtherProgram(m[1]) && !slices.ContainsFunc(p.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
+			if !belongsToOtherProgram(m[1]) && !slices.ContainsFunc(k.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
 				report("no listener answers the path %s", m[1])
 			}
 		}
 	}
 	for _, name := range headerForm.FindAllString(c.text, -1) {
-		if !p.headers[strings.ToLower(name)] {
+		if !k.headers[strings.ToLower(name)] {
 			report("there is no header %s", name)
 		}
 	}
 	for _, m := range makeForm.FindAllStringSubmatch(c.text, -1) {
-		if (!c.block || strings.HasPrefix(c.text, "make ")) && !p.targets[m[1]] {
+		if (!c.block || strings.HasPrefix(c.text, "make ")) && !k.targets[m[1]] {
 			report("there is no target make %s", m[1])
 		}
 	}

@@ -332,8 +332,8 @@ func commandTree(t *testing.T) *command {
 }
 
 // command returns the command that the first words name, and the remaining words.
-func (p *knownNames) command(words []string) (c *command, rest []string) {
-	c = p.root
+func (k *knownNames) command(words []string) (c *command, rest []string) {
+	c = k.root
 	for i, word := range words {
 		next, ok := c.verbs[word]
 		if !ok {

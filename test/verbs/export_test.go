@@ -299,12 +299,12 @@ type heapMeter struct {
 	largestHeap   uint64 // in bytes
 }
 
-func (p *heapMeter) Write(b []byte) (int, error) {
-	p.bytes += int64(len(b))
-	if p.writes++; p.writes%64 == 0 {
+func (hm *heapMeter) Write(b []byte) (int, error) {
+	hm.bytes += int64(len(b))
+	if hm.writes++; hm.writes%64 == 0 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		p.largestHeap = max(p.largestHeap, m.HeapAlloc)
+		hm.largestHeap = max(hm.largestHeap, m.HeapAlloc)
 	}
 	return len(b), nil
 }

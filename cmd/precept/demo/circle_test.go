@@ -29,13 +29,13 @@ type circleProxy struct {
 	bodies   []string
 }
 
-func (b *circleProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *circleProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.requests++
-	if b.status != nil {
-		if status := b.status(b.requests); status != 0 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests++
+	if p.status != nil {
+		if status := p.status(p.requests); status != 0 {
 			w.WriteHeader(status)
 			return
 		}
@@ -46,7 +46,7 @@ func (b *circleProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			ResponseID string  `json:"response_id"`
 		}
 		if json.Unmarshal(body, &f) == nil && strings.HasPrefix(f.ResponseID, "chatcmpl-") {
-			b.scores = append(b.scores, f.Score)
+			p.scores = append(p.scores, f.Score)
 		}
 		return
 	}
@@ -56,28 +56,28 @@ func (b *circleProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	last, _ := list[len(list)-1].(map[string]any)
 	if text, _ := last["content"].(string); last["role"] == "tool" && strings.Contains(text, "error") {
 		if strings.Contains(text, "Ignore all previous") {
-			b.poisoned++
+			p.poisoned++
 		}
-		last["content"] = b.block + text
+		last["content"] = p.block + text
 	}
 	body, _ = json.Marshal(req)
-	b.bodies = append(b.bodies, string(body))
+	p.bodies = append(p.bodies, string(body))
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
-	b.circle.ServeHTTP(w, r)
+	p.circle.ServeHTTP(w, r)
 }
 
 // play lets the agents book 400 rooms with the block, and returns the success rate.
-func (b *circleProxy) play(t *testing.T) (rate float64) {
+func (p *circleProxy) play(t *testing.T) (rate float64) {
 	t.Helper()
-	server := httptest.NewServer(b)
+	server := httptest.NewServer(p)
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
 	for range 2 { // the second Play continues the first
-		if err := b.circle.Play(t.Context(), server.URL+"/v1", server.Client(), 4, 200); err != nil {
+		if err := p.circle.Play(t.Context(), server.URL+"/v1", server.Client(), 4, 200); err != nil {
 			t.Fatal(err)
 		}
 	}
-	done, success := b.circle.Done()
+	done, success := p.circle.Done()
 	if done != 400 {
 		t.Fatalf("got %d bookings, want 400", done)
 	}

@@ -77,11 +77,11 @@ func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int
 	return s
 }
 
-func (s *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fleet {
+func (p *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fleet {
 	t.Helper()
 	tr := &http.Transport{MaxIdleConnsPerHost: agents}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &Fleet{World: w, BaseURL: s.URL + "/v1", Agents: agents, Sessions: sessions, Client: &http.Client{Transport: tr}}
+	return &Fleet{World: w, BaseURL: p.URL + "/v1", Agents: agents, Sessions: sessions, Client: &http.Client{Transport: tr}}
 }
 
 func TestFleetPlaysAllSessions(t *testing.T) {

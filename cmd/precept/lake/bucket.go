@@ -132,6 +132,6 @@ func (b *bucket) wrapError(name string, err error) error {
 // permanentError is an error of the S3 server that a retry cannot resolve, such as a missing permission.
 type permanentError struct{ err error }
 
-func (r *permanentError) Error() string { return r.err.Error() }
+func (e *permanentError) Error() string { return e.err.Error() }
 
-func (r *permanentError) Unwrap() error { return r.err }
+func (e *permanentError) Unwrap() error { return e.err }

@@ -86,25 +86,25 @@ func (m *memoryStore) ReleaseClaim(context.Context, string, string) error { m.cl
 // memoryStorage is the in-memory storage of a lake, because a test of many crashes must not wait for the disk.
 type memoryStorage map[string][]byte
 
-func (f memoryStorage) String() string { return "files" }
+func (m memoryStorage) String() string { return "files" }
 
-func (f memoryStorage) Get(_ context.Context, name string) (data []byte, version string, err error) {
-	if data, ok := f[name]; ok {
+func (m memoryStorage) Get(_ context.Context, name string) (data []byte, version string, err error) {
+	if data, ok := m[name]; ok {
 		return data, string(data), nil
 	}
 	return nil, "", fs.ErrNotExist
 }
 
-func (f memoryStorage) Put(_ context.Context, name string, data []byte) error {
-	f[name] = data
+func (m memoryStorage) Put(_ context.Context, name string, data []byte) error {
+	m[name] = data
 	return nil
 }
 
-func (f memoryStorage) CompareAndSwap(_ context.Context, name, version string, data []byte) (string, error) {
-	if string(f[name]) != version {
+func (m memoryStorage) CompareAndSwap(_ context.Context, name, version string, data []byte) (string, error) {
+	if string(m[name]) != version {
 		return "", lake.ErrChanged
 	}
-	f[name] = data
+	m[name] = data
 	return string(data), nil
 }
 
@@ -156,10 +156,10 @@ type row struct {
 }
 
 // readSamples returns the sorted sample ids in a lake, and the folder of each id.
-func (f memoryStorage) readSamples(t *testing.T) (ids []string, folders map[string]string) {
+func (m memoryStorage) readSamples(t *testing.T) (ids []string, folders map[string]string) {
 	t.Helper()
 	folders = map[string]string{}
-	for name, data := range f {
+	for name, data := range m {
 		if path.Ext(name) != ".parquet" {
 			continue
 		}
@@ -176,9 +176,9 @@ func (f memoryStorage) readSamples(t *testing.T) (ids []string, folders map[stri
 	return ids, folders
 }
 
-func (f memoryStorage) sampleIDs(t *testing.T) []string {
+func (m memoryStorage) sampleIDs(t *testing.T) []string {
 	t.Helper()
-	ids, _ := f.readSamples(t)
+	ids, _ := m.readSamples(t)
 	return ids
 }
 
@@ -486,19 +486,19 @@ type pausedStorage struct {
 	meanwhile  func() // runs while the process is paused
 }
 
-func (h *pausedStorage) Put(ctx context.Context, name string, data []byte) error {
-	h.wait()
-	return h.Storage.Put(ctx, name, data)
+func (s *pausedStorage) Put(ctx context.Context, name string, data []byte) error {
+	s.wait()
+	return s.Storage.Put(ctx, name, data)
 }
 
-func (h *pausedStorage) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
-	h.wait()
-	return h.Storage.CompareAndSwap(ctx, name, version, data)
+func (s *pausedStorage) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
+	s.wait()
+	return s.Storage.CompareAndSwap(ctx, name, version, data)
 }
 
-func (h *pausedStorage) wait() {
-	if h.writesLeft--; h.writesLeft == -1 {
-		h.meanwhile()
+func (s *pausedStorage) wait() {
+	if s.writesLeft--; s.writesLeft == -1 {
+		s.meanwhile()
 	}
 }
 

@@ -84,25 +84,25 @@ func NewWriter(out io.Writer, extra ...parquet.WriterOption) (*Writer, error) {
 }
 
 // Add writes a sample.
-func (p *Writer) Add(s *session.StoredSample) error {
+func (w *Writer) Add(s *session.StoredSample) error {
 	row, err := toRow(s)
 	if err != nil {
 		return err
 	}
-	return p.write(&row)
+	return w.write(&row)
 }
 
 // write appends a row, and flushes the row group if it is full.
-func (p *Writer) write(row *Row) error {
-	p.row[0] = *row
-	if _, err := p.w.Write(p.row[:]); err != nil {
+func (w *Writer) write(row *Row) error {
+	w.row[0] = *row
+	if _, err := w.w.Write(w.row[:]); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
-	p.bytes += row.size()
-	if p.rows++; p.rows < parquetRows && p.bytes < parquetBytes {
+	w.bytes += row.size()
+	if w.rows++; w.rows < parquetRows && w.bytes < parquetBytes {
 		return nil
 	}
-	return p.flush()
+	return w.flush()
 }
 
 // toRow converts a sample to a row.
@@ -137,17 +137,17 @@ func (r *Row) size() int {
 }
 
 // flush writes the open row group and frees its memory.
-func (p *Writer) flush() error {
-	p.rows, p.bytes, p.row[0] = 0, 0, Row{}
-	if err := p.w.Flush(); err != nil {
+func (w *Writer) flush() error {
+	w.rows, w.bytes, w.row[0] = 0, 0, Row{}
+	if err := w.w.Flush(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
 	return nil
 }
 
 // Close writes the last row group and the footer. Without the footer, the file cannot be read.
-func (p *Writer) Close() error {
-	if err := p.w.Close(); err != nil {
+func (w *Writer) Close() error {
+	if err := w.w.Close(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
 	return nil

@@ -164,12 +164,12 @@ func FilterOptedOutStreams(db CommandStore, optOut func() *sample.OptOut, damage
 }
 
 // SamplesAfter implements lake.Source.
-func (l filteredStreams) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
-	all, last, err := l.Source.SamplesAfter(ctx, stream, after, until)
+func (s filteredStreams) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
+	all, last, err := s.Source.SamplesAfter(ctx, stream, after, until)
 	if err != nil {
 		return nil, after, err
 	}
-	permitted := l.filter.sampleFilter()
+	permitted := s.filter.sampleFilter()
 	for i := range all {
 		ok, err := permitted(ctx, &all[i])
 		if err != nil {

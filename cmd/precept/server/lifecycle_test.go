@@ -61,14 +61,14 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 }
 
 // playSession sends one chat request of a session, and feedback on the session.
-func (l *runningServer) playSession(agent, name, text, feedback string) {
-	l.t.Helper()
+func (s *runningServer) playSession(agent, name, text, feedback string) {
+	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
-	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
-		l.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
+	if status, answer := send(s.t, http.MethodPost, s.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
+		s.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 	}
-	if status, answer := send(l.t, http.MethodPost, l.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
-		l.t.Fatalf("feedback on %s: got status %d, body %q, want status 202", name, status, answer)
+	if status, answer := send(s.t, http.MethodPost, s.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
+		s.t.Fatalf("feedback on %s: got status %d, body %q, want status 202", name, status, answer)
 	}
 }
 

@@ -19,10 +19,10 @@ type reloadStatus struct {
 // atomicString is a string that is safe for concurrent use. The zero value is the empty string.
 type atomicString struct{ text atomic.Pointer[string] }
 
-func (t *atomicString) set(text string) { t.text.Store(&text) }
+func (a *atomicString) set(text string) { a.text.Store(&text) }
 
-func (t *atomicString) get() string {
-	if p := t.text.Load(); p != nil {
+func (a *atomicString) get() string {
+	if p := a.text.Load(); p != nil {
 		return *p
 	}
 	return ""

@@ -20,22 +20,22 @@ import (
 )
 
 // page returns a page of the admin listener, requested with a token.
-func (l *runningServer) page(path string) string {
-	l.t.Helper()
-	status, body := send(l.t, http.MethodGet, l.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
+func (s *runningServer) page(path string) string {
+	s.t.Helper()
+	status, body := send(s.t, http.MethodGet, s.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
 	if status != http.StatusOK {
-		l.t.Fatalf("%s: got status %d, body %s, want status 200", path, status, body)
+		s.t.Fatalf("%s: got status %d, body %s, want status 200", path, status, body)
 	}
 	return body
 }
 
 // postAdmin posts to the admin listener and returns the body of the response. It fails the test unless the status is
 // 2xx.
-func (l *runningServer) postAdmin(path, body string) string {
-	l.t.Helper()
-	status, answer := send(l.t, http.MethodPost, l.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
+func (s *runningServer) postAdmin(path, body string) string {
+	s.t.Helper()
+	status, answer := send(s.t, http.MethodPost, s.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
 	if status/100 != 2 {
-		l.t.Fatalf("%s: got status %d, body %s, want a 2xx status", path, status, answer)
+		s.t.Fatalf("%s: got status %d, body %s, want a 2xx status", path, status, answer)
 	}
 	return answer
 }

@@ -103,10 +103,10 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 }
 
 // stopAndWait stops the server and returns the error of Run. A second stop has no effect.
-func (l *runningServer) stopAndWait() error {
-	l.stop()
-	l.stop()
-	return <-l.runErr
+func (s *runningServer) stopAndWait() error {
+	s.stop()
+	s.stop()
+	return <-s.runErr
 }
 
 // flagSource returns a configuration source without a file: free ports, new directories and the keys of more.

@@ -103,18 +103,18 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 }
 
 // openStream sends a streaming request to the server, and returns the body of the response.
-func (l *runningServer) openStream() io.Reader {
-	l.t.Helper()
+func (s *runningServer) openStream() io.Reader {
+	s.t.Helper()
 	transport := &http.Transport{}
-	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, l.data+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.data+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
 	if err != nil {
-		l.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	res, err := transport.RoundTrip(req)
 	if err != nil {
-		l.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	l.t.Cleanup(func() { _ = res.Body.Close(); transport.CloseIdleConnections() })
+	s.t.Cleanup(func() { _ = res.Body.Close(); transport.CloseIdleConnections() })
 	return res.Body
 }
 
