@@ -78,7 +78,8 @@ func (f *forwarding) serve() {
 
 // rewrite implements ReverseProxy.Rewrite. It restores the parts of the client's request that ReverseProxy has dropped,
 // which are the forwarding headers, the unparseable parts of the query, and the unannounced trailers. It also sets the
-// URL, the key and the body for the upstream, and removes the headers of precept.
+// URL, the key and the body for the upstream. It removes the headers of precept, and each upgrade that is not to a
+// websocket.
 func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -91,6 +92,11 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 		if strings.HasPrefix(h, "Precept-") {
 			delete(out.Header, h)
 		}
+	}
+	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") {
+		// Clients such as Java's HttpClient offer h2c. The offer is for precept, and HTTP/2 forbids these headers.
+		out.Header.Del("Connection")
+		out.Header.Del("Upgrade")
 	}
 	f.out.client.setUpstreamKey(out.Header, out.URL)
 	f.out.span.Forward(out.Context(), out.Header)

@@ -72,7 +72,6 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 			head: "POST /v1/files\r\nConnection: X-Hop, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTe: trailers, deflate\r\nProxy-Connection: close\r\nProxy-Authorization: Basic eA==",
 			body: "hello",
 		},
-		"upgrade to h2c":             {head: "GET /v1/models\r\nConnection: Upgrade\r\nUpgrade: h2c"},
 		"repeated headers":           {head: "GET /v1/models\r\nX-A: 1\r\nX-A: 2\r\nx-a: \t3 \r\nCookie: a=1\r\nCookie: b=2"},
 		"empty header":               {head: "GET /v1/models\r\nX-Empty:\r\nAuthorization: "},
 		"non-ASCII header value":     {head: "GET /v1/models\r\nX-Bytes: \xff\xc3\xbc"},

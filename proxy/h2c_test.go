@@ -1,0 +1,41 @@
+package proxy_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// Java's HttpClient offers an upgrade to h2c in each request to a plain address. The offer is for precept: an upstream
+// over HTTP/2 must not get the headers, and a plain upstream could answer in HTTP/2.
+func TestOfferOfH2CIsNotForwarded(t *testing.T) {
+	t.Parallel()
+	offer := http.Header{"Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {"h2c"}, "Http2-Settings": {"AAEAAEAAAAIAAAAB"}}
+	for _, overHTTP2 := range []bool{false, true} {
+		got := make(chan *http.Request, 2)
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got <- r
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
+		}))
+		if srv.EnableHTTP2 = overHTTP2; overHTTP2 {
+			srv.StartTLS()
+		} else {
+			srv.Start()
+		}
+		t.Cleanup(srv.Close)
+		f := newFixture(t, &upstream{Server: srv}, "", nil, nil)
+		for _, path := range []string{chatPath, "/v1/embeddings"} {
+			res, body := f.send(t, http.MethodPost, path, offer, `{"messages":[{"role":"user","content":"hi"}]}`)
+			if res.StatusCode != http.StatusOK {
+				t.Errorf("%s, HTTP/2 upstream %t: got status %d, body %s, want 200", path, overHTTP2, res.StatusCode, body)
+				continue
+			}
+			r := <-got
+			if (r.ProtoMajor == 2) != overHTTP2 || r.Header.Get("Upgrade") != "" || r.Header.Get("Connection") != "" || r.Header.Get("Http2-Settings") != "" {
+				t.Errorf("%s: the upstream got %s and headers %v, want no offer of an upgrade", path, r.Proto, r.Header)
+			}
+		}
+	}
+}
