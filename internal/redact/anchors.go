@@ -99,10 +99,14 @@ func compile(kinds [kindCount]kindRow) *table {
 	return t
 }
 
-// lastByteName names the last byte of a prefix. Capitals and digits are rare enough to share an anchor.
+// lastByteName names the last byte of a prefix. Capitals and digits are rare enough to share an anchor, and so are
+// three signs.
 func lastByteName(last byte) string {
-	if isUpper(last) || isDigit(last) {
+	switch {
+	case isUpper(last) || isDigit(last):
 		return "a capital or digit"
+	case last == '$' || last == ':' || last == '~':
+		return "a sign"
 	}
 	return string(last)
 }

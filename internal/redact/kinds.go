@@ -86,8 +86,7 @@ func personalData(t *[kindCount]kindRow) {
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
 	t[phone] = kindRow{name: "phone", description: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
-		{name: "+", bytes: "+", prev: isWordBoundary, next: anyOf(digits[1:]), check: (*matcher).phone},
-		{name: "(", bytes: "(", prev: isWordBoundary, next: isDigit, check: (*matcher).phone},
+		{name: "+, (", bytes: "+(", prev: isWordBoundary, next: isDigit, check: (*matcher).phone},
 		run,
 	}, examples: phoneExamples()}
 	t[card] = kindRow{name: "card", description: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{

@@ -51,8 +51,6 @@ func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
 					value = url
 				case strings.HasPrefix(text, "kind: Secret"):
 					value = standard[:n/4*4]
-				case strings.HasPrefix(text, "INSERT") && n > 4000:
-					continue
 				}
 				in := strings.ReplaceAll(text, "%", value)
 				assertNothingLeft(t, text, redact.New(false).Text(in), value)

@@ -24,7 +24,7 @@ const maxKnownSecrets = 32
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
 	m            matcher
-	levels       [maxLevels + maxFolds]level
+	levels       [maxLevels + 1 + maxFolds]level // 1 is for joinLines
 	bufs         [2][]byte
 	input        []byte
 	numbers      *Numbers
@@ -109,7 +109,17 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 			unescaped = r.levels[depth].buf
 			depth++
 		}
-		hits := r.m.findHits(unescaped, class)
+		var hits []hit
+		if isQuotedPrintable(unescaped) {
+			r.levels[depth].joinLines(unescaped)
+			hits = r.m.findHits(r.levels[depth].buf, class)
+		}
+		if len(hits) > 0 {
+			unescaped = r.levels[depth].buf
+			depth++
+		} else {
+			hits = r.m.findHits(unescaped, class)
+		}
 		for folds := 0; len(hits) == 0 && r.m.hasEncodedSigns && folds < maxFolds && r.levels[depth].fold(unescaped); folds++ {
 			unescaped = r.levels[depth].buf
 			depth++
@@ -133,8 +143,8 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace returns s with a placeholder instead of each hit. unescaped is s after depth calls of unescape or fold, and
-// the positions of the hits are positions in unescaped. The result is stored in r.bufs[buf].
+// replace returns s with a placeholder instead of each hit. unescaped is s after depth calls of unescape, joinLines or
+// fold, and the positions of the hits are positions in unescaped. The result is stored in r.bufs[buf].
 func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
 	copiedTo := 0

@@ -26,9 +26,8 @@ type heading struct {
 	columnCount      int // number of columns
 }
 
-// maxRowBytes is the maximum length of a heading, and of a line that is read for another purpose. maxTupleBytes is the
-// maximum length of a row of an INSERT. A row of another table has no maximum.
-const maxRowBytes, maxTupleBytes = 512, 4096
+// maxRowBytes is the maximum length of a heading, and of a line that is read for another purpose. A row has no maximum.
+const maxRowBytes = 512
 
 // markColumn marks the column of the name s[start:end] if the name is a field of a heading.
 func (m *matcher) markColumn(start, end int, class keyClass) {
@@ -190,23 +189,26 @@ func (m *matcher) rowOfInsert(i int) hit {
 		return hit{}
 	}
 	quote, stop := false, start
-	for ; stop < len(m.text) && stop-start < maxTupleBytes; stop++ {
-		if c := m.text[stop]; c == '\'' {
+	for ; stop < len(m.text); stop++ {
+		if c := m.text[stop]; c == '\'' && !m.isEscapedQuote(stop) {
 			quote = !quote
 		} else if c == ')' && !quote {
 			break
 		}
 	}
-	if byteAt(m.text, stop) != ')' {
-		m.heading = heading{}
-		return hit{}
-	}
 	m.heading.rowEnd = stop
 	return m.secretInRow(start, stop)
 }
 
+// isEscapedQuote reports whether a backslash precedes the quote at i and the value continues after the quote, as in
+// 'it\'s'. In standard SQL, a value may also end with a backslash: 'C:\'.
+func (m *matcher) isEscapedQuote(i int) bool {
+	next := skipSpace(m.text[:min(len(m.text), i+1+maxBlanks)], i+1)
+	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
+}
+
 // secretInRow returns the first secret in the marked columns of the row s[start:stop]. A row with another
-// number of fields ends the table.
+// number of fields ends the table. Only the row of an INSERT that the end of the text cuts may have fewer fields.
 func (m *matcher) secretInRow(start, stop int) hit {
 	h := m.heading
 	var found hit
@@ -222,13 +224,13 @@ func (m *matcher) secretInRow(start, stop int) hit {
 			}
 			field++
 			from = p + 1
-		case quote != 0 && c == quote:
+		case quote != 0 && c == quote && !(h.isInsert && m.isEscapedQuote(p)):
 			quote = 0
 		case quote == 0 && isQuote(c) && (p == from || m.text[p-1] == ' '):
 			quote = c
 		}
 	}
-	if field-1 != h.separatorsPerRow {
+	if field-1 != h.separatorsPerRow && !(h.isInsert && stop == len(m.text) && field-1 < h.separatorsPerRow) {
 		m.heading = heading{}
 		return hit{}
 	}

@@ -10,8 +10,9 @@ import (
 // arguments of a tool, a document in the arguments, and one more.
 const maxLevels = 4
 
-// maxFolds is the maximum number of times that fold rewrites a text. A URL in the query of a URL needs two.
-const maxFolds = 2
+// maxFolds is the maximum number of times that fold rewrites a text. A URL in the query of a URL needs two, and HTML in
+// HTML in HTML (&amp;amp;quot;) three.
+const maxFolds = 3
 
 // quoteMark plus the depth replaces an escaped quote in unescaped text. Quotes of different depths must differ, because
 // a value ends at a quote of the depth at which it started: {"password":"a\"b"}.
@@ -82,6 +83,62 @@ func (l *level) unescape(s []byte, depth byte) bool {
 	return len(l.units) > 0
 }
 
+// isQuotedPrintable reports whether s may contain a mail that is encoded as quoted-printable, with a soft line break.
+func isQuotedPrintable(s []byte) bool {
+	if !bytes.Contains(s, []byte("=\n")) && !bytes.Contains(s, []byte("=\r\n")) {
+		return false
+	}
+	return bytes.Contains(s, []byte("=3D")) || bytes.Contains(s, []byte("=20")) || bytes.Contains(s, []byte("quoted-printable"))
+}
+
+// joinLines removes the soft line breaks of quoted-printable from s. It decodes no other character, because s may also
+// contain text that is not encoded.
+func (l *level) joinLines(s []byte) {
+	l.buf, l.units = l.buf[:0], l.units[:0]
+	from := 0
+	for i := range s {
+		if s[i] != '=' {
+			continue
+		}
+		if n := softBreakLen(s, i); n > 0 {
+			l.buf = append(l.buf, s[from:i]...)
+			l.units = append(l.units, escapeUnit{decoded: int32(len(l.buf)), raw: int32(i), rawLen: uint8(n)}) //nolint:gosec // as in unescape
+			from = i + n
+		}
+	}
+	l.buf = append(l.buf, s[from:]...)
+}
+
+// softBreakLen returns the length of the soft line break at i, 0 for none. The lines on both sides of a soft line break
+// contain no other = than those of quoted-printable, and the line before the break has at most 76 bytes. So the line
+// TOKEN=YWJj= of a file is not joined to the next line.
+func softBreakLen(s []byte, i int) int {
+	const maxLine = 76
+	n := len("=\n")
+	if byteAt(s, i+1) == '\r' {
+		n++
+	}
+	if byteAt(s, i+n-1) != '\n' {
+		return 0
+	}
+	start := max(0, i+1-maxLine)
+	start += bytes.LastIndexByte(s[start:i], '\n') + 1
+	if i-start == maxLine-1 && start > 0 && s[start-1] != '\n' {
+		return 0
+	}
+	area := s[start:min(len(s), i+n+maxLine)]
+	for p := 0; p < len(area); p++ {
+		switch {
+		case area[p] == '\n' && start+p > i+n:
+			return n
+		case area[p] != '=' || p+2 >= len(area) || area[p+1] == '\n' || area[p+1] == '\r':
+		case classOf[area[p+1]]&classOf[area[p+2]]&hexByte == 0 || isLower(area[p+1]) || isLower(area[p+2]):
+			return 0
+		}
+	}
+	return n
+}
+
 // fold rewrites percent-encoded and typographic characters as ASCII, and reports whether s contains such a character.
 // Examples are %3D, no-break spaces, dashes, curly quotes and full-width forms.
 func (l *level) fold(s []byte) bool {
@@ -117,22 +174,30 @@ func foldSign(s []byte, i int) (c byte, w int) {
 	return foldTypographic(s, i)
 }
 
-// decodeEntity returns the quote or bracket that the HTML entity at i encodes, and the length of the entity; otherwise
-// the byte at i, and 1.
+// decodeEntity returns the quote, the bracket or the ampersand of a further entity that the HTML entity at i encodes,
+// and the length of the entity; otherwise the byte at i, and 1.
 func decodeEntity(s []byte, i int) (c byte, w int) {
+	const ampersand = "&amp;"
+	escaped := startsWith(s, i, ampersand) // of an entity, as in &amp;quot;
 	for _, e := range [...]struct {
 		text string
 		c    byte
-	}{{"&quot;", '"'}, {"&#34;", '"'}, {"&#x22;", '"'}, {"&apos;", '\''}, {"&#39;", '\''}, {"&#x27;", '\''}, {"&lt;", '<'}, {"&gt;", '>'}} {
-		if startsWith(s, i, e.text) {
+	}{
+		{"&quot;", '"'}, {"&#34;", '"'}, {"&#x22;", '"'}, {"&apos;", '\''}, {"&#39;", '\''}, {"&#x27;", '\''}, {"&lt;", '<'}, {"&gt;", '>'},
+		{ampersand, 0},
+	} {
+		switch {
+		case escaped && startsWith(s, i+len(ampersand), e.text[1:]):
+			return '&', len(ampersand)
+		case e.c != 0 && startsWith(s, i, e.text):
 			return e.c, len(e.text)
 		}
 	}
 	return s[i], 1
 }
 
-// decodePercent returns the printable character or line feed that %XX at i encodes, and 3; otherwise the byte at
-// i, and 1.
+// decodePercent returns the printable character or line feed that %XX, or =XX in a mail, at i encodes, and 3; otherwise
+// the byte at i, and 1.
 func decodePercent(s []byte, i int) (c byte, w int) {
 	high, low := byteAt(s, i+1), byteAt(s, i+2)
 	if classOf[high]&classOf[low]&hexByte == 0 {
