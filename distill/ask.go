@@ -132,6 +132,7 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 		w.reportFailure(q.session, q.err)
 		return nil
 	default:
+		w.judging.lastError = q.err
 		return fmt.Errorf("the judge: %w", q.err)
 	}
 	w.judging.errorCount, w.judging.lastError, q.next.Tries = 0, nil, 0
@@ -203,5 +204,5 @@ const maxJudgeFailures = 3
 // the content of the session.
 func isJudgeFailure(err error) bool {
 	var status *statusError
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && (status.code >= 500 || status.refusesRequest())
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.mayBeContent()
 }

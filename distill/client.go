@@ -2,12 +2,14 @@ package distill
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -67,7 +69,14 @@ func (e *statusError) refusesRequest() bool {
 
 // refusesSession reports whether the server refuses the content of the session.
 func (e *statusError) refusesSession() bool {
-	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && wordList("refused content").containedIn(strings.ToLower(e.body))
+	mayRefuse := e.refusesRequest() || e.code == http.StatusForbidden
+	return e.code == http.StatusRequestEntityTooLarge || mayRefuse && wordList("refused content").containedIn(strings.ToLower(e.body))
+}
+
+// mayBeContent reports whether the content of one session may be the reason of the error. A firewall in front of the
+// server answers 403, or 200 with a page, to a request with the commands of some sessions.
+func (e *statusError) mayBeContent() bool {
+	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }
 
 // call sends requests until an answer decodes into out, or until a further attempt is pointless. After a refusal, call
@@ -95,7 +104,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			c.noFormat.Store(noFormat) // only a request that worked shows what the server supports
 			c.noTemperature.Store(noTemperature)
 			c.noCache.Store(noCache)
-			if err = decode(text, out); err == nil {
+			if err = decode(text, schema, out); err == nil {
 				return used, nil
 			}
 		}
@@ -130,19 +139,38 @@ func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
 
-// chatReply holds the parts of a chat completion that are read.
+// chatReply holds the parts of a chat completion that are read. Gateways send Error with the status 200 if their
+// upstream fails.
 type chatReply struct {
+	Error   json.RawMessage `json:"error"`
 	Choices []struct {
 		Finish  string `json:"finish_reason"`
 		Message struct {
-			Content string `json:"content"`
-			Refusal string `json:"refusal"`
+			Content content `json:"content"`
+			Refusal string  `json:"refusal"`
 		} `json:"message"`
 	} `json:"choices"`
 	Usage struct {
 		Input  int64 `json:"prompt_tokens"`
 		Output int64 `json:"completion_tokens"`
 	} `json:"usage"`
+}
+
+// content is the text of a message. In JSON, the text is a string, or a list of parts, some of which hold reasoning.
+type content string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(data []byte) error {
+	var parts []struct{ Type, Text string }
+	if json.Unmarshal(data, &parts) != nil {
+		return json.Unmarshal(data, (*string)(c))
+	}
+	for _, p := range parts {
+		if p.Type == "text" {
+			*c += content(p.Text)
+		}
+	}
+	return nil
 }
 
 // send sends one request, and returns the text of the answer and the usage of the request.
@@ -178,23 +206,32 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	if c.o.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.o.Key)
 	}
+	var timedOut Usage // a provider also charges for an answer that comes too late
 	res, err := c.o.HTTP.Do(req)
+	if errors.Is(err, context.DeadlineExceeded) {
+		timedOut = timedOut.withEstimate(len(data), 0)
+	}
 	if err != nil {
-		return "", Usage{}, fmt.Errorf("ask the judge: %w", err)
+		return "", timedOut, fmt.Errorf("ask the judge: %w", err)
 	}
 	defer res.Body.Close() //nolint:errcheck // the body is only read
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	if err != nil {
-		return "", Usage{}, fmt.Errorf("read the judge's answer: %w", err)
+		return "", Usage{}.withEstimate(len(data), 0), fmt.Errorf("read the judge's answer: %w", err)
 	}
 	if location := res.Header.Get("Location"); res.StatusCode/100 == 3 && location != "" {
 		return "", Usage{}, &statusError{res.StatusCode, fmt.Sprintf("the answer redirects to %q, which is not followed; if the judge is at this URL, set distill.judge to the URL", shorten(redacted(location), 200)), 0}
 	}
 	if res.StatusCode != http.StatusOK {
-		return "", Usage{}, &statusError{res.StatusCode, shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300), c.retryAfter(res.Header)}
+		return "", Usage{}, &statusError{res.StatusCode, shortBody(raw), c.retryAfter(res.Header)}
 	}
 	text, used, err := readReply(raw)
 	return text, used.withEstimate(len(data), len(text)), err
+}
+
+// shortBody returns the redacted start of a body on one line.
+func shortBody(raw []byte) string {
+	return shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300)
 }
 
 // Bounds for the usage that a server reports, and the estimate if it reports none.
@@ -215,25 +252,39 @@ func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns the text of a reply. A refusal, a truncated answer and a missing answer give ErrUnusable.
+// readReply returns the text of a reply. A refusal, a truncated answer and a missing answer give ErrUnusable. A body
+// that is no chat completion gives a statusError, because another URL or the server is the remedy.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {
 		return "", Usage{}, fmt.Errorf("%w: the text is longer than %d bytes", ErrUnusable, maxReply)
 	}
-	if err := json.Unmarshal(raw, &reply); err != nil {
-		return "", Usage{}, fmt.Errorf("%w: the answer is not a chat completion: %w", ErrUnusable, err)
-	}
+	err := json.Unmarshal(raw, &reply)
 	used := Usage{reply.Usage.Input, reply.Usage.Output}
 	switch {
+	case err == nil && len(reply.Error) > 0 && string(reply.Error) != "null" && len(reply.Choices) == 0:
+		return "", used, &statusError{code: errorCode(reply.Error), body: shortBody(reply.Error)}
+	case err != nil || reply.Choices == nil:
+		return "", used, &statusError{code: http.StatusOK, body: "not a chat completion: " + shortBody(raw)}
 	case len(reply.Choices) == 0:
 		return "", used, fmt.Errorf("%w: the answer has no choices", ErrUnusable)
+	case reply.Choices[0].Finish == "error":
+		return "", used, &statusError{code: http.StatusBadGateway, body: "the answer ends with an error: " + shortBody(raw)}
 	case reply.Choices[0].Message.Refusal != "":
 		return "", used, fmt.Errorf("%w: the model refused", ErrUnusable)
 	case reply.Choices[0].Finish == "length" || reply.Choices[0].Finish == "content_filter":
 		return "", used, fmt.Errorf("%w: the answer is truncated (%s)", ErrUnusable, reply.Choices[0].Finish)
 	}
-	return reply.Choices[0].Message.Content, used, nil
+	return string(reply.Choices[0].Message.Content), used, nil
+}
+
+// errorCode returns the HTTP status in the error of a gateway, 502 without a plausible status.
+func errorCode(raw json.RawMessage) int {
+	var e struct{ Code int }
+	if json.Unmarshal(raw, &e) != nil || e.Code < 400 || e.Code > 599 {
+		return http.StatusBadGateway
+	}
+	return e.Code
 }
 
 // retryAfter returns the wait in Retry-After, 0 for none. The value of Retry-After is a number of seconds or a date.
@@ -248,14 +299,44 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// decode decodes the JSON object in an answer into out. A code fence or prose may surround the object.
-func decode(text string, out any) error {
+// maxCandidates is the number of opening braces at which decode looks for the object of an answer.
+const maxCandidates = 100
+
+// decode decodes the JSON object in an answer into out. A code fence, reasoning or prose may surround the object, and
+// may contain braces. Of several objects with a required property of the schema, the last one is the answer.
+func decode(text string, schema, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
 		return fmt.Errorf("%w: the answer has no JSON object", ErrUnusable)
 	}
-	if err := json.Unmarshal([]byte(text[from:to+1]), out); err != nil {
+	answer := text[from : to+1]
+	if !json.Valid([]byte(answer)) {
+		answer = cmp.Or(lastObject(answer, schema), answer)
+	}
+	if err := json.Unmarshal([]byte(answer), out); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return nil
+}
+
+// lastObject returns the last JSON object in a text that has a required property of the schema, "" for none.
+func lastObject(text string, schema any) (found string) {
+	root, _ := schema.(object)
+	required, _ := root["required"].([]string)
+	for range maxCandidates {
+		var properties map[string]json.RawMessage
+		end, d := int64(1), json.NewDecoder(strings.NewReader(text))
+		if d.Decode(&properties) == nil {
+			end = d.InputOffset()
+		}
+		if slices.ContainsFunc(required, func(name string) bool { return properties[name] != nil }) {
+			found = text[:end]
+		}
+		next := strings.IndexByte(text[end:], '{')
+		if next < 0 {
+			break
+		}
+		text = text[int(end)+next:]
+	}
+	return found
 }

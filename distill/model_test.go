@@ -287,7 +287,7 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 		"invalid JSON only": {func(int, judgeRequest) (int, map[string]string, string) {
 			return 200, nil, chatCompletion("I think it went well.")
 		}, 0, 1, 0, time.Second, false},
-		"not a chat completion": {func(int, judgeRequest) (int, map[string]string, string) { return 200, nil, "<html>hello" }, 0, 1, 0, time.Second, false},
+		"not a chat completion": {func(int, judgeRequest) (int, map[string]string, string) { return 200, nil, "<html>hello" }, 0, 1, 0, 0, true},
 		"no choices":            {func(int, judgeRequest) (int, map[string]string, string) { return 200, nil, `{"choices":[]}` }, 0, 1, 0, time.Second, false},
 		"truncated answer": {func(int, judgeRequest) (int, map[string]string, string) {
 			return 200, nil, `{"choices":[{"finish_reason":"length","message":{"content":"{\"outc"}}]}`
@@ -426,6 +426,93 @@ func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
 	n := len(s.requests)
 	if _, _, err = runJudge(t, f, s); err == nil || len(s.requests)-n > 15 {
 		t.Errorf("judge that always fails: %d requests, err = %v, want at most 15 requests and an error", len(s.requests)-n, err)
+	}
+}
+
+// The judge fails for three sessions of the first tenant, and for one session of the second tenant. The run judges
+// the sessions of the third tenant, and returns the error. Later runs ask about the failed sessions last. If the judge fails
+// for three tenants in a row, the run ends.
+func TestJudgeFailureForOneTenantDoesNotStopOtherTenants(t *testing.T) {
+	f := newFixture(t)
+	for i, text := range []string{"POISON 1", "POISON 2", "POISON 3", "A task of blue"} {
+		f.addTenantSession("blue", fmt.Sprint("b", i), nil, user(text))
+	}
+	f.addTenantSession("green", "g", nil, user("POISON 4"))
+	f.addTenantSession("red", "r", nil, user("A task of red"))
+	answer := validJudge("success", noLessons)
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+		if strings.Contains(a.User, "POISON") {
+			return 500, nil, "out of memory"
+		}
+		return 200, nil, answer(a)
+	}}
+	sum, _, err := runJudge(t, f, s)
+	if err == nil || sum.Judged != 1 {
+		t.Errorf("first run: summary = %+v, err = %v, want Judged = 1 and an error", sum, err)
+	}
+	sum, _, err = runJudge(t, f, s)
+	if err != nil || sum.Judged != 1 || sum.Failed != 4 {
+		t.Errorf("second run: summary = %+v, err = %v, want Judged = 1, the task of blue, Failed = 4 and no error", sum, err)
+	}
+	f.addTenantSession("yellow", "y", nil, user("POISON 5"))
+	for _, tenant := range []string{"white", "zebra"} {
+		f.addTenantSession(tenant, tenant, nil, user("A task of "+tenant))
+	}
+	if sum, _, err = runJudge(t, f, s); err == nil || sum.Judged != 2 {
+		t.Errorf("run with old failures of two tenants, and a new one: summary = %+v, err = %v, want Judged = 2 and an error", sum, err)
+	}
+
+	f = newFixture(t)
+	for i := range 9 {
+		f.addTenantSession(fmt.Sprint("t", i), fmt.Sprint("s", i), nil, user("POISON"))
+	}
+	s.requests = nil
+	if _, _, err = runJudge(t, f, s); err == nil || len(s.requests) != 15 {
+		t.Errorf("judge that fails for every tenant: %d requests, err = %v, want 15 requests, for three sessions, and an error", len(s.requests), err)
+	}
+}
+
+// A firewall answers 403 to a request with the commands of one session. The run judges the other sessions, and no later
+// run begins with the refused session.
+func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
+	f := newFixture(t)
+	for _, text := range []string{"POISON", "One thing", "Another thing"} {
+		f.addSession(text, user(text))
+	}
+	answer := validJudge("success", noLessons)
+	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
+		if strings.Contains(a.User, "POISON") {
+			return 403, nil, "<html>blocked"
+		}
+		return 200, nil, answer(a)
+	}}
+	sum, _, err := runJudge(t, f, s)
+	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
+		t.Errorf("run: summary = %+v, err = %v, want Judged = 2, Failed = 1 and no error", sum, err)
+	}
+}
+
+// A session is set aside after three unusable answers. A run with Selection.SetAside asks about the session again.
+func TestSetAsideSessionsAreAskedAgainOnRequest(t *testing.T) {
+	f := newFixture(t)
+	storeBenchmarkRun(f)
+	s := &scriptedJudge{answer: func(int, judgeRequest) (int, map[string]string, string) { return 200, nil, chatCompletion("hello") }}
+	for range 3 {
+		if _, _, err := runJudge(t, f, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := validJudge("success", goodLesson)
+	s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }
+	for _, c := range []struct {
+		setAside bool
+		want     []int // Judged, SetAside and Proposed
+	}{{false, []int{0, 1, 0}}, {true, []int{1, 0, 1}}, {true, []int{0, 0, 0}}} {
+		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.SetAside = c.setAside })
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkEqual(t, fmt.Sprintf("Judged, SetAside and Proposed of a run with SetAside %v", c.setAside), []int{sum.Judged, sum.SetAside, sum.Proposed}, c.want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +60,12 @@ type Options struct {
 
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
-	Tenant  string   // tenant to read; "" means several tenants
-	Tenants []string // tenants to read if Tenant is empty; nil means all tenants
-	Since   time.Time
-	Settled bool // read only closed sessions
-	Triage  bool // ask a judge only about sessions with a sign of trouble (hasTrouble), or with injected lessons
+	Tenant   string   // tenant to read; "" means several tenants
+	Tenants  []string // tenants to read if Tenant is empty; nil means all tenants
+	Since    time.Time
+	Settled  bool // read only closed sessions
+	SetAside bool // also ask a judge about the sessions that are set aside
+	Triage   bool // ask a judge only about sessions with a sign of trouble (hasTrouble), or with injected lessons
 }
 
 const (
@@ -83,8 +85,9 @@ func New(o Options) *Distiller {
 }
 
 // Once reads the new sessions of every selected tenant, and proposes lessons. An error that concerns only one session
-// does not stop the run. An error of the store, the bank, the judge or the context stops the run and is returned. The
-// tenants share the budget, so that one tenant cannot use up a run.
+// does not stop the run. A judge that fails for the sessions of one tenant does not stop the other tenants. An error of
+// the store, the bank, the context, or of the judge for several tenants stops the run and is returned. The tenants
+// share the budget, so that one tenant cannot use up a run.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -99,34 +102,83 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 		tenants = d.o.Select.Tenants
 	}
 	reached := map[string]map[session.ID]bool{} // sessions that the first round has reached, by tenant
-	for range 2 {
-		var stopped []string // tenants that have used up their share of the budget
+	var failures judgeFailures
+	for round := range 2 {
+		var rest []string // tenants with sessions for the second round
 		reason := ""
 		for i, t := range tenants {
 			sum.Stopped = ""
 			if reached[t] == nil {
 				reached[t] = map[session.ID]bool{}
 			}
-			w := &work{Distiller: d, tenant: t, orgWords: orgWords, summary: &sum, budget: d.o.Budget.share(&sum, len(tenants)-i), reached: reached[t]}
-			if err := w.distillTenant(ctx); err != nil {
+			w := &work{
+				Distiller: d, tenant: t, orgWords: orgWords, summary: &sum, budget: d.o.Budget.share(&sum, len(tenants)-i), reached: reached[t],
+				skipFailed: round == 0 && len(tenants) > 1,
+			}
+			judged := sum.Judged
+			if err := failures.add(w.distillTenant(ctx), w.judging.lastError, sum.Judged > judged); err != nil {
 				return sum, err
 			}
-			switch sum.Stopped {
-			case "":
-				delete(reached, t)
-			case stoppedByBank:
+			switch {
+			case sum.Stopped == stoppedByBank:
 				return sum, nil
+			case sum.Stopped != "":
+				rest, reason = append(rest, t), sum.Stopped
+			case w.skipFailed && len(w.judging.failed) > 0:
+				rest = append(rest, t)
 			default:
-				stopped, reason = append(stopped, t), sum.Stopped
+				delete(reached, t)
 			}
 		}
+		spent := d.o.Budget.stopReason(&sum, 0)
+		if len(rest) > 0 {
+			reason = cmp.Or(reason, spent)
+		}
 		sum.Stopped = reason
-		if len(tenants) < 2 || len(stopped) == 0 || d.o.Budget.stopReason(&sum, 0) != "" {
+		if len(tenants) < 2 || len(rest) == 0 || spent != "" {
 			break
 		}
-		tenants = stopped // the second round shares what the other tenants have left
+		tenants = rest // the second round shares what the other tenants have left
 	}
-	return sum, nil
+	return sum, failures.result(&sum)
+}
+
+// judgeFailures counts the consecutive tenants for which the judge failed.
+type judgeFailures struct {
+	tenants int
+	ended   error // most recent error that ended the work for a tenant
+	last    error // most recent error of a question
+}
+
+// add counts the work for a tenant, which ended with err. last is the judge's error at the end of the work, nil for
+// none. add returns the error that ends the run.
+func (f *judgeFailures) add(err, last error, answered bool) error {
+	if err != nil && (last == nil || !errors.Is(err, last) || !isJudgeFailure(last)) {
+		return err
+	}
+	f.last = cmp.Or(last, f.last)
+	f.ended = cmp.Or(err, f.ended)
+	switch {
+	case err != nil || last != nil:
+		f.tenants++
+	case answered:
+		f.tenants = 0
+	}
+	if f.tenants >= maxJudgeFailures {
+		return f.result(&Summary{})
+	}
+	return nil
+}
+
+// result returns the error of the run. The failure of a few questions is no error of a run with other answers.
+func (f *judgeFailures) result(s *Summary) error {
+	switch {
+	case f.ended != nil:
+		return f.ended
+	case f.last != nil && s.Judged == 0:
+		return fmt.Errorf("distill: the judge: %w", f.last)
+	}
+	return nil
 }
 
 // stoppedByBank is the reason in Summary.Stopped for a bank at its limit.
@@ -161,7 +213,7 @@ func (w *work) distillTenant(ctx context.Context) (err error) {
 	judgeCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	err = d.o.Source.EachSession(ctx, w.tenant, d.o.Select.Since, time.Time{}, func(r session.Row, a session.Applied) error { return w.readSession(judgeCtx, r, a) })
-	if err == nil {
+	if err == nil && !w.skipFailed {
 		err = w.readFailed(judgeCtx)
 	}
 	if err != nil && !errors.Is(err, errStopWalk) {
@@ -173,9 +225,6 @@ func (w *work) distillTenant(ctx context.Context) (err error) {
 	}
 	if err := w.flush(ctx); err != nil {
 		return err
-	}
-	if w.judging.lastError != nil && w.summary.Judged == 0 {
-		return fmt.Errorf("distill: the judge: %w", w.judging.lastError)
 	}
 	return w.proposeGrown(ctx)
 }

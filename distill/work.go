@@ -35,6 +35,7 @@ type work struct {
 	opinionSums   opinionSums
 	support       map[string]support  // support that changed since the last write, by the slug of the lesson
 	budget        Budget              // limits for this tenant
+	skipFailed    bool                // leave the sessions without a usable answer (hasFailed) to the next round
 	reached       map[session.ID]bool // sessions that a walk of this run has reached; true if the judge was asked
 	judging       judging
 	traffic       []capturedSession // captured sessions, for testing the triggers of a model
@@ -140,6 +141,9 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 	}
 	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
 	last := old[w.judgeName()]
+	if w.Distiller.o.Select.SetAside && last.isSetAside() {
+		last.Hash, last.Tries = "", 0
+	}
 	digest := rowDigest(&r, &a)
 	q := &question{id: r.ID, counted: again, marks: old, last: last, next: mark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
 	switch {

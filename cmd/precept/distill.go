@@ -29,6 +29,7 @@ type distillFlags struct {
 	since        string
 	tenant       string
 	dryRun       bool
+	setAside     bool
 	asJSON       bool
 	printPrompts string
 }
@@ -68,6 +69,10 @@ func (inv *invocation) distill() *cobra.Command {
 	)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only sessions of this tenant")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the proposals and write nothing")
+	c.Flags().BoolVar(
+		&f.setAside, "set-aside", false,
+		"also ask the judge about the sessions that are set aside",
+	)
 	addJSON(c, &f.asJSON)
 	c.Flags().StringVar(
 		&f.printPrompts, "print-prompts", "",
@@ -114,6 +119,8 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 		return misuse(errors.New("--judge names an API without a model; add --model"))
 	case f.follow && f.once:
 		return misuse(errors.New("--once and --follow exclude each other; omit one of them"))
+	case f.follow && f.setAside:
+		return misuse(errors.New("--set-aside and --follow exclude each other; omit --follow"))
 	case f.follow && f.dryRun:
 		return misuse(errors.New("--dry-run and --follow exclude each other; omit --follow"))
 	}
@@ -139,6 +146,7 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 	}
 	defer closeStore()
 	d.Options.Select.Tenant, d.Options.Select.Since, d.Options.DryRun, d.Options.Select.Settled = f.tenant, since, f.dryRun, f.follow
+	d.Options.Select.SetAside = f.setAside
 	d.Options.Failed = func(session string, err error) {
 		fmt.Fprintln(inv.stderr, "precept:", report.Printable("session "+session+": "+err.Error()))
 	}
@@ -148,7 +156,8 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if err != nil {
 				fmt.Fprintln(inv.stderr, "precept:", err)
-			} else if s.Judged+s.Proposed+s.Merged > 0 {
+			}
+			if s.Judged+s.Proposed+s.Merged > 0 {
 				_ = printDistill(inv.stdout, &s, f)
 			}
 		})
@@ -157,10 +166,10 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 	d.Options.Progress = func(n int) { bar.add(int64(n)) }
 	sum, err := d.Once(ctx)
 	bar.end()
-	if err != nil {
+	if err != nil && sum.Read == 0 {
 		return err
 	}
-	if err := printDistill(inv.stdout, &sum, f); err != nil {
+	if err := errors.Join(err, printDistill(inv.stdout, &sum, f)); err != nil {
 		return err
 	}
 	if len(sum.Busy) > 0 {
@@ -198,7 +207,7 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		}
 	}
 	if s.SetAside > 0 {
-		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or three of its answers could not be used\n", amount(s.SetAside, "session"))
+		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or three of its answers could not be used; `precept distill --set-aside` asks again\n", amount(s.SetAside, "session"))
 	}
 	if s.Read == s.Unchanged {
 		_, err := fmt.Fprintf(out, "read %s, none of them new\n", amount(s.Read, "session"))

@@ -275,14 +275,14 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 			if endErr := gate.endTrials(ctx, d); endErr != nil {
 				f.failed(label.StepTrials, endErr)
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				f.failed(label.StepDistill, err)
-			case s.Judged+s.Proposed+s.Merged > 0:
+			}
+			if s.Judged+s.Failed+s.Proposed+s.Merged > 0 {
 				f.log.Info(
-					"distilled", "read", s.Read, "judged", s.Judged, "proposed", s.Proposed,
-					"merged", s.Merged, "refused", Total(s.Refused), "why",
-					slices.Sorted(maps.Keys(s.Refused)), "tokens", s.Tokens,
+					"distilled", "read", s.Read, "judged", s.Judged, "failed", s.Failed, "set_aside", s.SetAside,
+					"proposed", s.Proposed, "merged", s.Merged, "refused", Total(s.Refused), "why",
+					slices.Sorted(maps.Keys(s.Refused)), "tokens", s.Tokens, "cost", s.Cost, "stopped", s.Stopped,
 				)
 			}
 		})
