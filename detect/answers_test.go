@@ -35,6 +35,7 @@ func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRu
 func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{
 		`{"success":false}`:                                 errorBy("json:success"),
+		`{"passed":3,"failed":2}`:                           okBy("json"),
 		`{"ok":false,"n":1}`:                                errorBy("json:success"),
 		`{"succeeded":"False"}`:                             errorBy("json:success"),
 		`{"success":0}`:                                     errorBy("json:success"),
@@ -365,6 +366,41 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
 		if len(got) != c.want {
 			t.Errorf("%s: got signals %+v, want %d signals", c.name, got, c.want)
+		}
+	}
+}
+
+// The errors that a tool lists are its records. The failed tests that a tool counts are a failure.
+func TestListedErrorsAreRecordsAndCountedFailedTestsAreErrors(t *testing.T) {
+	checkOutcomes(t, "list_errors", `{"service":"web"}`, map[string]outcomeRule{
+		`{"errors":[{"id":1,"message":"boom"}],"total":1}`: okBy("json"),
+		`{"errors":[{"message":"boom"}]}`:                  errorBy("json:errors"),
+		`{"error":"no such service"}`:                      errorBy("json:error"),
+	})
+	checkOutcomes(t, "run_tests", `{"suite":"unit"}`, map[string]outcomeRule{
+		`{"passed":12,"failed":2,"errors":0}`: errorBy("json:tests"),
+		`{"passed":12,"failed":0,"errors":0}`: okBy("json"),
+		`{"failed":2}`:                        okBy("json"),
+	})
+}
+
+// The box that terraform draws around an error, and code that a summary quotes, do not change the judgement.
+func TestBoxesAndQuotedCodeAreRead(t *testing.T) {
+	checkOutcomes(t, "apply_infra", "{}", map[string]outcomeRule{
+		"╷\n│ Error: Invalid provider\n│ \n│   on main.tf line 3:\n╵": errorBy("text:error-first"),
+	})
+	checkOutcomes(t, "web_fetch", `{"url":"https://x.y/z","prompt":"summarize"}`, map[string]outcomeRule{
+		"The page explains how a handler returns `Error: not found` and logs the failure.": okBy(""),
+		"The page `x` was not found.": errorBy("text:no-such"),
+	})
+}
+
+// A benchmark that an agent repeats is no loop, although times are ignored in the comparison of results.
+func TestRepeatedBenchmarkIsNoLoop(t *testing.T) {
+	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {
+		steps := []testStep{bash(command, "Time: 12.1 ms"), bash(command, "Time: 13.4 ms"), bash(command, "Time: 12.2 ms")}
+		if got := countLoops(t, steps...) > 0; got != loop {
+			t.Errorf("%s three times: loop found = %v, want %v", command, got, loop)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package detect
 import (
 	"encoding/json"
 	"math/bits"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -241,15 +242,21 @@ func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind returns a find command reduced to the folders to search (command), and the file names that the command
-// searches for (names). Both are empty if the command is not find, or if find does more than list files.
+// looseFind returns a command find or grep reduced to the folders to search (command), and the words that the command
+// searches for (names). Both are empty for other commands, and if find does more than list files.
 func (c *toolCall) looseFind() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
 	}
 	parts := c.shell.parts
-	if len(parts) == 0 || parts[0].prog != "find" || !c.shell.readOnly ||
-		slices.ContainsFunc(parts[1:], func(part shellPart) bool { return !isFilter(part) }) {
+	if len(parts) == 0 || !c.shell.readOnly || slices.ContainsFunc(parts[1:], func(part shellPart) bool { return !isFilter(part) }) {
+		return "", ""
+	}
+	switch parts[0].prog {
+	case "find":
+	case "grep", "egrep", "fgrep", "rg", "ag", "ack":
+		return readGrep(parts[0].args)
+	default:
 		return "", ""
 	}
 	command = "find"
@@ -265,6 +272,28 @@ func (c *toolCall) looseFind() (command, names string) {
 		}
 	}
 	return command, names
+}
+
+// readGrep returns the folders and files that the arguments of grep name (command), and the pattern to search for
+// (pattern). Without a folder, grep -r searches the current one.
+func readGrep(args []string) (command, pattern string) {
+	options, rest := readOptions(args, optionSyntax{values: "efmABCgtTM", long: "--regexp --glob --type --max-count"}, false)
+	for _, o := range options {
+		if o.name == "-e" || o.name == "--regexp" {
+			pattern += " " + o.value
+		}
+	}
+	if pattern == "" && len(rest) > 0 {
+		pattern, rest = rest[0], rest[1:]
+	}
+	command = "grep"
+	for _, folder := range rest {
+		command += " " + path.Clean(folder)
+	}
+	if len(rest) == 0 {
+		command += " ."
+	}
+	return command, pattern
 }
 
 // withoutOptions joins the words of a command line without the options that have no value.

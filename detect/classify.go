@@ -67,7 +67,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 
 // judgeText judges a result by its text. depth is the number of envelopes around the text (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
-	text = unwrapText(text)
+	text = withoutMeter(unwrapText(text))
 	if depth > 3 || text == "" {
 		return Judgement{Outcome: OK}
 	}
@@ -106,6 +106,21 @@ func judgeText(text string, call *toolCall, depth int) Judgement {
 		return judgeOther(text, call)
 	}
 	return Judgement{Outcome: OK}
+}
+
+// withoutMeter returns a text without the progress meter of curl at its start.
+func withoutMeter(text string) string {
+	for strings.HasPrefix(text, "% Total ") || isMeterLine(text) {
+		_, text, _ = strings.Cut(text, "\n")
+		text = strings.TrimSpace(text)
+	}
+	return text
+}
+
+// isMeterLine reports whether the first line of a text is a line of the progress meter of curl.
+func isMeterLine(text string) bool {
+	line, _, _ := strings.Cut(text, "\n")
+	return strings.HasPrefix(line, "Dload  Upload") || line != "" && isDigit(line[0]) && strings.Contains(line, "--:--:-- ")
 }
 
 // quotesQuery reports whether the first line of a result contains the words that the call searches for. Such a line is

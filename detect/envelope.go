@@ -64,8 +64,11 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	if judgement, ok := judgeExitField(v, call); ok {
 		return judgement, true
 	}
-	if rule := p.errorField(v); rule != "" {
+	if rule := p.errorField(v); rule != "" && !(rule == "json:errors" && call.listsErrors(v)) {
 		return Judgement{Outcome: Error, Rule: rule}, true
+	}
+	if call.countsFailedTests(v) {
+		return Judgement{Outcome: Error, Rule: "json:tests"}, true
 	}
 	if judgement, ok := p.judgeStatusField(v); ok {
 		return judgement, true
@@ -89,6 +92,19 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
 	}
 	return Judgement{}, false
+}
+
+// listsErrors reports whether the errors in an answer are the records that the tool returns: list_errors returns
+// {"errors":[...],"total":2}.
+func (c *toolCall) listsErrors(v lenientValue) bool {
+	return len(v.keys) > 1 && c.nameHas("error", "errors", "exceptions", "issues", "problems", "diagnostics", "logs", "failures")
+}
+
+// countsFailedTests reports whether an answer counts failed tests: {"passed":12,"failed":2}.
+func (c *toolCall) countsFailedTests(v lenientValue) bool {
+	failed, _ := v.get("failed", "failures", "numFailedTests", "failing")
+	_, hasPassed := v.get("passed", "passes", "numPassedTests", "passing")
+	return failed.kind == numberValue && failed.num > 0 && hasPassed && (c.purpose == purposeExec || c.nameHas("test", "tests", "spec", "specs", "suite"))
 }
 
 // refusalField returns the origin and the rule of a harness's refusal in a text field of an envelope, NoRefuser for

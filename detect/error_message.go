@@ -9,6 +9,7 @@ import (
 // line of an error message begins with typical words, or is a short sentence that ends with typical words.
 func (p *phrases) errorMessageRule(text string) (string, bool) {
 	text = strings.TrimSpace(text)
+	text = strings.TrimPrefix(text, "╷\n") // terraform draws a box around an error
 	first, rest, _ := strings.Cut(text, "\n")
 	first = plainLine(first)
 	if first == "" {
@@ -32,7 +33,7 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 		return "unable", true
 	case short && p.message.invalid.match(low):
 		return "invalid", true
-	case short && rest == "" && p.endsWithMissing(firstSentence(low)):
+	case short && rest == "" && p.endsWithMissing(firstSentence(withoutCode(low))):
 		return "no-such", true
 	case p.isStatusLine(low, short):
 		return "http", true
@@ -90,6 +91,17 @@ func (p *phrases) startsWithUnable(low, first string) bool {
 		}
 	}
 	return false
+}
+
+// withoutCode returns a sentence without the code that it quotes in backticks after its first words.
+func withoutCode(low string) string {
+	const minLead = 24
+	before, quoted, ok := strings.Cut(low, "`")
+	code, after, closed := strings.Cut(quoted, "`")
+	if !ok || !closed || len(before) < minLead || !strings.Contains(code, " ") {
+		return low
+	}
+	return before + withoutCode(after)
 }
 
 func firstSentence(low string) string {

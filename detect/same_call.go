@@ -143,10 +143,11 @@ func (c *toolCall) literals(args string) []string {
 	drop, words := c.phrases.hasInputKey(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
 		switch {
-		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
+		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k), c.args.isOnlyID(k):
 		case isShellKey(k):
-			if _, names := c.looseFind(); names != "" {
-				words = addLongestWords(words, c.shell.parts[0].prog)
+			if found, names := c.looseFind(); names != "" {
+				_, folders, _ := strings.Cut(found, " ") // rg is an attempt of grep
+				words = addLongestWords(words, folders)
 				continue
 			}
 			cmd, _ := c.withoutBudgets(c.commandText())
@@ -202,13 +203,26 @@ func (c *toolCall) isComplete(args string) bool {
 func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	dropDescription, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
-		if dropDescription && c.phrases.isDescriptionKey(k) {
-			sum-- // a call without the description is equal
+		if dropDescription && c.phrases.isDescriptionKey(k) || args.isOnlyID(k) {
+			sum-- // a call without the argument is equal
 			continue
 		}
 		sum += combineHashes(xxhash.Sum64String(k), c.hashValue(k, args.vals[i]))
 	}
 	return sum
+}
+
+// isOnlyID reports whether an argument is an id that differs in each of several equal calls. The argument ref of a
+// browser is the number of an element in the newest snapshot of the page, and element describes the element.
+func (v lenientValue) isOnlyID(key string) bool {
+	switch strings.ToLower(key) {
+	case "ref":
+		element, _ := v.get("element")
+		return element.raw != ""
+	case "idempotency_key", "idempotencykey", "client_token", "clienttoken", "client_request_id", "correlation_id", "nonce":
+		return len(v.keys) > 1
+	}
+	return false
 }
 
 // hashValue returns a hash of the value of a key. All spellings of a command line have the same hash.

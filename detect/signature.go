@@ -32,7 +32,7 @@ func Headline(text string) string {
 // headline returns two lists of lines of a failed result. all has all lines except stack frames. failureLines has the
 // lines that describe the failure.
 func (p *phrases) headline(text string) (all, failureLines []string) {
-	text = p.signatureText(clip(strings.TrimSpace(text)))
+	text = p.signatureText(withoutMeter(clip(strings.TrimSpace(text))))
 	inTrace, inCause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plainLine(line)

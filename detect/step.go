@@ -201,7 +201,7 @@ func (s *step) outcome() Judgement {
 	case v.Outcome != Refusal:
 		s.memo.timePassed = call.purpose == purposeWait || call.shell.waits
 	}
-	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable || v.Outcome == OK && wording().isUnfinished(s.call.result.text)
+	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable || v.Outcome == OK && (call.measures() || wording().isUnfinished(s.call.result.text))
 	return v
 }
 
@@ -281,6 +281,14 @@ func (s *step) reportsChange() bool {
 		s.turn.parsed, s.turn.reportsChange = true, wording().mentionsChange(words)
 	}
 	return s.turn.reportsChange
+}
+
+// measures reports whether a command is a benchmark, which an agent repeats to compare the measured times.
+func (c *toolCall) measures() bool {
+	return slices.ContainsFunc(c.shell.parts, func(part shellPart) bool {
+		return hasAny([]string{"hyperfine", "wrk", "ab", "hey", "oha", "k6", "vegeta", "pgbench", "sysbench", "iperf3", "perf"}, part.prog) ||
+			slices.ContainsFunc(part.args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "bench") })
+	})
 }
 
 // isUnfinished reports whether a result is a short description of an unfinished task. An agent repeats the call until

@@ -61,8 +61,8 @@ func failsOften(steps func(int) *step) bool {
 
 // isVariation reports whether one call of a tool is a variation of another call. Two edits are variations if both
 // change the same file. Two commands are variations if more than half of the words are common, or if one command has
-// all words of the other. Two other calls are variations if both have some of the same arguments, and these arguments
-// have equal values.
+// all words of the other. Two SQL statements are variations if both contain one name. Two other calls are variations if
+// both have some of the same arguments, and these arguments have equal values.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
@@ -96,8 +96,8 @@ type callFingerprint struct {
 	isCommand     bool     // words holds the words of a command line
 	isEdit        bool     // the call edits a file
 	compareResult bool     // the command is a test, lint or build, so the whole result is compared
-	words         []uint32 // the edited file, the words of a command line, or the arguments of any other call
-	names         []uint32 // the edited file, or the names of the arguments
+	words         []uint32 // the edited file, the words of a command line, the names in SQL, or other arguments
+	names         []uint32 // the edited file, the names in SQL, or the names of the arguments
 
 	hasFailure bool
 	failure    []uint32 // lines of the result that describe the failure; set by step.failureFingerprint
@@ -121,6 +121,11 @@ func (s *step) fingerprint() *callFingerprint {
 		f.words = hashAll(call.commandWords()...)
 	default:
 		for i, key := range call.args.keys {
+			if text := call.args.vals[i].text(); isSQL(key, text) {
+				f.words = hashAll(strings.Fields(sqlNames(text))...)
+				f.names = f.words
+				break
+			}
 			if !call.phrases.isDescriptionKey(key) && !call.phrases.isKey("why", key) && !call.phrases.isKey("budget", key) {
 				name := xxhash.Sum64String(key)
 				f.words = appendHash(f.words, combineHashes(name, xxhash.Sum64String(call.args.vals[i].text())))

@@ -1,6 +1,7 @@
 package detect_test
 
 import (
+	"strings"
 	"testing"
 
 	"precept/internal/wire"
@@ -72,6 +73,10 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		"another failure in between": {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
 		"other commands":             {[]testStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
 		"tests with other failures":  {[]testStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
+		"clicks on a new number":     {[]testStep{clickNumber("e7"), clickNumber("e19"), clickNumber("s3e7")}, true},
+		"spellings of SQL":           {queries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
+		"SQL of other tables":        {queries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
+		"requests with a meter":      {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", meter+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", meter+refusedJSON)}, true},
 		"clicks without an effect":   {[]testStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
 		"clicks with an effect":      {[]testStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
 	} {
@@ -85,6 +90,30 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// meter is the progress meter of curl.
+const meter = "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n                                 Dload  Upload   Total   Spent    Left  Speed\n" +
+	"100    82  100    82    0     0  40000      0 --:--:-- --:--:-- --:--:-- 41000\n"
+
+// refusedJSON is the answer of a server to a request without rights.
+const refusedJSON = `{"statusCode":403,"message":"Cannot GET /a","error":"Forbidden"}`
+
+// clickNumber returns a step that clicks on the button with the number ref in the snapshot of the page.
+func clickNumber(ref string) testStep {
+	return call("browser_click", `{"element":"Pay","ref":"`+ref+`"}`, "- button \"Pay\" [ref="+ref+"]\n- text: Please choose a day for the delivery of the cart")
+}
+
+// queries returns failing steps with SQL statements.
+func queries(statements ...string) (steps []testStep) {
+	for _, s := range statements {
+		name := s[strings.LastIndex(s, " ")+1:]
+		if strings.Contains(s, "carts") {
+			name = "carts"
+		}
+		steps = append(steps, call("run_query", jsonArgs("sql", s), `Error: relation "`+name+`" does not exist`))
+	}
+	return steps
 }
 
 // click returns a step that clicks on a button and returns a page.
