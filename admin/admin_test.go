@@ -291,7 +291,7 @@ func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 
 // A figure with a section of the help links to this section, on the overview and on the page Health.
 func TestFigureLinksToItsHelp(t *testing.T) {
-	unread := []Figure{{Name: "API that precept does not read", Value: "3 POST requests were forwarded", Help: "AGENTS#known-limits"}}
+	unread := []Figure{{Name: "Unsupported API", Value: "3 POST requests were forwarded", Help: "AGENTS#known-limits"}}
 	f := newFixture(t, func(o *Options) {
 		o.Program.Figures = func(context.Context) []Figure { return unread }
 		o.Program.Health = func(context.Context) Health { return Health{Figures: unread} }

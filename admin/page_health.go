@@ -200,8 +200,8 @@ func sinceLines(n *Since) []line {
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
 		{Name: "Samples written, rewrites included", Value: count(n.Samples)},
-		{Name: "Sessions closed", Value: count(n.Closed)},
-		{Name: "with a reward of their own", Value: count(n.Rewarded), Indent: "indent"},
+		{Name: "Sessions closed, each session of a run counted", Value: count(n.Closed)},
+		{Name: "with a reward of their own; the report counts a run once", Value: count(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
 		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},
 		{Name: "Texts redacted", Value: count(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},

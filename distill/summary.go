@@ -11,7 +11,7 @@ import (
 
 // Summary is the result of one run of the distiller.
 type Summary struct {
-	Read           int            `json:"read"`      // sessions that the walk has reached
+	Read           int            `json:"read"`      // sessions that the walk has reached, except those without stored exchanges
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
 	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, about which the judge was not asked

@@ -51,7 +51,7 @@ type Proxy struct {
 	deliveries    deliveries     // newest deliveries of webhooks
 	unknownKeys   unknownTexts   // keys of the path form that were logged
 	unknownLearns unknownTexts   // values of Precept-Learn that were logged
-	unread        unreadRequests // counts requests of an API that precept does not read
+	unread        unreadRequests // counts requests of an unsupported API
 	refusedHooks  refusedHooks   // counts deliveries of webhooks that no configured secret signed
 }
 

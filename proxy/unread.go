@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// unreadInterval is the minimum time between two log lines about an API that precept does not read.
+// unreadInterval is the minimum time between two log lines about an unsupported API.
 const unreadInterval = time.Hour
 
-// unreadRequests counts forwarded POST requests of an API that precept does not read, and logs one line an hour at
+// unreadRequests counts forwarded POST requests of an unsupported API, and logs one line an hour at
 // most. Otherwise the traffic of an agent that uses only such an API would be invisible.
 type unreadRequests struct {
 	mu      sync.Mutex
@@ -32,7 +32,7 @@ func (u *unreadRequests) add(log func() *slog.Logger, path string, now time.Time
 		"path", loggable(path[:min(len(path), 200)]), "count", u.count)
 }
 
-// UnreadRequests returns the number of forwarded POST requests of an API that precept does not read.
+// UnreadRequests returns the number of forwarded POST requests of an unsupported API.
 func (p *Proxy) UnreadRequests() int64 {
 	p.unread.mu.Lock()
 	defer p.unread.mu.Unlock()

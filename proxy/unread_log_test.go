@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The log names the first request of an API that precept does not read, and then one request an hour at most.
+// The log names the first request of an unsupported API, and then one request an hour at most.
 func TestUnreadRequestsAreLoggedOnceAnHour(t *testing.T) {
 	var out bytes.Buffer
 	log := func() *slog.Logger { return slog.New(slog.NewTextHandler(&out, nil)) }

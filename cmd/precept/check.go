@@ -79,9 +79,10 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 		return err
 	}
 	fmt.Fprintf(inv.stdout, "lessons in %s: %d can be read, %d cannot\n", server.LessonsLocation(cfg), answer.Lessons, len(answer.Broken))
-	if file != "" && !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
+	if !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		fmt.Fprintf(
-			inv.stderr, "precept: the lessons directory %s does not exist; a relative path of the configuration is relative to the working directory of the command\n",
+			inv.stderr, "precept: the lessons directory %s does not exist; set lessons to another directory, or run `precept init --starter` "+
+				"for the first lessons (a relative path is relative to the working directory)\n",
 			report.Printable(absolute(cfg.Lessons)),
 		)
 	}

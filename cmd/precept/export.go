@@ -122,14 +122,19 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 		fmt.Fprintf(inv.stderr, "precept: %s %s\n", open, f.openNote())
 	}
 	if f.output == "" {
-		return writeExport(ctx, inv.stderr, inv.tools, job, f)
+		err = writeExport(ctx, inv.stderr, inv.tools, job, f)
+	} else {
+		err = file.Replace(f.output, 0o600, func(out io.Writer) error {
+			job.Out = out
+			return writeExport(ctx, inv.stderr, inv.tools, job, f)
+		})
 	}
-	err = file.Replace(f.output, 0o600, func(out io.Writer) error {
-		job.Out = out
-		return writeExport(ctx, inv.stderr, inv.tools, job, f)
-	})
-	if err != nil || !f.asJSON {
+	if err != nil {
 		return err
+	}
+	explainNoPairs(inv.stderr, job, f)
+	if f.output == "" || !f.asJSON {
+		return nil
 	}
 	if f.stats {
 		return writeJSON(inv.stdout, exportAnswer{f.output, "stats", 1})
@@ -224,6 +229,19 @@ func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job
 		return exportStats(ctx, job)
 	}
 	return job.Write(ctx, f.format)
+}
+
+// explainNoPairs prints why an export of pairs has no pair. If the export has pairs or another format, explainNoPairs
+// prints nothing.
+func explainNoPairs(console io.Writer, job *server.ExportJob, f *exportFlags) {
+	if f.format != "preference" || f.stats || job.Records > 0 {
+		return
+	}
+	fmt.Fprintf(
+		console, "precept: the export has no pair: read %s, %d with feedback of a person, %d of them with a correction or a rejection; "+
+			"a pair needs a correction, or a rejected and an approved answer to equal words of the user\n",
+		amount(job.Pairs.Sessions, "session"), job.Pairs.Rated, job.Pairs.Judged,
+	)
 }
 
 // ratings is the output of export --stats. The rates are shares of the rated samples, from 0 to 1. Without rated

@@ -93,15 +93,15 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	file := filepath.Join(f.dir, "precept.yaml")
 	lessons := filepath.Join(f.dir, "lessons")
 	if err := os.MkdirAll(f.dir, 0o755); err != nil { //nolint:gosec // a directory of the user's project
-		return addDirectoryRemedy(err, "--dir")
+		return addDirectoryRemedy(err)
 	}
 	if err := createFile(file, text); err != nil {
-		return addDirectoryRemedy(err, "--dir")
+		return addDirectoryRemedy(err)
 	}
 	inv.acceptFile([]byte(text))
 	written, err := f.lessons(lessons)
 	if err != nil {
-		return addDirectoryRemedy(err, "--dir")
+		return addDirectoryRemedy(err)
 	}
 	if f.asJSON {
 		agents := map[string]string{}
@@ -230,10 +230,10 @@ func writeStarter(dir string) (written []string, err error) {
 	return written, err
 }
 
-// addDirectoryRemedy adds the remedy to an error about a directory without write permission. flag names the directory.
-func addDirectoryRemedy(err error, flag string) error {
+// addDirectoryRemedy adds the remedy to an error about a directory without write permission.
+func addDirectoryRemedy(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return fmt.Errorf("%w; make the directory writable for this user, or name another directory with %s", err, flag)
+		return fmt.Errorf("%w; make the directory writable for this user, or name another directory with --dir", err)
 	}
 	return err
 }

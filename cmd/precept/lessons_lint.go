@@ -30,7 +30,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 		Long: "Lint runs the checks of a lesson: form, over-broad triggers, orders to the model, " +
 			"secrets and personal data, links, expiry. If sessions were captured, lint tries the " +
 			"triggers on the sessions (`lessons backtest`): a lesson that fires in more than 60% of " +
-			"the sessions is too broad; a lesson that fires in no session has no effect. Exit code 1: " +
+			"the sessions is too broad; a lesson that fires in none of 1000 sessions has no effect. Exit code 1: " +
 			"lint found errors; warnings alone give 0.",
 		Args: arguments(cobra.NoArgs),
 	}

@@ -65,7 +65,7 @@ func (inv *invocation) lessonsNew() *cobra.Command {
 		r, err := b.Put(ctx, name, raw, userName(inv.env))
 		printFindings(inv.stderr, r.Findings)
 		if err != nil {
-			return addDirectoryRemedy(err, "--lessons")
+			return err
 		}
 		l = r.Lesson
 		return reply(inv.stdout,

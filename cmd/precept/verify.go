@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -128,16 +127,18 @@ func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, in
 	for i := range v.Failures {
 		entries = append(entries, v.Failures[i].Entry(intent, v.Command))
 	}
-	var traceErr error
 	if len(entries) > 0 {
-		results, lost, err := l.Record(ctx, entries...)
+		results, traceErr, err := l.Record(ctx, entries...)
+		if err == nil && traceErr != nil && results[0].Status == ledger.Failed {
+			err = fmt.Errorf("%s, and %w; make the directory writable for this user", results[0].Message, traceErr)
+		}
 		if err != nil {
 			fmt.Fprintln(console, "precept: nothing was recorded:", err)
 			return
 		}
-		v.Results, traceErr = results, lost
+		v.Results = results
 	}
-	if err := errors.Join(traceErr, l.TraceVerify(v.Command, v.ExitCode, len(v.Failures))); err != nil {
+	if err := l.TraceVerify(v.Command, v.ExitCode, len(v.Failures)); err != nil {
 		fmt.Fprintln(console, "precept:", err)
 	}
 }

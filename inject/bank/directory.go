@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -43,6 +44,15 @@ func (d Directory) Read(context.Context) (Reading, error) {
 // Commit applies a change under a lock of the directory. It writes each new text atomically before it removes the old
 // texts, so that a moved lesson always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
+	err := d.commit(c)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w; make the directory writable for the user that runs precept, or set lessons to another directory", err)
+	}
+	return err
+}
+
+// commit applies a change, see Commit.
+func (d Directory) commit(c Change) error {
 	if err := os.MkdirAll(string(d), 0o750); err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
 	}

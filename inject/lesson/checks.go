@@ -68,9 +68,9 @@ type Checks struct {
 
 // Limits for findings about a trigger that would match in too many or in none of the captured sessions.
 const (
-	broadShare    = 0.6 // a trigger that matches more than this share of the sessions is broad
-	broadSessions = 20  // number of sessions below which no trigger is broad
-	deadSessions  = 100 // a trigger without a match in this number of sessions is dead
+	broadShare    = 0.6  // a trigger that matches more than this share of the sessions is broad
+	broadSessions = 20   // number of sessions below which no trigger is broad
+	deadSessions  = 1000 // a trigger without a match in this number of sessions is dead
 )
 
 // Book checks every lesson of a book, alone and against the other lessons. The findings are in the order of the
@@ -216,7 +216,7 @@ func (c Checks) backtestFindings(l *Lesson) []Finding {
 	fired, sessions := c.Backtest(l)
 	if fired == 0 && sessions >= deadSessions && !l.Trigger.Empty() {
 		return []Finding{newFinding(l, Warning, codeSilent, "trigger",
-			"would have fired in none of %d sessions; take the words that people and errors really use", sessions)}
+			"would have fired in none of %d sessions; take the words that people and errors really use, or keep the lesson for a rare case", sessions)}
 	}
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
 		return nil

@@ -65,7 +65,7 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checks{Now: noon}},
 		{name: "matches most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
 		{name: "matches most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
-		{name: "matches no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 100), missChecks: backtest(0, 99)},
+		{name: "matches no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 1000), missChecks: backtest(0, 999)},
 		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{lessonFile("other", "load more", "other words")}},
 		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
 		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checks{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},

@@ -205,6 +205,17 @@ func chatCalls(calls []Call) []ChatCall {
 	return out
 }
 
+// PersonalFeedback reports whether a person rated the session, and whether a person corrected or rejected an answer.
+func (s *Session) PersonalFeedback() (rated, judged bool) {
+	for i := range s.Ratings {
+		r := &s.Ratings[i]
+		if r.Source == "user" {
+			rated, judged = true, judged || r.Type == "correction" || r.reviewLabel() == Rejected
+		}
+	}
+	return rated, judged
+}
+
 // Preferences returns pairs of a better and a worse answer, derived from the feedback of people. The better answer is a
 // correction of the worse answer, or an approved answer to the same words of the user.
 func (s *Session) Preferences() []Preference {

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,19 @@ func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	add(2, 2) // a late attempt
 	if f.Turns != 3 || f.Errors != 3 || f.Output != 60 || f.Newest != 3 {
 		t.Errorf("got %+v, want Turns = 3, Errors = 3, Output = 60 and Newest = 3", f)
+	}
+}
+
+// A failed reply of the model API adds the kind upstream-STATUS, once. A successful reply adds no kind.
+func TestFactsNameFailedReplies(t *testing.T) {
+	t.Parallel()
+	var f session.Facts
+	for i, status := range []int{200, 429, 429, 399, 400, 503, 0} {
+		f.Add(&sample.Exchange{Turn: i + 1, At: time.Unix(int64(i), 0), Status: status})
+	}
+	slices.Sort(f.Kinds)
+	if got, want := strings.Join(f.Kinds, " "), "upstream-400 upstream-429 upstream-503"; got != want {
+		t.Errorf("got kinds %q, want %q", got, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,6 +25,38 @@ func TestAdminListenerServesSessions(t *testing.T) {
 	for name, flags := range map[string][]string{"sqlite": nil, "redis": {"--store-url", redis.URL()}} {
 		t.Run(name, func(t *testing.T) { checkSessionViews(t, flags) })
 	}
+}
+
+// The facets and the filter error_kind find a session with a failed reply of the model API.
+func TestFacetsCountFailedReplies(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		harness.ReplyJSON(w, http.StatusTooManyRequests, map[string]any{"error": map[string]string{"message": "slow down"}})
+	}))
+	t.Cleanup(model.Close)
+	p := harness.Start(t, t.TempDir(), "--upstream", model.URL+"/v1")
+	harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
+	harness.Eventually(t, "the facet upstream-429", func() bool {
+		var facets store.Facets
+		p.Ask(t, "/api/facets", &facets)
+		return len(facets.Kinds) == 1 && facets.Kinds[0].Value == "upstream-429" && facets.Kinds[0].Sessions == 1
+	})
+	for kind, want := range map[string]int{"upstream-429": 1, "upstream-500": 0} {
+		var l store.SessionList
+		if p.Ask(t, "/api/sessions?error_kind="+kind, &l); len(l.Sessions) != want {
+			t.Errorf("sessions with error_kind %s: got %d, want %d", kind, len(l.Sessions), want)
+		}
+	}
+}
+
+// Watch finds a session named "..", which a path in a URL cannot name.
+func TestWatchFindsASessionNamedDotDot(t *testing.T) {
+	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
+	p := harness.Start(t, t.TempDir(), "--upstream", harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL+"/v1")
+	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {".."}}, `{"model":"m","messages":[{"role":"user","content":"find the dots"}]}`)
+	harness.Eventually(t, "the turn of the session", func() bool {
+		out, _, code := harness.RunCommand(t, "", "watch", "..", "--once", "--data-dir", p.Dir)
+		return code == harness.ExitOK && strings.Contains(out, "find the dots")
+	})
 }
 
 // checkSessionViews plays a session and an opted-out session, and checks the pages and API responses of the admin

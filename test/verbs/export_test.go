@@ -216,6 +216,17 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	}
 }
 
+// An export of pairs without a pair says on standard error how many sessions it read, and which feedback is missing.
+func TestExportExplainsMissingPairs(t *testing.T) {
+	dir := storeFourSessions(t)
+	out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", "preference")
+	const want = "precept: the export has no pair: read 4 sessions, 3 with feedback of a person, 1 of them with a correction or a rejection; " +
+		"a pair needs a correction, or a rejected and an approved answer to equal words of the user\n"
+	if code != harness.ExitOK || out != "" || !strings.Contains(stderr, want) {
+		t.Errorf("export of pairs: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
+	}
+}
+
 // export --output --json prints the name of the file, its format and the number of its records.
 func TestExportCountsRecords(t *testing.T) {
 	dir, file := storeFourSessions(t), filepath.Join(t.TempDir(), "out")

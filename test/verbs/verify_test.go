@@ -151,6 +151,18 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	}
 }
 
+// If neither the ledger nor the trace can be written, verify reports the reason once and names no file with the failures.
+func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", filepath.Join(file, "AGENT.md"), "--", "sh", "-c", "echo boom; exit 3")
+	if code != 3 || strings.Count(stderr, "precept: ") != 1 || !strings.Contains(stderr, "precept: nothing was recorded: ") || strings.Count(stderr, "trace: ") != 1 {
+		t.Errorf("verify without a place for the ledger: got exit code %d, standard error %q, want 3 and one line with the reason", code, stderr)
+	}
+}
+
 // precept init writes a configuration that names ./lessons, so the printed command starts precept in the directory of
 // the configuration.
 func TestInitPrintsACommandForItsDirectory(t *testing.T) {

@@ -116,7 +116,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	}...)
 	if n := s.proxy.UnreadRequests(); n > 0 {
 		out = append(out, admin.Figure{
-			Name: "API that precept does not read", Value: report.Grouped(n) + " POST requests were forwarded without lessons and samples", Help: "AGENTS#known-limits",
+			Name: "Unsupported API", Value: report.Grouped(n) + " POST requests were forwarded without lessons and samples", Help: "AGENTS#known-limits",
 		})
 	}
 	if v.memoryReason != "" {

@@ -21,11 +21,31 @@ type ExportJob struct {
 	Filter         *sample.Filter
 	Agent, Session string // exported agent, and exported session by name, id or request id; "" exports all
 	Out            io.Writer
-	Seen           func() // called for each sample or session that was read, even if a filter excludes it; may be nil
-	Records        int    // number of records that Write has written: lines of JSON, or rows of a Parquet file
+	Seen           func()       // called for each sample or session that was read, even if a filter excludes it; may be nil
+	Records        int          // number of records that Write has written: lines of JSON, or rows of a Parquet file
+	Pairs          PairFeedback // sessions of an export of pairs
 
 	candidates       []session.ID // possible ids, in the tenant candidatesTenant, of a session with the name Session
 	candidatesTenant string
+}
+
+// PairFeedback counts the sessions of an export of pairs by the feedback that pairs need.
+type PairFeedback struct {
+	Sessions int // sessions with stored exchanges that the filter selects
+	Rated    int // sessions with feedback of a person
+	Judged   int // sessions with a correction or a rejection by a person, without which a session has no pair
+}
+
+// add counts a session.
+func (f *PairFeedback) add(s *sample.Session) {
+	rated, judged := s.PersonalFeedback()
+	f.Sessions++
+	if rated {
+		f.Rated++
+	}
+	if judged {
+		f.Judged++
+	}
 }
 
 // Write writes the selected samples or sessions in a format. "parquet" and "mplp" contain samples, "experiment"
@@ -54,7 +74,10 @@ func (j *ExportJob) Write(ctx context.Context, format string) error {
 	case "experiment":
 		err = j.writeTrials(ctx, lines)
 	case "preference":
-		err = j.sessions(ctx, lines.WritePreferences)
+		err = j.sessions(ctx, func(s *sample.Session) error {
+			j.Pairs.add(s)
+			return lines.WritePreferences(s)
+		})
 	default:
 		err = j.sessions(ctx, lines.WriteChat)
 	}

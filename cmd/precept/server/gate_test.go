@@ -167,11 +167,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 		g.Fatal(err)
 	}
 	v := s.services
-	st, ok := v.backend.(DistillStore)
-	if !ok {
-		g.Fatalf("got backend %T, want a DistillStore", v.backend)
-	}
-	d, err := g.tools.NewDistiller(g.cfg, st, v.store.OptOut, v.lessons.place)
+	d, err := g.tools.NewDistiller(g.cfg, v.durable, v.store.OptOut, v.lessons.place)
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -99,8 +99,8 @@ func (h *health) readAccount() admin.Account {
 
 // readStoreCounts sets the row counts in h.stored and h.account from the store.
 func (h *health) readStoreCounts(ctx context.Context) {
-	counts, ok := h.services.backend.(rowCounter)
-	if !ok {
+	counts := h.services.durable
+	if counts == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)

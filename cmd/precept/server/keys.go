@@ -56,11 +56,9 @@ type keys struct {
 	store   metaStore
 }
 
-// openKeys reads the keys from the backend, or creates them. With a backend in memory, the keys are lost when the
-// server stops.
-func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Backend, log *slog.Logger) (*keys, error) {
-	store, durable := backend.(metaStore)
-	if durable && IsRedis(cfg.StoreURL()) {
+// openKeys reads the keys from the store, or creates them. If store is nil, the keys are lost when the server stops.
+func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
+	if store != nil && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
 	}
 	k := &keys{isConfirmed: true}
@@ -70,7 +68,7 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 			return nil, err
 		}
 		*value = key
-		if !durable {
+		if store == nil {
 			continue
 		}
 		stored, err := store.InitMeta(ctx, name, []byte(key))

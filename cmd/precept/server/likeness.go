@@ -28,7 +28,7 @@ const (
 // exactly only.
 type likeness struct {
 	lessons  *library
-	backend  any // an Evidence, or a backend in memory
+	evidence Evidence // nil if the store is in memory
 	config   func() *configs.Config
 	lastRead atomic.Pointer[trafficRead] // nil means not read yet
 }
@@ -42,7 +42,7 @@ type trafficRead struct {
 // recentTraffic returns the traffic. recentTraffic reads the captured sessions again if the traffic is older than
 // trafficInterval or, while there are too few sessions, fewSessionsInterval. The worker and the admin pages share the
 // traffic.
-func (l *likeness) recentTraffic(ctx context.Context, e Evidence) (*lesson.Traffic, error) {
+func (l *likeness) recentTraffic(ctx context.Context) (*lesson.Traffic, error) {
 	now, every := l.lessons.now(), fewSessionsInterval
 	r := l.lastRead.Load()
 	if r != nil && r.traffic.HasEnoughSessions() {
@@ -51,7 +51,7 @@ func (l *likeness) recentTraffic(ctx context.Context, e Evidence) (*lesson.Traff
 	if r != nil && now.Sub(r.at) < every {
 		return r.traffic, nil
 	}
-	traffic, err := ReadTraffic(ctx, e, now, nil)
+	traffic, err := ReadTraffic(ctx, l.evidence, now, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,7 @@ func ReadTraffic(ctx context.Context, e Evidence, now time.Time, visit func(*bac
 // match.like is off, or if no lesson of the book has like: true, run removes the likeness from the book and reads no
 // sessions.
 func (l *likeness) run(ctx context.Context) error {
-	e, ok := l.backend.(Evidence)
-	if !ok {
+	if l.evidence == nil {
 		return nil
 	}
 	var usedTraffic *lesson.Traffic
@@ -103,7 +102,7 @@ func (l *likeness) run(ctx context.Context) error {
 			l.lessons.book.CompareAndSwap(b, b.WithoutLikeness())
 		}
 		if wanted {
-			traffic, err := l.recentTraffic(ctx, e)
+			traffic, err := l.recentTraffic(ctx)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				l.lessons.failures.failed(label.StepLessons, err)
@@ -144,11 +143,10 @@ func newMeaning(cfg *configs.Config, likeWorker *likeness, f *failures) (*meanin
 		},
 		Book: likeWorker.lessons.book.Load, Rate: func() float64 { return likeWorker.config().Match.LikeRate }, Wait: Pause,
 		Traffic: func(ctx context.Context) (*lesson.Traffic, error) {
-			e, ok := likeWorker.backend.(Evidence)
-			if !ok || likeWorker.config().Match.Like != configs.LikeOn {
+			if likeWorker.evidence == nil || likeWorker.config().Match.Like != configs.LikeOn {
 				return nil, nil //nolint:nilnil // no traffic: nothing is embedded
 			}
-			return likeWorker.recentTraffic(ctx, e)
+			return likeWorker.recentTraffic(ctx)
 		},
 		Failed: func(err error) { f.failedEvery(label.StepMeaning, time.Minute, err) },
 	})

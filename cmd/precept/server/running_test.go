@@ -291,3 +291,22 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Errorf("ReadRunFile of a malformed run.json = %+v, %v, want an error with run.json", run, err)
 	}
 }
+
+// The overview counts requests of an unsupported API in words. The overview of a server without such requests has no line
+// about them.
+func TestOverviewCountsRequestsOfUnsupportedAPIs(t *testing.T) {
+	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
+	const want = "2 POST requests were forwarded without lessons and samples"
+	if page := l.page("/"); strings.Contains(page, "Unsupported API") {
+		t.Error("page without requests: got a line about an unsupported API, want none")
+	}
+	for range 2 {
+		send(t, http.MethodPost, l.data+"/v1beta/models/gemini:generateContent", nil, `{}`)
+	}
+	if page := l.page("/"); !strings.Contains(page, "Unsupported API") || !strings.Contains(page, want) {
+		t.Errorf("overview: got no line %q about an unsupported API", want)
+	}
+	if err := l.stopAndWait(); err != nil {
+		t.Error(err)
+	}
+}

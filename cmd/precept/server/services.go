@@ -42,6 +42,8 @@ type services struct {
 	tools           Tools
 	failures        *failures
 	backend         Backend
+	durable         CommandStore // the backend; nil if the backend is in memory
+	evidence        Evidence     // view of the backend without opted-out content; nil if the backend is in memory
 	store           *store.Store
 	archive         *store.Archive
 	learner         *learn.Learner
@@ -65,7 +67,7 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 	if err != nil {
 		return r, err
 	}
-	if err := Annotate(ctx, &r, s.backend, q.Tenant); err != nil { // without the opinions, the report is still valid
+	if err := Annotate(ctx, &r, s.durable, q.Tenant); err != nil { // without the opinions, the report is still valid
 		s.failures.failed(label.StepOpinions, err)
 	}
 	return r, nil
@@ -74,11 +76,9 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 // Rules implements admin.RulesReader.
 func (s *services) Rules() *rules.Registry { return s.sections.registry.Load() }
 
-// Annotate adds the judges' opinions about a tenant's lessons to a report. Annotate does nothing if backend stores no
-// opinions.
-func Annotate(ctx context.Context, r *report.Report, backend any, tenant string) error {
-	notes, ok := backend.(distill.NoteReader)
-	if !ok {
+// Annotate adds the judges' opinions about a tenant's lessons to a report. Annotate does nothing if notes is nil.
+func Annotate(ctx context.Context, r *report.Report, notes distill.NoteReader, tenant string) error {
+	if notes == nil {
 		return nil
 	}
 	opinions, err := distill.ReadOpinions(ctx, notes, tenant)
@@ -125,22 +125,12 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 
 // Export implements admin.Exporter.
 func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) error {
-	evidence, ok := s.evidence()
-	if !ok {
+	if s.evidence == nil {
 		return store.ErrVolatile
 	}
 	filter := e.Filter
-	j := &ExportJob{Evidence: evidence, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
+	j := &ExportJob{Evidence: s.evidence, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
 	return j.Write(ctx, e.Format)
-}
-
-// evidence returns a view of the backend without opted-out content. ok is false if the backend stores nothing.
-func (s *services) evidence() (e Evidence, ok bool) {
-	whole, ok := s.backend.(UnfilteredEvidence)
-	if ok {
-		e = filterOptedOut(cachedEvidence{whole, s.store}, s.store.OptOut, s.tools.Damaged)
-	}
-	return e, ok
 }
 
 // cachedEvidence reads exchanges through the cache of the store.
@@ -225,15 +215,14 @@ var errStopScan = errors.New("enough sessions were read")
 // maxSurveySessions are read.
 func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
 	now := s.tools.Now()
-	w, ok := s.backend.(Walker)
-	if !ok {
+	if s.durable == nil {
 		return nil, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
 	survey := report.NewSurvey(now)
 	survey.Complete = true
 	err := newestFirst(now, func(since, until time.Time) error {
 		survey.Since = since
-		return w.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+		return s.durable.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 			if !a.Rewarded || a.Version == 0 {
 				return nil
 			}
@@ -260,11 +249,10 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 
 // ScanRules implements admin.RulesReader.
 func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, error) {
-	e, ok := s.evidence()
-	if !ok {
+	if s.evidence == nil {
 		return nil, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
-	return ScanRules(ctx, e, tenant, s.tools.Now())
+	return ScanRules(ctx, s.evidence, tenant, s.tools.Now())
 }
 
 // Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session, and the reasons why
@@ -324,13 +312,12 @@ func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error
 
 // Backtest implements admin.Surveyor.
 func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error) {
-	e, ok := s.evidence()
-	if !ok {
+	if s.evidence == nil {
 		return backtest.Result{}, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
 	run, cfg := backtest.New([]*lesson.Lesson{l}, s.proxy.Presentation().Tags), s.likeness.config()
 	if cfg.Match.Like != configs.LikeOff {
-		traffic, err := s.likeness.recentTraffic(ctx, e)
+		traffic, err := s.likeness.recentTraffic(ctx)
 		if err != nil {
 			return backtest.Result{}, err
 		}
@@ -338,8 +325,8 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 	}
 	now := s.tools.Now()
 	err := newestFirst(now, func(since, until time.Time) error {
-		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
-			captured, err := CapturedSession(ctx, e, r, a)
+		return s.evidence.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+			captured, err := CapturedSession(ctx, s.evidence, r, a)
 			if err != nil || captured == nil {
 				return err
 			}

@@ -80,7 +80,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.onStop("store", func() error { return closeStore() })
 
 	// Read or create the salt of the random assignments and the secret of tenant names. All replicas share both.
-	keys, err := openKeys(ctx, tools, cfg, backend, log)
+	keys, err := openKeys(ctx, tools, cfg, opened.durable, log)
 	if err != nil {
 		return err
 	}
@@ -128,6 +128,10 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return fmt.Errorf("open the store: %w", err)
 	}
 	closeStore = st.Close
+	var evidence Evidence // the stored sessions without opted-out content; nil if the backend is in memory
+	if opened.durable != nil {
+		evidence = filterOptedOut(cachedEvidence{opened.durable, st}, st.OptOut, tools.Damaged)
+	}
 	RegisterBuild(registry)
 	s.reload.succeededAt.Store(tools.Now().UnixNano())
 	RegisterReload(registry, &s.reload)
@@ -164,7 +168,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Compile the lessons for matching by likeness, in which a lesson also matches words that resemble the lesson.
 	// The thresholds come from captured sessions.
-	likeWorker := &likeness{lessons: lessons, backend: backend, config: s.effective.Load}
+	likeWorker := &likeness{lessons: lessons, evidence: evidence, config: s.effective.Load}
 	s.addWorker("likeness", likeWorker.run)
 
 	// Compute embeddings of lessons and user words, if an embeddings API is configured.
@@ -236,8 +240,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.addWorker("history of the lessons", lessons.keepHistory(learner, s.proxy))
 
 	// Create the distiller, and the gate that ends the trials of its proposals.
-	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
-		distiller, err := tools.NewDistiller(cfg, cachedSource{notes, st}, st.OptOut, lessons.place) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
+	if opened.durable != nil && cfg.Distill.Enabled {
+		distiller, err := tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.place) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 		if err != nil {
 			return err
 		}
@@ -247,7 +251,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Create the admin server, which is the handler of the admin listener, and the services behind its pages.
 	s.services = &services{
-		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
+		tools: tools, failures: failures, backend: backend, durable: opened.durable, evidence: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
 		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, data, adminListener)

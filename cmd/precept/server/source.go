@@ -49,6 +49,9 @@ func (s *Source) Load() (*configs.Config, error) {
 			s.File,
 		)}
 	}
+	if info, statErr := os.Stat(s.File); statErr == nil && info.IsDir() {
+		return nil, FileError{fmt.Errorf("the configuration file %s is a directory; name the file in it, such as %s", s.File, filepath.Join(s.File, "precept.yaml"))}
+	}
 	if err != nil {
 		return nil, FileError{fmt.Errorf("read the configuration: %w; name a file that this user may read with --config or PRECEPT_CONFIG", err)}
 	}

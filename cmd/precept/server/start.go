@@ -71,7 +71,8 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		})
 	}
 	limited := proxy.NewLimitListener(dataListener, s.options.Tools.Now)
-	data := s.httpServer(limited.CloseWhenFull(s.countRequests(s.proxy.Handler()))) //nolint:contextcheck // each request has its own context
+	handler := welcome(localURL(dataListener.Addr()), s.dashboardURL(localURL(adminListener.Addr())), s.proxy.Handler())
+	data := s.httpServer(limited.CloseWhenFull(s.countRequests(handler))) //nolint:contextcheck // each request has its own context
 	data.ConnState = limited.Watch
 	cut := false
 	s.onStop("data server", func() error {

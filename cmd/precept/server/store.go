@@ -163,8 +163,9 @@ func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (CommandSto
 // openedBackend is the result of openBackend.
 type openedBackend struct {
 	backend       Backend
-	notice        string // reason why the backend is in memory; "" if the backend is durable
-	isUnavailable bool   // the backend does not answer, or stores nothing
+	durable       CommandStore // the backend; nil if the backend is in memory
+	notice        string       // reason why the backend is in memory; "" if the backend is durable
+	isUnavailable bool         // the backend does not answer, or stores nothing
 }
 
 // openBackend opens the backend of a server. unwritable is the error if the data directory cannot be written. If
@@ -194,7 +195,7 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 	if from, to := db.Upgraded(); from < to {
 		f.log.Info("the store was upgraded; an older release cannot open the store", "from_schema", from, "to_schema", to)
 	}
-	return openedBackend{backend: db}, nil
+	return openedBackend{backend: db, durable: db}, nil
 }
 
 // openMemory returns a backend that stores nothing.
@@ -216,7 +217,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	o := openedBackend{backend: db}
+	o := openedBackend{backend: db, durable: db}
 	if err := db.Ping(ctx); err != nil {
 		o.isUnavailable = true
 		f.metrics.FailedOpen(label.StepStore)

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// welcome returns a handler that answers a browser at the path / of the data listener with the address of the dashboard
+// and the base URL for agents. All other requests go to next, because their paths belong to the upstream. A foreign Host
+// header gets no address, because another site could rebind its name to this listener.
+func welcome(data, dashboard string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/" || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		base, place := "the address of this page, for the APIs of OpenAI with /v1 at the end", "`precept dashboard` opens the dashboard."
+		if isLoopback(r.Host) {
+			base = fmt.Sprintf("OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s", data, data)
+			place = fmt.Sprintf("The dashboard is at %s; `precept dashboard` prints its login link.", dashboard)
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		fmt.Fprintf(w, "This is the data listener of precept, for agents, not for browsers.\n%s\nThe base URL of an agent: %s\n", place, base)
+	})
+}
+
+// isLoopback reports whether a Host header names the loopback interface.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
+}

@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A browser at the path / of the data listener gets the address of the dashboard and the base URL for agents. A foreign
+// host gets no address. Every other request is forwarded.
+func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "the upstream got "+r.URL.Path)
+	}))
+	t.Cleanup(model.Close)
+	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": model.URL})))
+	const html = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, c := range []struct {
+		name, method, path, accept, host string
+		want, without                    []string
+	}{
+		{"browser", "GET", "/", html, "", []string{"not for browsers", "The dashboard is at " + l.admin, "OPENAI_BASE_URL=" + l.data + "/v1", "ANTHROPIC_BASE_URL=" + l.data + "\n"}, []string{"the upstream got"}},
+		{"browser with a foreign host", "GET", "/", html, "evil.example", []string{"not for browsers", "precept dashboard"}, []string{"the upstream got", "http://"}},
+		{"program", "GET", "/", "*/*", "", []string{"the upstream got /"}, nil},
+		{"browser at another path", "GET", "/v1/models", html, "", []string{"the upstream got /v1/models"}, nil},
+		{"form", "POST", "/", html, "", []string{"the upstream got /"}, nil},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, l.data+c.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", c.accept)
+		req.Host = c.host
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if closeErr := res.Body.Close(); err != nil || closeErr != nil {
+			t.Fatal(err, closeErr)
+		}
+		for _, part := range c.want {
+			if !strings.Contains(string(body), part) {
+				t.Errorf("%s: got %q, want %q in it", c.name, body, part)
+			}
+		}
+		for _, part := range c.without {
+			if strings.Contains(string(body), part) {
+				t.Errorf("%s: got %q, want no %q in it", c.name, body, part)
+			}
+		}
+	}
+	if err := l.stopAndWait(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,81 @@
+package distill
+
+import (
+	"cmp"
+	"runtime/debug"
+)
+
+// MaxCases is the maximum number of cases of a tenant. Without a limit, invented failures could fill the store.
+const MaxCases = 5000
+
+// applyRules adds the failures, rejections and corrections in a session to the cases. A panic affects only this
+// session.
+func (w *work) applyRules(s *Session, m *mark) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.reportFailure(s, &panicError{v, debug.Stack()})
+		}
+	}()
+	r := parseSession(s, w.orgWords)
+	w.summary.Judged++
+	w.lastSession++
+	for _, c := range append(r.failures(), r.userOccurrences()...) {
+		w.addToCase(&c.failure, m)
+		if len(w.errorsByCase[c.failure.Key]) < 3 && len(w.errorsByCase) < 4096 {
+			w.errorsByCase[c.failure.Key] = append(w.errorsByCase[c.failure.Key], c.testError)
+		}
+	}
+}
+
+// addToCase adds the occurrence c of a case in one session to the case of all sessions. The session and each of its
+// fixes count only once, even if the session continues and is read again.
+func (w *work) addToCase(c *Case, m *mark) {
+	first := m.addOnce(c.Key)
+	fixes := c.Fixes[:0:0]
+	for _, h := range c.Fixes {
+		if h.Sessions == 0 {
+			if m.addOnce("failed|" + c.Key + "|" + h.fix().key()) {
+				fixes = append(fixes, h)
+			}
+			continue
+		}
+		if m.addOnce(c.Key + "|" + h.fix().key()) {
+			if m.addOnce("lesson|" + c.groupKey(&h)) {
+				h.Distinct = 1
+			}
+			fixes = append(fixes, h)
+		}
+	}
+	if c.Ended > 0 && !m.addOnce("ended|"+c.Key) {
+		c.Ended = 0
+	}
+	if !first && len(fixes)+c.Ended == 0 {
+		return
+	}
+	c.Fixes, c.Open = fixes, true
+	if !first {
+		c.Sessions, c.Once = 0, 0
+	}
+	if old := w.cases[c.Key]; old != nil {
+		old.add(c)
+		c = old
+	} else if len(w.cases) >= MaxCases {
+		w.removeOldestCase()
+	}
+	c.Last = w.lastSession
+	w.cases[c.Key], w.changedCases[c.Key] = c, c
+}
+
+// removeOldestCase removes the case that no session had for the longest time; of equally old cases, a case with the
+// fewest sessions. Without the removal, a tenant with MaxCases old failures would get no lesson about a new failure.
+func (w *work) removeOldestCase() {
+	var oldest *Case
+	for _, c := range w.cases {
+		if oldest == nil || cmp.Or(cmp.Compare(c.Last, oldest.Last), cmp.Compare(c.Sessions, oldest.Sessions), cmp.Compare(c.Key, oldest.Key)) < 0 {
+			oldest = c
+		}
+	}
+	delete(w.cases, oldest.Key)
+	w.changedCases[oldest.Key] = nil
+	w.summary.RemovedCases++
+}

@@ -1,0 +1,148 @@
+package distill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	"precept/bandit/trial"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// rowDigest returns a digest that changes whenever a turn of a session, or the close of the session, is stored. The
+// time of the newest request alone is not enough. A replica may store the row while the upstream still answers, and
+// store the row again with the exchange, after the reply.
+func rowDigest(r *session.Row, a *session.Applied) string {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
+	_, _ = h.Write(r.Data)
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// readSession reads one session, unless the mark shows that the session is unchanged. A returned error ends the walk
+// over the sessions. A panic in the rules does not end the walk.
+func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if w.Distiller.o.Select.Settled && !r.Closed {
+		return nil
+	}
+	asked, again := w.reached[r.ID]
+	if asked {
+		return nil
+	}
+	if !again {
+		w.summary.Read++
+		if w.Distiller.o.Progress != nil {
+			w.Distiller.o.Progress(1)
+		}
+	}
+	if w.Distiller.o.Judge != nil {
+		w.reached[r.ID] = false
+	}
+	old := map[string]mark{}
+	data, err := w.Distiller.o.Notes.SessionNote(ctx, w.tenant, r.ID)
+	if err != nil {
+		return err
+	}
+	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
+	last := old[w.judgeName()]
+	if w.Distiller.o.Select.SetAside && last.isSetAside() {
+		last.Hash, last.Tries = "", 0
+	}
+	digest := rowDigest(&r, &a)
+	q := &question{id: r.ID, counted: again, marks: old, last: last, next: mark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
+	switch {
+	case last.Row == digest && !last.isToAsk():
+		w.countUnchanged(q)
+		return nil
+	case last.hasFailed() && w.Distiller.o.Judge != nil:
+		w.judging.failed = append(w.judging.failed, q)
+		return nil
+	}
+	return w.readContent(ctx, q)
+}
+
+// readFailed reads the sessions about which earlier runs got no usable answer. They are read last, so that their
+// questions do not use up the budget of every run.
+func (w *work) readFailed(ctx context.Context) error {
+	for _, q := range w.judging.failed {
+		if err := w.readContent(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countUnchanged counts a session without new content, unless an earlier walk of this run has counted the session.
+func (w *work) countUnchanged(q *question) {
+	if q.counted {
+		return
+	}
+	w.summary.Unchanged++
+	if q.last.isSetAside() {
+		w.summary.SetAside++
+	}
+}
+
+// readContent reads the content of a session, and asks the judge or applies the rules if the content is new.
+func (w *work) readContent(ctx context.Context, q *question) error {
+	s, err := w.load(ctx, q.id)
+	if err != nil {
+		return err
+	}
+	if len(s.Content.Exchanges) == 0 { // for example a run, or a session that opted out
+		if !q.counted {
+			w.summary.Read--
+		}
+		return nil
+	}
+	q.session, q.next.Hash = s, s.hash()
+	if q.next.Hash == q.last.Hash {
+		q.next.Tries = q.last.Tries
+	}
+	switch {
+	case q.next.Hash == q.last.Hash && !q.next.isToAsk():
+		w.countUnchanged(q)
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.Injected) == 0 && !s.hasTrouble():
+		q.next.Tries = 0
+		w.summary.Untroubled++
+	case w.Distiller.o.Judge != nil:
+		return w.ask(ctx, q)
+	default:
+		w.applyRules(s, &q.next)
+	}
+	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
+}
+
+// load reads the exchanges of a session. If a judge is configured, load also reads the feedback.
+func (w *work) load(ctx context.Context, id session.ID) (*Session, error) {
+	s := &Session{ID: id.String()}
+	var err error
+	if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, id); err != nil {
+		return nil, err
+	}
+	for i := range s.Content.Exchanges {
+		x := &s.Content.Exchanges[i]
+		for _, l := range x.Lessons {
+			if l.State == "injected" && !slices.Contains(s.Injected, l.Slug) {
+				s.Injected = append(s.Injected, l.Slug)
+				s.arms = append(s.arms, trial.Arm(l.Arm))
+			}
+		}
+	}
+	if w.Distiller.o.Judge == nil {
+		return s, nil
+	}
+	entries, err := w.Distiller.o.Source.Feedback(ctx, w.tenant, id)
+	for i := range entries {
+		f := &entries[i]
+		s.Content.Ratings = append(s.Content.Ratings, sample.Rating{At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label, Comment: f.Comment, Turn: f.Turn})
+	}
+	return s, err
+}

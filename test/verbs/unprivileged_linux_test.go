@@ -1,0 +1,122 @@
+package verbs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/test/harness"
+)
+
+// unprivileged is a user without the rights of root, with a binary and a directory that the user may read.
+type unprivileged struct {
+	binary, dir string
+	as          *syscall.Credential
+}
+
+// newUnprivileged returns the present user or, for root, the user nobody.
+func newUnprivileged(t *testing.T) unprivileged {
+	t.Helper()
+	dir := t.TempDir()
+	binary, err := exec.LookPath("precept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		return unprivileged{binary, dir, nil}
+	}
+	for d := dir; strings.HasPrefix(d, os.TempDir()) && d != os.TempDir(); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil { //nolint:gosec // the user nobody enters the directory
+			t.Fatal(err)
+		}
+	}
+	u := unprivileged{filepath.Join(dir, "precept"), dir, &syscall.Credential{Uid: 65534, Gid: 65534}}
+	in, err := os.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() //nolint:errcheck // the file was only read
+	out, err := os.OpenFile(u.binary, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if closeErr := out.Close(); err != nil || closeErr != nil {
+		t.Fatal(err, closeErr)
+	}
+	return u
+}
+
+// run runs a precept command in the directory and returns its standard error and exit code.
+func (u unprivileged) run(t *testing.T, args ...string) (stderr string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), u.binary, args...)
+	cmd.Dir = u.dir
+	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "HOME="+u.dir, "XDG_RUNTIME_DIR="+u.dir, "XDG_STATE_HOME="+u.dir, "XDG_DATA_HOME="+u.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.as}
+	var out strings.Builder
+	cmd.Stderr = &out
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatalf("precept did not start: %v", err)
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// A command that may not read a file, write into a folder or bind a port names the remedy.
+func TestErrorsAboutPermissionsNameTheRemedy(t *testing.T) {
+	u := newUnprivileged(t)
+	lessonFile := strings.Join([]string{
+		"---", "schema: learning/v1", "slug: look-twice", "title: Look twice", "trigger:", "  description: when in doubt",
+		"  metadata:", "    precept:", "      keywords: [doubt]", "outcome: success", "evidence:", "  - kind: run", "    ref: one", "---", "",
+		"## What to do", "", "Look twice.", "",
+	}, "\n")
+	if err := os.Mkdir(filepath.Join(u.dir, "lessons"), 0o755); err != nil { //nolint:gosec // the user nobody reads the directory
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"lessons/look-twice.md": 0o444, "secret.yaml": 0} {
+		if err := os.WriteFile(filepath.Join(u.dir, name), []byte(lessonFile), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, d := range []string{"lessons", "."} {
+		if err := os.Chmod(filepath.Join(u.dir, d), 0o555); err != nil { //nolint:gosec // a directory without secrets
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { // otherwise the test cannot remove the directory
+		for _, d := range []string{".", "lessons"} {
+			_ = os.Chmod(filepath.Join(u.dir, d), 0o755) //nolint:gosec // a directory without secrets
+		}
+	})
+	const ofBank = "permission denied; make the directory writable for the user that runs precept, or set lessons to another directory"
+	const ofInit = "permission denied; make the directory writable for this user, or name another directory with --dir"
+	cases := []struct{ command, want string }{
+		{"init", ofInit},
+		{"init --dir other", ofInit},
+		{"lessons new hello", ofBank},
+		{"lessons approve look-twice", ofBank},
+		{"lessons retire look-twice", ofBank},
+		{"check --config secret.yaml", "permission denied; name a file that this user may read with --config or PRECEPT_CONFIG"},
+		{"serve --config secret.yaml", "permission denied; name a file that this user may read with --config or PRECEPT_CONFIG"},
+	}
+	if first, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start"); err == nil {
+		if port, err := strconv.Atoi(strings.TrimSpace(string(first))); err == nil && port > 1 {
+			cases = append(cases, struct{ command, want string }{
+				fmt.Sprintf("serve --upstream http://127.0.0.1:1/v1 --listen 127.0.0.1:%d", port-1),
+				"permission denied; choose a port above 1023, or give precept the right to bind the port (on Linux CAP_NET_BIND_SERVICE)",
+			})
+		}
+	}
+	for _, c := range cases {
+		stderr, code := u.run(t, strings.Fields(c.command)...)
+		if code != harness.ExitFailed || !strings.Contains(stderr, c.want+"\n") {
+			t.Errorf("precept %s: got exit code %d, standard error %q, want %d and %q", c.command, code, stderr, harness.ExitFailed, c.want)
+		}
+	}
+}
