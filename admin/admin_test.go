@@ -108,6 +108,10 @@ func (emptySource) Recent(context.Context, string, time.Time, time.Time) (store.
 	return store.Recent{}, nil
 }
 
+func (emptySource) Ordered(context.Context, *store.Recent, *store.SessionQuery, func(x, y *store.SessionItem) int) (store.SessionList, error) {
+	return store.SessionList{}, nil
+}
+
 func (emptySource) Run(context.Context, string, string) (store.RunSessions, error) {
 	return store.RunSessions{}, store.ErrNoSession
 }

@@ -4,6 +4,7 @@ import (
 	_ "embed" // embeds openapi.yaml
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -41,9 +42,17 @@ func (s *Server) apiReport(c echo.Context) error {
 	return answer(c, r, err)
 }
 
+// maxCountWait is the maximum time that GET /api/sessions waits for the total of a list, or for an order by cost or
+// duration.
+const maxCountWait = 2 * time.Second
+
 // apiSessions answers GET /api/sessions.
 func (s *Server) apiSessions(c echo.Context) error {
-	_, l, err := s.browse(c)
+	q, err := s.sessionQuery(c)
+	if err != nil {
+		return err
+	}
+	l, err := s.browse(c, &q, c.QueryParam("order"), maxCountWait)
 	return answer(c, l, err)
 }
 
@@ -68,7 +77,7 @@ func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c),
 // file for a complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
-	q := sampleQuery(&p)
+	q := sampleQuery(&p, s.options.Now())
 	e := Export{Format: p.oneOf("format", ExportFormats()), SampleQuery: *q}
 	if e.Format == "" {
 		e.Format = "mplp"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -59,13 +60,12 @@ func Qualities() []string {
 }
 
 // sampleQuery returns the filters of a list of samples from the query of a request.
-func sampleQuery(p *params) *store.SampleQuery {
+func sampleQuery(p *params, now time.Time) *store.SampleQuery {
 	q := &store.SampleQuery{
-		Filter: sample.Filter{
-			Tenant: p.tenant(), From: p.time("since"), To: p.time("until"), Lesson: p.text("lesson"),
-		},
+		Filter:  sample.Filter{Tenant: p.tenant(), Lesson: p.text("lesson")},
 		Session: p.text("session"), Agent: p.text("agent"), After: p.text("after"), Limit: p.number("limit"),
 	}
+	q.Filter.From, q.Filter.To = p.timeBounds(now)
 	q.Filter.Families, q.Filter.Quality = p.many("family", Families()), p.many("quality", Qualities())
 	return q
 }
@@ -79,7 +79,10 @@ func appliesToExperiment(q *store.SampleQuery) bool {
 // browseSamples returns the samples that a request asks for.
 func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.SampleList, error) {
 	p := params{c: c}
-	q := sampleQuery(&p)
+	q := sampleQuery(&p, s.options.Now())
+	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // a page with the filters of the list of sessions
+		q.Filter.Lesson = ""
+	}
 	if p.err != nil {
 		return q, store.SampleList{}, p.err
 	}

@@ -88,6 +88,39 @@ func (f frame) linkInReport(path string, query ...string) string {
 	return f.Link(path, append([]string{"window", f.query.Get("window"), "provisional", f.query.Get("provisional")}, query...)...)
 }
 
+// filteredPages returns the paths of the pages with the filters of the list of sessions.
+func filteredPages() []string { return []string{"/sessions", "/compare", "/samples"} }
+
+// linkWithFilters returns the address of another page for the same tenant. Between two of filteredPages, the address
+// keeps the filters and the order of the list of sessions. A page keeps the filters that it does not apply, too.
+func (f frame) linkWithFilters(path string) string {
+	var query []string
+	if pages := filteredPages(); path != f.path && slices.Contains(pages, path) && slices.Contains(pages, f.path) {
+		for _, key := range append(sessionFilters(), "session", "order", "view") {
+			query = append(query, key, f.query.Get(key))
+		}
+	}
+	return f.Link(path, query...)
+}
+
+// unapplied returns a sentence that names the filters of keys in the query, and the reason why this page does not apply
+// them.
+func (f frame) unapplied(reason string, keys ...string) g.Node {
+	var names []string
+	for _, key := range keys {
+		if value := f.query.Get(key); value != "" {
+			names = append(names, filterName(key)+" "+visible(short(value)))
+		}
+	}
+	return g.If(len(names) > 0, mutedText(
+		g.Text("Filters of the sessions that do not apply here: "), quoted(strings.Join(names, ", ")), g.Text(". "+reason+" "),
+		h.A(h.Href(f.linkWithFilters("/sessions")), g.Text("The list of sessions")), g.Text(" applies them."),
+	))
+}
+
+// filterName returns the name of a filter on the page.
+func filterName(key string) string { return strings.ReplaceAll(key, "_", " ") }
+
 // help returns the address of a page of the docs, such as EXPERIMENT#outcomes.
 func (f frame) help(page string) string {
 	name, anchor, found := strings.Cut(page, "#")

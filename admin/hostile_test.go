@@ -348,6 +348,10 @@ func (w *wordSource) Recent(context.Context, string, time.Time, time.Time) (stor
 	return store.Recent{Sessions: w.list.Sessions, OldestStart: w.generated, Complete: true}, w.err()
 }
 
+func (w *wordSource) Ordered(context.Context, *store.Recent, *store.SessionQuery, func(x, y *store.SessionItem) int) (store.SessionList, error) {
+	return w.list, w.err()
+}
+
 func (w *wordSource) Run(_ context.Context, _, name string) (store.RunSessions, error) {
 	return store.RunSessions{Name: name, Sessions: w.list.Sessions, More: 1, Verdict: w.word}, w.err()
 }

@@ -31,7 +31,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 		if p.Name == "" || f.Viewer && !isViewable(p.Path) {
 			continue
 		}
-		l := link{Name: p.Name, Href: f.Link(p.Path)}
+		l := link{Name: p.Name, Href: f.linkWithFilters(p.Path)}
 		l.IsCurrent = f.path == p.Path || p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/")
 		if p.Badge != nil {
 			if n := p.Badge(); n > 0 {

@@ -131,6 +131,7 @@ var ErrNoLesson = errors.New("unknown lesson")
 type Archive interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
+	Ordered(ctx context.Context, recent *store.Recent, q *store.SessionQuery, compare func(x, y *store.SessionItem) int) (store.SessionList, error)
 	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
 	Transcripts
 	Block(ctx context.Context, tenant, name, slug string) (string, error)

@@ -37,6 +37,12 @@ func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Compar
 	if by == "" {
 		by = "agent"
 	}
+	if side := map[string]*string{"agent": &q.Agent, "model": &q.Model}[by]; *side != "" { // a filter by the compared agent would leave one side
+		if a == "" && !strings.EqualFold(*side, b) {
+			a = *side
+		}
+		*side = ""
+	}
 	recent, old, err := s.recentOf(c, &q, maxWait)
 	if err != nil {
 		return x, old, err
@@ -76,6 +82,7 @@ func (v *compareView) html(f frame) g.Node {
 	case c.B.Value == "":
 		return g.Group{
 			title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
+			v.filters(f),
 			empty(ifElse(c.A.Value == "", "No "+c.By+" yet", "There is only one "+c.By), h.P(
 				g.Text("A comparison needs sessions of two "+c.By+"s. "), h.A(h.Href(f.With("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
 			),
@@ -83,7 +90,7 @@ func (v *compareView) html(f frame) g.Node {
 	}
 	return g.Group{
 		title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
-		v.form(f), filterChips(f, comparedFilters(f)),
+		v.form(f), v.filters(f),
 		h.P(h.Class("warning"), g.Text("Exploratory: the "+c.By+"s are not assigned at random, so a difference may come from different tasks. "+
 			"An interval has 95% confidence for one look.")),
 		scroll(labelled("Measures"), v.measures(f)),
@@ -92,10 +99,22 @@ func (v *compareView) html(f frame) g.Node {
 	}
 }
 
-// comparedFilters returns the filters of the list of sessions that also apply to a comparison, without those that have
+// filters names the filters of the list of sessions that apply to the comparison, and those that do not.
+func (v *compareView) filters(f frame) g.Node {
+	c, ignored := &v.comparison, []string{"words", "tool", "error", "session"}
+	if value := f.query.Get(c.By); !strings.EqualFold(value, c.A.Value) && !strings.EqualFold(value, c.B.Value) {
+		ignored = append(ignored, c.By)
+	}
+	return g.Group{
+		filterChips(f, v.appliedFilters(f)),
+		f.unapplied("A comparison is between two "+c.By+"s, and does not search conversations.", ignored...),
+	}
+}
+
+// appliedFilters returns the filters of the list of sessions that also apply to the comparison, without those that have
 // a field in its form. A named range replaces the keys since and until.
-func comparedFilters(f frame) []string {
-	without := []string{"range", "words", "tool", "error"}
+func (v *compareView) appliedFilters(f frame) []string {
+	without := []string{"range", "words", "tool", "error", v.comparison.By}
 	if f.query.Get("range") != "" {
 		without = append(without, "since", "until")
 	}
@@ -112,17 +131,17 @@ func (v *compareView) form(f frame) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action("/compare"), h.Class("filters"), labelled("Select what to compare"),
 		g.If(f.query.Get("tenant") != "", hiddenField("tenant", f.Tenant)), hiddenField("by", v.comparison.By),
-		keptFields(f, comparedFilters(f)...),
+		keptFields(f, append(v.appliedFilters(f), "words", "tool", "error", "session", v.comparison.By, "order", "view")...),
 		choiceField("First", "a", all, v.comparison.A.Value), choiceField("Second", "b", all, v.comparison.B.Value), choiceField("Begun", "range", ranges, f.query.Get("range")),
 		h.Div(h.Class("field"), h.Button(h.Class("main"), g.Text("Compare"))),
 	)
 }
 
-// comparedSessions returns the address of the list of sessions with the filters of the comparison. query holds further
-// keys and values, such as the agent of one side.
+// comparedSessions returns the address of the list of sessions with the filters that the comparison applies. query
+// holds further keys and values, such as the agent of one side.
 func comparedSessions(f frame, query ...string) string {
 	q := maps.Clone(f.query)
-	for _, key := range []string{"by", "a", "b"} {
+	for _, key := range []string{"by", "a", "b", "words", "tool", "error", "session", "view"} {
 		q.Del(key)
 	}
 	for i := 0; i+1 < len(query); i += 2 {

@@ -92,7 +92,7 @@ func (v *runView) html(f frame) g.Node {
 			statOf("loops", count(loops), "", ifElse(loops > 0, "warn", "")),
 		}),
 		ifElse(len(v.run.Sessions) > 0,
-			sessionTable(f, g.Text("Oldest first."), v.run.Sessions, v.prices),
+			sessionTable(f, g.Text("Oldest first."), nil, v.run.Sessions, v.prices),
 			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
 		g.If(v.run.More > 0, mutedText(g.Text(count(v.run.More)+" further sessions are not listed."))),
 	}

@@ -29,26 +29,45 @@ func (s *Server) samplesPage(c echo.Context) error {
 
 func (v *samplesView) html(f frame) g.Node {
 	q := v.query
-	clear := f.withoutFilters("family", "quality", "lesson", "agent", "session", "since", "until")
+	clear := f.withoutFilters(append(sessionFilters(), "family", "quality", "session")...)
+	unapplied := v.unapplied(f)
+	kept := slices.DeleteFunc(slices.Concat(unapplied, []string{"order", "view"}), func(key string) bool { return key == "lesson" }) // the form has a field for a lesson
 	return g.Group{
 		title("Samples", mutedText(g.Text("Learning data of the sessions, as "), termButton("sample"), g.Text(", newest first."))),
 		filters(
-			"/samples", "Filter samples", clear,
+			"/samples", "Filter samples", clear, keptFields(f, kept...),
 			choiceField("Family", "family", anyOf(Families()...), q.Filter.Families...),
 			choiceField("Quality", "quality", anyOf(Qualities()...), q.Filter.Quality...),
 			wordField("Lesson injected", "lesson", q.Filter.Lesson, "10"),
 			wordField("Agent", "agent", q.Agent, "9"),
 			wordField("Session", "session", q.Session, "9"),
-			dateField("Made from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
-			dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
+			choiceField("Made", "range", append([]choice{{"", "any time"}}, timeRanges()...), f.query.Get("range")),
+			g.If(f.query.Get("range") == "", g.Group{
+				dateField("Made on or after", "since", f.query.Get("since"), "2026-01-31"),
+				dateField("Made before", "until", f.query.Get("until"), "2026-02-28"),
+			}),
 			wordField("Tenant", "tenant", f.Tenant, "7"),
 		),
+		f.unapplied("Samples have only the filters of the form.", unapplied...),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "") }),
 		f.olderPager(g.If(v.found.Read > 0, h.Span(
 			g.Text(count(len(v.found.Samples))+" shown"), g.If(clear != "", g.Text(" of "+count(v.found.Read)+" read")),
 		)), q.After, v.found.Next),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.exports(f) }),
 	}
+}
+
+// unapplied returns the filters of the list of sessions that do not apply to samples. A filter by a lesson selects
+// samples with the injected lesson, so a filter by a lesson in another arm does not apply.
+func (v *samplesView) unapplied(f frame) []string {
+	applied := []string{"range", "since", "until", "agent"}
+	switch arm := f.query.Get("arm"); {
+	case arm == "":
+		applied = append(applied, "lesson")
+	case arm == store.FateInjected && f.query.Get("lesson") != "":
+		applied = append(applied, "lesson", "arm")
+	}
+	return slices.DeleteFunc(sessionFilters(), func(key string) bool { return slices.Contains(applied, key) })
 }
 
 func (v *samplesView) list(f frame, filtered bool) g.Node {
@@ -148,7 +167,7 @@ func (v *samplesView) exports(f frame) g.Node {
 // export returns the address that exports the selected samples in a format.
 func (v *samplesView) export(f frame, format string) string {
 	p := url.Values{"format": {format}, "tenant": {v.query.Filter.Tenant}}
-	for _, key := range []string{"since", "until", "lesson", "agent", "session", "family", "quality"} {
+	for _, key := range []string{"range", "since", "until", "lesson", "agent", "session", "family", "quality"} {
 		if asked := strings.Join(f.query[key], ","); asked != "" {
 			p.Set(key, asked)
 		}

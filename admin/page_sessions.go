@@ -20,7 +20,9 @@ type sessionsView struct {
 	found    store.SessionList
 	query    store.SessionQuery
 	facets   store.Facets
+	order    string // one of sessionOrders
 	counting bool   // the first count of the facets has not finished
+	reading  bool   // the sessions of an order by cost or duration are being read for the first time
 	searched bool   // the query searches conversations
 	data     string // base URL of the data listener for agents
 	prices   Prices
@@ -29,9 +31,18 @@ type sessionsView struct {
 
 // sessionsPage lists sessions.
 func (s *Server) sessionsPage(c echo.Context) error {
-	q, l, err := s.browse(c)
+	q, err := s.sessionQuery(c)
 	v := sessionsView{
-		found: l, query: q, searched: q.Text.Words+q.Text.Tool+q.Text.Error != "", data: s.options.Address.Data, prices: s.options.Program.Prices(),
+		query: q, order: newestFirst, searched: q.SearchesText(), data: s.options.Address.Data, prices: s.options.Program.Prices(),
+	}
+	if asked := c.QueryParam("order"); asked != "" && (!v.searched || asked == oldestFirst) {
+		v.order = asked
+	}
+	if err == nil {
+		v.found, err = s.browse(c, &q, v.order, maxPageWait)
+	}
+	if errors.Is(err, errComputing) {
+		v.reading, err = true, nil
 	}
 	page := pageContent{Title: "sessions", Main: v.html, Live: err == nil && q.After == "" && !v.searched, Err: err}
 	if err == nil {
@@ -136,24 +147,14 @@ func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	)
 }
 
-// caption names the order of the list, with a link to the reversed order, and says how a search reads the sessions.
-func (v *sessionsView) caption(f frame) g.Node {
-	order, reversed, link := "Newest first. ", "Show the oldest first", f.With("order", oldestFirst)
-	if v.query.OldestFirst {
-		order, reversed, link = "Oldest first. ", "Show the newest first", f.With("order", "")
-	}
-	return g.Group{
-		g.Text(order), g.If(v.query.Session == "", h.A(h.Href(link), g.Text(reversed))),
-		g.If(v.searched, g.Text(" The search reads the sessions one by one.")),
-	}
-}
-
 // list returns the table of sessions, or the reason for an empty list. filtered reports that the query has filters.
 // searched is the result of searchedRange.
 func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
-		return sessionTable(f, v.caption(f), v.found.Sessions, v.prices)
+		return sessionTable(f, v.caption(f), v.orderLink, v.found.Sessions, v.prices)
+	case v.reading:
+		return empty("The stored sessions are being read", h.P(g.Text("The list then appears here.")))
 	case !filtered:
 		return empty("No session yet", h.P(
 			g.Text("A session appears some seconds after the end of its first turn. "+
@@ -196,12 +197,17 @@ func (v *sessionsView) exports(f frame) g.Node {
 	)
 }
 
-// sessionTable returns a table of sessions.
-func sessionTable(f frame, caption g.Node, list []store.SessionItem, prices Prices) g.Node {
+// sessionTable returns a table of sessions. orderLink returns the link with which a column orders the table; nil means
+// no links.
+func sessionTable(f frame, caption g.Node, orderLink func(f frame, name, largest, smallest string) g.Node, list []store.SessionItem, prices Prices) g.Node {
+	link := func(name, largest, smallest string) g.Node {
+		return g.Iff(orderLink != nil, func() g.Node { return orderLink(f, name, largest, smallest) })
+	}
 	return scroll(labelled("Sessions"), h.Table(
 		h.Class("list cards"), h.Caption(caption),
 		columns(
-			words("Task", "Begun"), column(termButton("duration"), small(termButton("turns"))), column(termButton("spending")),
+			words("Task", "Begun"), column(termButton("duration"), link("duration", longestFirst, shortestFirst), small(termButton("turns"))),
+			column(termButton("spending"), link("cost", dearestFirst, cheapestFirst)),
 			column(termButton("errors")), column(termButton("loops")), wordColumn(termButton("session-lessons")), column(termButton("session-reward")),
 		),
 		h.TBody(g.Map(list, func(x store.SessionItem) g.Node { return sessionRow(f, &x, prices) })),

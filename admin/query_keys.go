@@ -24,9 +24,9 @@ func queryKeys(method, path string) []string {
 	case "GET /api/sessions/:session":
 		return []string{"tenant", nameKey, "from"}
 	case "GET /api/samples":
-		return []string{"tenant", "since", "until", "family", "quality", "lesson", "agent", "session", "limit", "after"}
+		return []string{"tenant", "range", "since", "until", "zone", "family", "quality", "lesson", "agent", "session", "limit", "after"}
 	case "GET /api/export":
-		return []string{"tenant", "format", "since", "until", "family", "quality", "lesson", "agent", "session", "limit", "after"}
+		return []string{"tenant", "format", "range", "zone", "since", "until", "family", "quality", "lesson", "agent", "session", "limit", "after"}
 	case "POST /api/import":
 		return []string{"tenant", "agent", "at"}
 	case "GET /api/runs/:run":

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +32,8 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	switch {
 	case p.err != nil:
 		return p.err
+	case c.QueryParam("order") != "" && !slices.Contains(startOrders(), c.QueryParam("order")):
+		return echo.NewHTTPError(http.StatusBadRequest, "order: an export has only the orders newest and oldest, because the whole store has no other order")
 	case q.After != "" || q.Limit != 0:
 		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages: omit after and limit")
 	}

@@ -153,7 +153,7 @@ func filterChips(f frame, keys []string) g.Node {
 		if value == "" || key == "arm" && f.query.Get("lesson") != "" {
 			continue
 		}
-		name, without := strings.ReplaceAll(key, "_", " "), f.With(key, "")
+		name, without := filterName(key), f.With(key, "")
 		if key == "lesson" {
 			without = f.With("lesson", "", "arm", "")
 			if arm := f.query.Get("arm"); arm != "" {

@@ -17,12 +17,6 @@ func sessionFilters() []string {
 	}
 }
 
-const oldestFirst = "oldest" // value of the query key order: the list begins with the oldest session
-
-// sessionOrders returns the orders of a list of sessions. Both are orders of the start, because the stores index only
-// the start.
-func sessionOrders() []string { return []string{"newest", oldestFirst} }
-
 // timeRanges returns the named time ranges of a query, in the order of the page.
 func timeRanges() []choice {
 	return []choice{
@@ -95,21 +89,17 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	return q, p.err
 }
 
-// browse returns the sessions that a request selects, with their costs. For a viewer, the sessions have no task,
-// because the words of a task come from a conversation.
-func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
-	q, err := s.sessionQuery(c)
-	if err != nil {
-		return q, store.SessionList{}, err
-	}
-	l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
+// browse returns the sessions that a request selects, as listSessions does, with their costs. For a viewer, the
+// sessions have no task, because the words of a task come from a conversation.
+func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
+	l, err := s.listSessions(c, q, order, maxWait)
 	for i := range l.Sessions {
 		if holderOf(c).role == viewer {
 			l.Sessions[i].Task = ""
 		}
 	}
 	s.setCosts(l.Sessions)
-	return q, l, storeFault(err)
+	return l, storeFault(err)
 }
 
 // setCosts sets the costs of the sessions in list.

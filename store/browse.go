@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,6 +87,14 @@ type SessionList struct {
 	Read        int           `json:"looked_at"`      // number of sessions whose rows were read; runs do not count
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
 	NewestStart *time.Time    `json:"up_to"`          // start of the newest of these sessions
+	Total       *Total        `json:"total"`          // null: unknown, such as on a later page of a text search
+}
+
+// Total is the number of sessions that a query selects.
+type Total struct {
+	Sessions int  `json:"sessions"` // number of sessions that the query selects
+	Of       int  `json:"of"`       // number of all sessions of the time range
+	Exact    bool `json:"exact"`    // false: older sessions are not counted, and both numbers are lower bounds
 }
 
 // Browse lists the sessions that a query selects. A session appears when the backend has its row.
@@ -134,7 +143,7 @@ type listBuilder struct {
 // sessions that the list still needs, because the filters drop some of them.
 func (b *listBuilder) pageSize() int {
 	switch {
-	case b.query.searchesText():
+	case b.query.SearchesText():
 		return DefaultRows
 	case b.query.hasFilters():
 		return MaxRows
@@ -157,7 +166,7 @@ func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (su
 		if ok {
 			b.out.Read++
 		}
-		if ok = ok && b.query.matches(&item); ok && b.query.searchesText() {
+		if ok = ok && b.query.matches(&item); ok && b.query.SearchesText() {
 			b.sessionsSearched++
 			if item.Found, ok, err = b.items.archive.search(ctx, l, newTextSearch(b.query.Text.Words, b.query.Text.Tool, b.query.Text.Error)); err != nil {
 				return 0, err
@@ -208,14 +217,60 @@ func rowLimit(limit int) int {
 	return min(limit, MaxRows)
 }
 
+// Ordered lists the sessions of recent that a query selects, ordered by compare. Sessions that compare equal keep the
+// order of recent, newest first. The fields Since, Until and Text of the query are ignored, and After has the Next of
+// another ordered list. The rows of the listed sessions are read again, because recent does not have all fields.
+func (a *Archive) Ordered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
+	out := SessionList{Sessions: []SessionItem{}, Read: len(recent.Sessions)}
+	from := 0
+	if q.After != "" {
+		text, ok := strings.CutPrefix(q.After, orderedPosition)
+		n, err := strconv.Atoi(text)
+		if !ok || err != nil || n < 0 {
+			return out, session.ErrUnknownPosition
+		}
+		from = n
+	}
+	var selected []*SessionItem
+	for i := range recent.Sessions {
+		x := &recent.Sessions[i]
+		out.widenRange(x.Started)
+		if q.Selects(x) {
+			selected = append(selected, x)
+		}
+	}
+	out.Total = &Total{len(selected), len(recent.Sessions), recent.Complete}
+	slices.SortStableFunc(selected, compare)
+	from = min(from, len(selected))
+	to := min(from+rowLimit(q.Limit), len(selected))
+	if to < len(selected) {
+		out.Next = orderedPosition + strconv.Itoa(to)
+	}
+	items := newItemBuilder(a)
+	for _, x := range selected[from:to] {
+		id, _ := session.ParseID(x.ID)
+		item, ok, err := items.itemOf(ctx, q.Tenant, id)
+		if err != nil {
+			return out, err
+		}
+		if ok { // else the session was deleted since recent was read
+			out.Sessions = append(out.Sessions, item)
+		}
+	}
+	return out, nil
+}
+
+// orderedPosition begins the position of a page of an ordered list. The number of the sessions before the page follows.
+const orderedPosition = "n"
+
 // hasFilters reports whether the query has a condition on sessions besides tenant and time.
 func (q *SessionQuery) hasFilters() bool {
 	return q.Agent+q.Model+q.Lesson+q.Fate+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag+q.Length != "" ||
-		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searchesText()
+		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.SearchesText()
 }
 
-// searchesText reports whether the query needs the exchanges of sessions, not only their rows.
-func (q *SessionQuery) searchesText() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
+// SearchesText reports whether the query needs the exchanges of sessions, not only their rows.
+func (q *SessionQuery) SearchesText() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
 // Selects reports whether the row of a session satisfies the query. The field Text is ignored.
 func (q *SessionQuery) Selects(x *SessionItem) bool {

@@ -125,6 +125,17 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 	}
 }
 
+// Total returns the number of sessions that the query selects. Total ignores the field Text of the query.
+func (r *Recent) Total(q *SessionQuery) Total {
+	t := Total{Of: len(r.Sessions), Exact: r.Complete}
+	for i := range r.Sessions {
+		if q.Selects(&r.Sessions[i]) {
+			t.Sessions++
+		}
+	}
+	return t
+}
+
 // Facets counts the values that occur in the sessions whose rows satisfy the query. Facets ignores the field Text of
 // the query.
 func (r *Recent) Facets(q *SessionQuery) Facets {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -196,5 +197,47 @@ func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 			decides = append(decides, x.Decides)
 		}
 		checkEqual(t, "reward, shared, and whether each source decides, of session "+name, fmt.Sprint(*tr.Rewarded.Value, tr.Rewarded.Shared, decides), want)
+	}
+}
+
+// An ordered list has the selected sessions of a Recent in pages, with their task and their total. A deleted session is
+// left out.
+func TestOrderedListHasPagesAndTotal(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	turns := []int{3, 9, 1, 7, 5, 2}
+	f.writeSessions(len(turns), func(i int, rec *session.Record) {
+		rec.Thread.Turns, rec.Identity.Agent = turns[i], []string{"coder", "writer"}[i/5]
+		rec.Facts = session.Facts{Turns: turns[i], Task: "fix it"}
+	})
+	recent, err := f.archive.Recent(t.Context(), tenantA, time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.backend.Forget(t.Context(), tenantA, sessionID("s4")); err != nil {
+		t.Fatal(err)
+	}
+	q := store.SessionQuery{Tenant: tenantA, Agent: "coder", Limit: 2}
+	mostTurns := func(x, y *store.SessionItem) int { return y.Turns - x.Turns }
+	for _, want := range []string{"9 7", "3", "1"} { // s4 has 5 turns, and belongs on the second page
+		list, err := f.archive.Ordered(t.Context(), &recent, &q, mostTurns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range list.Sessions {
+			got = append(got, fmt.Sprint(x.Turns))
+			checkEqual(t, "task of a listed session", x.Task, "fix it")
+		}
+		checkEqual(t, "turns of the page", strings.Join(got, " "), want)
+		checkEqual(t, "total of the list", *list.Total, store.Total{Sessions: 5, Of: 6, Exact: true})
+		q.After = list.Next
+	}
+	checkEqual(t, "position after the last page", q.After, "")
+	for _, after := range []string{"5", "n-1", "nx", "x"} {
+		q.After = after
+		if _, err := f.archive.Ordered(t.Context(), &recent, &q, mostTurns); !errors.Is(err, session.ErrUnknownPosition) {
+			t.Errorf("position %q: got error %v, want %v", after, err, session.ErrUnknownPosition)
+		}
 	}
 }

@@ -116,6 +116,19 @@ func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x Ses
 	return x, true, err
 }
 
+// itemOf is like item, for the session with an id. For an unknown session, ok is false.
+func (b *itemBuilder) itemOf(ctx context.Context, tenant string, id session.ID) (x SessionItem, ok bool, err error) {
+	row, ok, err := b.archive.backend.Session(ctx, tenant, id)
+	if err != nil || !ok {
+		return x, false, err
+	}
+	applied, err := b.archive.backend.Applied(ctx, tenant, id)
+	if err != nil {
+		return x, false, err
+	}
+	return b.item(ctx, &session.ListedSession{Row: row, Applied: applied})
+}
+
 // unitOf returns the unit of a session, or nil if the session has its own coins.
 func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
 	id, ok := rec.UnitID()

@@ -43,18 +43,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 	out.More, member.Members = max(member.Members-maxRunSessions, 0), min(member.Members, maxRunSessions)
 	err = session.EachMember(ctx, a.backend, tenant, &member, func(ids []session.ID) error {
 		for _, id := range ids {
-			row, ok, err := a.backend.Session(ctx, tenant, id)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			applied, err := a.backend.Applied(ctx, tenant, id)
-			if err != nil {
-				return err
-			}
-			x, ok, err := items.item(ctx, &session.ListedSession{Row: row, Applied: applied})
+			x, ok, err := items.itemOf(ctx, tenant, id)
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/store"
+)
+
+// The orders of the list of sessions, the values of the query key order.
+const (
+	newestFirst   = "newest"
+	oldestFirst   = "oldest"
+	dearestFirst  = "dearest"
+	cheapestFirst = "cheapest"
+	longestFirst  = "longest"
+	shortestFirst = "shortest"
+)
+
+// sessionOrders returns the orders of the list of sessions, the default first. The stores index only the start of a
+// session, so the last four orders are orders of the sessions of recentOf.
+func sessionOrders() []string {
+	return []string{newestFirst, oldestFirst, dearestFirst, cheapestFirst, longestFirst, shortestFirst}
+}
+
+// startOrders returns the orders by the start of the sessions.
+func startOrders() []string { return []string{newestFirst, oldestFirst} }
+
+// sessionCompare returns the comparison of an order by cost or duration, or nil for an order by the start. A session
+// without a cost comes after the sessions with a cost.
+func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
+	sign := ifElse(order == dearestFirst || order == longestFirst, -1, 1)
+	switch order {
+	case dearestFirst, cheapestFirst:
+		return func(x, y *store.SessionItem) int {
+			a, b := p.cost(x), p.cost(y)
+			switch {
+			case a == nil && b == nil:
+				return 0
+			case a == nil:
+				return 1
+			case b == nil:
+				return -1
+			}
+			return sign * cmp.Compare(*a, *b)
+		}
+	case longestFirst, shortestFirst:
+		return func(x, y *store.SessionItem) int { return sign * cmp.Compare(x.Seconds, y.Seconds) }
+	}
+	return nil
+}
+
+// errOrderedSearch is the error for a text search in an order by cost or duration. A text search reads the
+// conversations one by one, in the order of their start.
+var errOrderedSearch = echo.NewHTTPError(http.StatusBadRequest,
+	"order: a text search has only the orders newest and oldest; omit words, tool and error, or the order")
+
+// listSessions returns the sessions that a query selects, in an order, with their total. For an order by cost or
+// duration, and for the total, listSessions waits at most maxWait for the sessions of recentOf. Without these sessions,
+// a list by cost or duration fails with errComputing, and a list by the start has no total.
+func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
+	prices := s.options.Program.Prices()
+	if compare := sessionCompare(order, &prices); compare != nil && q.Session == "" {
+		if q.SearchesText() {
+			return store.SessionList{}, errOrderedSearch
+		}
+		recent, old, err := s.recentOf(c, q, maxWait)
+		if err == nil && old && len(recent.Sessions) == 0 {
+			err = errComputing
+		}
+		if err != nil {
+			return store.SessionList{}, err
+		}
+		return s.options.Read.Archive.Ordered(c.Request().Context(), &recent, q, compare)
+	}
+	l, err := s.options.Read.Archive.Browse(c.Request().Context(), *q)
+	if err != nil {
+		return l, err
+	}
+	switch shown := len(l.Sessions); {
+	case q.After == "" && l.Next == "":
+		l.Total = &store.Total{Sessions: shown, Of: l.Read, Exact: true}
+	case q.SearchesText() && q.After == "":
+		l.Total = &store.Total{Sessions: shown, Of: l.Read}
+	case !q.SearchesText():
+		if recent, old, err := s.recentOf(c, q, maxWait); err == nil && (!old || len(recent.Sessions) > 0) {
+			t := recent.Total(q)
+			t.Sessions, t.Of = max(t.Sessions, shown), max(t.Of, l.Read) // the list may be newer than the counted sessions
+			l.Total = &t
+		}
+	}
+	return l, nil
+}
+
+// totalText returns the total of a list in words, such as "112 of 2,000 sessions. ". isByStart reports that the list is
+// ordered by the start.
+func (v *sessionsView) totalText(f frame, isByStart bool) g.Node {
+	t := v.found.Total
+	if t == nil {
+		return nil
+	}
+	within := ifElse(f.hasQuery("range", "since", "until"), " in the time range", "")
+	of := countOf(t.Of, "session") + within
+	switch isAll := t.Sessions == t.Of; {
+	case t.Exact:
+		return g.Text(ifElse(isAll, "", count(t.Sessions)+" of ") + of + ". ")
+	case !isByStart && v.found.OldestStart != nil:
+		return g.Group{
+			g.Text(ifElse(isAll, "The", count(t.Sessions)+" of the") + " newest " + of + ", since "), timeOf(*v.found.OldestStart),
+			g.Text("; older sessions are not in this order. "),
+		}
+	case isAll || v.searched:
+		return g.Text("At least " + countOf(t.Sessions, "session") + within + ". ")
+	}
+	return g.Text(count(t.Sessions) + " of the newest " + of + "; older sessions are not counted. ")
+}
+
+// caption names the total and the order of the list, with links to the other orders, and says how a search reads the
+// sessions.
+func (v *sessionsView) caption(f frame) g.Node {
+	orders, isByStart := sessionOrders(), slices.Contains(startOrders(), v.order)
+	if v.searched {
+		orders = startOrders()
+	}
+	var links g.Group
+	for _, key := range orders {
+		if key == v.order {
+			continue
+		}
+		links = append(links, g.If(len(links) > 0, g.Text(", ")), h.A(
+			h.Href(f.With("order", ifElse(key == newestFirst, "", key))), g.Text(ifElse(len(links) == 0, "Show the "+key+" first", key)),
+		))
+	}
+	asked := f.query.Get("order")
+	return g.Group{
+		v.totalText(f, isByStart), g.Text(strings.ToUpper(v.order[:1]) + v.order[1:] + " first"),
+		g.If(v.searched && asked != v.order && slices.Contains(sessionOrders(), asked), g.Text(", because a text search has no order by cost or duration")),
+		g.Text(". "), g.If(v.query.Session == "", links),
+		g.If(v.searched, g.Text(". The search reads the sessions one by one.")),
+	}
+}
+
+// orderLink returns the link of a column heading that orders the list by the column. The first click shows the largest
+// value first, the second click the smallest.
+func (v *sessionsView) orderLink(f frame, name, largest, smallest string) g.Node {
+	next, arrow := largest, "↕"
+	switch v.order {
+	case largest:
+		next, arrow = smallest, "▼"
+	case smallest:
+		arrow = "▲"
+	}
+	return g.If(!v.searched && v.query.Session == "", g.Group{space(), h.A(
+		h.Class("sort"), h.Href(f.With("order", next)), labelled("Sort by "+name+", "+next+" first"), h.Span(h.Aria("hidden", "true"), g.Text(arrow)),
+	)})
+}

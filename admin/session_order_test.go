@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit/trial"
+	"precept/internal/price"
+	"precept/internal/sample"
+	sessionpkg "precept/internal/session"
+	"precept/store"
+)
+
+// sessionsOfThreeCosts returns a server with three sessions. cheap is the longest session, dear costs the most, and the
+// model of unpriced has no price.
+func sessionsOfThreeCosts(t *testing.T) *fixture {
+	t.Helper()
+	k := newSessionStore(t, time.Now())
+	for i, name := range []string{"cheap", "dear", "unpriced"} {
+		k.addSession(t, name, 1, func(r *sessionpkg.Record, _ []sample.Exchange) {
+			r.Identity.Model = ifElse(name == "unpriced", "other", "gpt-test")
+			r.Identity.Agent = ifElse(name == "dear", "writer", "coder")
+			r.Thread.Used = trial.Usage{Input: int64(1000 * (i + 1))}
+			r.Identity.Seen = r.Identity.Started.Add(time.Duration(9-i) * time.Minute)
+			r.Facts = sessionpkg.Facts{Turns: 1, Task: "task of " + name}
+		})
+	}
+	return newStoreFixture(t, k, func(o *Options) {
+		o.Now = time.Now
+		o.Program.Prices = func() Prices {
+			return Prices{Models: &price.Table{Entries: []price.Entry{{Pattern: "gpt-*", Price: price.Price{Input: 2}}}}}
+		}
+	})
+}
+
+// The list of sessions is sorted by cost and by duration, on the page and in the API. A session without a cost is last
+// in both orders of the cost.
+func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
+	f := sessionsOfThreeCosts(t)
+	task := regexp.MustCompile(`>task of (\w+)<`)
+	for order, want := range map[string]string{
+		"dearest": "dear cheap unpriced", "cheapest": "cheap dear unpriced", "longest": "cheap dear unpriced", "shortest": "unpriced dear cheap",
+	} {
+		page := get(t, f, "/sessions?order="+order, http.StatusOK)
+		var got []string
+		for _, found := range task.FindAllStringSubmatch(page, -1) {
+			got = append(got, found[1])
+		}
+		if strings.Join(got, " ") != want || !strings.Contains(page, "3 sessions. "+strings.ToUpper(order[:1])+order[1:]+" first. ") {
+			t.Errorf("page with order=%s: got the tasks %v, want %s, and the caption with the total and the order", order, got, want)
+		}
+		var list store.SessionList
+		if err := json.Unmarshal([]byte(get(t, f, "/api/sessions?limit=2&order="+order, http.StatusOK)), &list); err != nil {
+			t.Fatal(err)
+		}
+		first := fmt.Sprint(list.Sessions[0].Name, " ", list.Sessions[1].Name)
+		if !strings.HasPrefix(want, first) || list.Next == "" || list.Total == nil || *list.Total != (store.Total{Sessions: 3, Of: 3, Exact: true}) {
+			t.Errorf("first two sessions of the API with order=%s: got %s, next %q, total %+v; want %s, a next page and 3 of 3", order, first, list.Next, list.Total, want)
+		}
+	}
+}
+
+// A column heading sorts the list by its largest value first, then by its smallest.
+func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
+	f := sessionsOfThreeCosts(t)
+	for target, links := range map[string][]string{
+		"/sessions?agent=coder":               {`href="/sessions?agent=coder&order=dearest" aria-label="Sort by cost, dearest first"`, `order=longest" aria-label`},
+		"/sessions?agent=coder&order=dearest": {`href="/sessions?agent=coder&order=cheapest" aria-label="Sort by cost, cheapest first"`},
+	} {
+		page := html.UnescapeString(get(t, f, target, http.StatusOK))
+		for _, want := range links {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s lacks the link %s", target, want)
+			}
+		}
+	}
+}
+
+// A text search and an export have no order by cost or duration. The page of a text search keeps the newest first, and
+// names the reason.
+func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
+	f := sessionsOfThreeCosts(t)
+	if page := get(t, f, "/sessions?words=question&order=dearest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
+		t.Error("the page of a text search with order=dearest does not name its order and the reason")
+	}
+	for _, target := range []string{"/api/sessions?words=question&order=dearest", "/api/export/sessions?order=longest", "/api/sessions?order=largest"} {
+		if answer := get(t, f, target, http.StatusBadRequest); !strings.Contains(answer, "order: ") {
+			t.Errorf("%s: got %s, want an error about order", target, answer)
+		}
+	}
+}
+
+// The list states its total: exact if all sessions of the time range are known, else a lower bound.
+func TestListOfSessionsStatesItsTotal(t *testing.T) {
+	three := []store.SessionItem{{ID: "s-1", Agent: "a"}, {ID: "s-2", Agent: "a"}, {ID: "s-3", Agent: "b"}}
+	for _, c := range []struct {
+		target   string
+		next     string
+		complete bool
+		caption  string
+		total    string
+	}{
+		{"/sessions", "", true, "1 of 7 sessions. ", `{"sessions":1,"of":7,"exact":true}`}, // without a next page, the list itself has all sessions
+		{"/sessions?agent=a", "n", true, "2 of 7 sessions. ", `{"sessions":2,"of":7,"exact":true}`},
+		{"/sessions?agent=a", "n", false, "2 of the newest 7 sessions; older sessions are not counted. ", `{"sessions":2,"of":7,"exact":false}`},
+		{"/sessions?agent=a&range=7d", "n", true, "2 of 7 sessions in the time range. ", `{"sessions":2,"of":7,"exact":true}`},
+		{"/sessions?words=x", "n", true, "At least 1 session. ", `{"sessions":1,"of":7,"exact":false}`},
+		{"/sessions?words=x&after=p", "n", true, "", `null`},
+	} {
+		f := newFixture(t, func(o *Options) {
+			o.Read.Archive = listed{list: store.SessionList{Sessions: three[:1], Read: 7, Next: c.next}, recent: store.Recent{Sessions: three, Complete: c.complete}}
+		})
+		if page := get(t, f, c.target, http.StatusOK); !strings.Contains(page, "<caption>"+c.caption+"Newest first") {
+			_, page, _ = strings.Cut(page, "<caption>")
+			t.Errorf("%s: got caption %.90s, want it to begin with %q", c.target, page, c.caption)
+		}
+		if got := get(t, f, "/api"+c.target, http.StatusOK); !strings.Contains(got, `"total":`+c.total) {
+			t.Errorf("/api%s: got %s, want the total %s", c.target, got, c.total)
+		}
+	}
+}
+
+// listed is an archive with one list and with recent sessions.
+type listed struct {
+	emptyArchive
+	list   store.SessionList
+	recent store.Recent
+}
+
+func (l listed) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return l.list, nil
+}
+
+func (l listed) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+	return l.recent, nil
+}
+
+// The filters of the list of sessions are kept in the navigation between the list, the comparison and the samples. A
+// page names the filters that it does not apply.
+func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Read.Archive = someSessions{} })
+	const filters = "?agent=a&order=oldest&range=7d&tag=x&tenant=acme&verdict=poor&view=v1&words=make"
+	for _, c := range []struct {
+		page     string
+		wantText []string
+	}{
+		{"/sessions" + filters, []string{`href="/compare` + filters + `"`, `href="/samples` + filters + `"`, `href="/lessons?tenant=acme"`, `href="/sessions?tenant=acme"`}},
+		{"/compare" + filters + "&by=agent", []string{
+			`href="/sessions` + filters + `"`, `href="/samples` + filters + `"`,
+			"Filters of the sessions that do not apply here: words make. A comparison is between two agents, and does not search conversations.",
+		}},
+		{"/compare?by=agent&agent=a&a=b&b=c", []string{"do not apply here: agent a. A comparison is between two agents"}},
+		{"/samples" + filters + "&family=dialog_response", []string{
+			`href="/sessions` + filters + `"`, `href="/compare` + filters + `"`,
+			"Filters of the sessions that do not apply here: verdict poor, tag x, words make. Samples have only the filters of the form.",
+			`name="verdict" value="poor"`, `<option value="7d" selected>`, `href="/samples?order=oldest&tenant=acme">Clear`, `range=7d`,
+		}},
+		{"/samples?lesson=l&arm=withheld", []string{"do not apply here: lesson l, arm withheld.", `id="lesson" name="lesson" value=""`}},
+		{"/samples?lesson=l&arm=injected", []string{"!do not apply", `id="lesson" name="lesson" value="l"`}},
+	} {
+		page := html.UnescapeString(get(t, f, c.page, http.StatusOK))
+		for _, want := range c.wantText {
+			want, unwanted := strings.CutPrefix(want, "!")
+			if strings.Contains(page, want) == unwanted {
+				t.Errorf("%s: contains %q = %t, want %t", c.page, want, unwanted, !unwanted)
+			}
+		}
+	}
+}
+
+// A comparison of agents with a filter by an agent compares this agent with another, because the filter would leave one
+// side empty.
+func TestFilterByTheComparedAgentSelectsTheFirstSide(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Read.Archive = someSessions{} })
+	for query, want := range map[string]string{"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " "} {
+		var c Comparison
+		if err := json.Unmarshal([]byte(get(t, f, "/api/compare?"+query, http.StatusOK)), &c); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.A.Value + " " + c.B.Value; got != want {
+			t.Errorf("/api/compare?%s: got the sides %q, want %q", query, got, want)
+		}
+	}
+}
