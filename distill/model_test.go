@@ -430,8 +430,8 @@ func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
 }
 
 // The judge fails for three sessions of the first tenant, and for one session of the second tenant. The run judges
-// the sessions of the third tenant, and returns the error. Later runs ask about the failed sessions last. If the judge fails
-// for three tenants in a row, the run ends.
+// the sessions of the third tenant, and returns the error. Later runs ask about the failed sessions last. If the judge
+// fails for three tenants in a row, the run ends.
 func TestJudgeFailureForOneTenantDoesNotStopOtherTenants(t *testing.T) {
 	f := newFixture(t)
 	for i, text := range []string{"POISON 1", "POISON 2", "POISON 3", "A task of blue"} {
