@@ -35,8 +35,10 @@ type diagnosis struct {
 	Store      map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
 	StoreError string           `json:"store_error,omitempty"` // reason why the store cannot be read
 	// Missing is the number of exchanges that the store received and has lost.
-	Missing int64           `json:"missing,omitempty"`
-	Running *server.RunFile `json:"running,omitempty"`
+	Missing int64 `json:"missing,omitempty"`
+	// EvictionPolicy is the policy under which Redis may delete keys of its own accord; empty if Redis deletes none.
+	EvictionPolicy string          `json:"eviction_policy,omitempty"`
+	Running        *server.RunFile `json:"running,omitempty"`
 	// Ready is the answer of /readyz of the running server; nil without a server.
 	Ready *readiness `json:"ready,omitempty"`
 	// DataDirError is the reason why the data directory cannot be written; empty if the directory is writable.
@@ -209,6 +211,12 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	if d.StoreError != "" {
 		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.StoreError))
 	}
+	if d.EvictionPolicy != "" {
+		printWrapped(
+			out, columns, "warning: Redis deletes keys when its memory is full, such as sessions and counters (maxmemory-policy %s); "+
+				"set maxmemory-policy noeviction in Redis", report.Printable(d.EvictionPolicy),
+		)
+	}
 	if d.DataDirError != "" {
 		printWrapped(out, columns, "%s", report.Printable(d.DataDirError))
 	}
@@ -242,6 +250,7 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 		if d.Store, storeErr = e.Stats(ctx); storeErr == nil {
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
 			storeErr = d.addLosses(ctx, e)
+			d.EvictionPolicy = server.EvictionPolicy(ctx, e)
 		}
 	}
 	if hasServer && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {

@@ -229,6 +229,15 @@ func (s *Store) readInfoField(ctx context.Context, c client, section, field stri
 	return values, err
 }
 
+// EvictionPolicy returns the maxmemory-policy under which a server deletes keys of its own accord if its memory is
+// full, "" if no server does.
+func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
+	return doValue(ctx, s, "eviction policy", func(c client) (string, error) {
+		policies, err := s.readInfoField(ctx, c, "memory", "maxmemory_policy")
+		return strings.Join(slices.DeleteFunc(policies, func(p string) bool { return p == "noeviction" }), " "), err
+	})
+}
+
 // Sync returns nil if Redis answers. Sync does not write anything to the disk: the appendfsync setting of Redis decides
 // when a write is on the disk, and Epoch changes when a write may be lost.
 func (s *Store) Sync(ctx context.Context) error {

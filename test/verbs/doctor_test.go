@@ -20,6 +20,24 @@ import (
 	"precept/test/harness"
 )
 
+// A server and doctor warn of a Redis that deletes keys when its memory is full, and only of such a Redis.
+func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
+	server := storetest.StartRedis(t)
+	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
+	for policy, warns := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
+		server.Must(t, "CONFIG", "SET", "maxmemory-policy", policy)
+		p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", server.URL())
+		if strings.Contains(p.Log.String(), "maxmemory_policy="+policy) != warns {
+			t.Errorf("log of a server on a Redis with %s: want a warning: %v\n%s", policy, warns, p.Log.String())
+		}
+		out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir, "--store-url", server.URL())
+		if code != harness.ExitOK || strings.Contains(strings.Join(strings.Fields(out), " "), "(maxmemory-policy "+policy+")") != warns {
+			t.Errorf("doctor on a Redis with %s: got exit code %d, want 0, and a warning: %v\n%s%s", policy, code, warns, out, stderr)
+		}
+		p.Stop()
+	}
+}
+
 // Doctor reports the number of exchanges that the outbox has delivered and the store does not have. If the store has as
 // many exchanges as the outbox has delivered, doctor reports none.
 func TestDoctorReportsMissingExchanges(t *testing.T) {

@@ -223,10 +223,26 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
 		f.logLimit.allow(label.StepStore) // the line above counts, so that the next failed step does not log a second line at once
-	} else if layout, err := db.Layout(ctx); err == nil {
+		return o, nil
+	}
+	if layout, err := db.Layout(ctx); err == nil {
 		warnLayout(f.log, layout)
 	}
+	if policy := EvictionPolicy(ctx, db); policy != "" {
+		f.log.Warn("Redis deletes keys when its memory is full, such as sessions and counters; set maxmemory-policy noeviction in Redis", "maxmemory_policy", policy)
+	}
 	return o, nil
+}
+
+// EvictionPolicy returns the policy under which the Redis of the store may delete keys of its own accord, "" if it does
+// not, or if the store is not in Redis. A failed read has its own message.
+func EvictionPolicy(ctx context.Context, backend Backend) string {
+	db, ok := backend.(*redis.Store)
+	if !ok {
+		return ""
+	}
+	policy, _ := db.EvictionPolicy(ctx)
+	return policy
 }
 
 // warnLayout logs a warning if a store in Redis must be migrated to shards, or if an older release has written sessions
