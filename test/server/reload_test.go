@@ -67,6 +67,24 @@ func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	}
 }
 
+// A reload while the file is missing fails. The fault ends when the file is back, also with its old content.
+func TestFaultOfAMissingFileEndsWhenTheFileIsBack(t *testing.T) {
+	t.Parallel()
+	const text = "admin: {tokens: [first]}\n"
+	s := startWithFile(t, text)
+	if err := os.Remove(s.file); err != nil {
+		t.Fatal(err)
+	}
+	s.Signal(syscall.SIGHUP)
+	succeeded := func() bool {
+		_, body := harness.Get(t, s.Admin+"/metrics", "first")
+		return strings.Contains(body, "\nprecept_config_last_reload_successful 1\n")
+	}
+	s.Eventually("the fault in the metrics", func() bool { return !succeeded() })
+	s.write(text)
+	s.Eventually("the end of the fault in the metrics", succeeded)
+}
+
 // A configuration file is changed, reloaded by SIGHUP, and changed back before the next poll. The change back is
 // applied.
 func TestReloadAppliesAChangeBack(t *testing.T) {

@@ -30,7 +30,7 @@ type Source struct {
 	File  string                                     // path of the configuration file; "" for none
 	Parse func(file []byte) (*configs.Config, error) // parses the file, and applies flags and environment variables
 
-	lastSum atomic.Pointer[[sha256.Size]byte] // SHA-256 of the file that was read last, valid or not
+	lastSum atomic.Pointer[[sha256.Size]byte] // SHA-256 of the file at the last read, valid or not; nil after a failed read
 }
 
 // FileError reports that the configuration file is missing or unreadable. Load returns other errors for invalid
@@ -43,6 +43,9 @@ func (s *Source) Load() (*configs.Config, error) {
 		return s.Parse(nil)
 	}
 	b, err := os.ReadFile(s.File)
+	if err != nil {
+		s.lastSum.Store(nil) // when the file is back, watch reports it, also with the old content
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, FileError{fmt.Errorf(
 			"the configuration file %s does not exist; name another one with --config or PRECEPT_CONFIG, or run `precept init`",
