@@ -22,7 +22,7 @@ type draft struct {
 	size         int64            // number of bytes in the exchange
 	signals      []detect.Signal  // signals in the request, such as the outcome of a test run
 	hasNewWork   bool             // a tool result has a new commit, branch or pull request
-	answeredArgs []string         // arguments of the calls that the request's results answer, for the opt-out by path
+	answeredArgs []string         // arguments of the calls that the request or the provider answers, for the opt-out by path
 }
 
 // draftExchange makes the draft of the turn, and registers the turn at the store, before the request is sent. A side
@@ -265,6 +265,7 @@ func (t *turn) complete() {
 			x.Reply.Calls = append(x.Reply.Calls, sample.Call{ID: c.ID, Name: c.Name, Args: c.Args})
 			size += len(c.Args)
 		}
+		t.draft.answeredArgs = append(t.draft.answeredArgs, rep.HostedArgs...)
 		x.Truncated = x.Truncated || rep.Cut
 	}
 	t.draft.size = max(t.draft.size+int64(size), 1)

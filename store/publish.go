@@ -46,7 +46,7 @@ func (p *publisher) canPublish() bool {
 // Publish writes the row of a session with new decisions, so that the other replicas can read it. unit is the run or
 // the parent session whose coins the session shares; nil means the session has its own coins. A coin is the random
 // decision to inject or to withhold a lesson. Publish checks the opt-out rules as the recorder does, so that nothing
-// of an opted-out exchange is written. answered holds the arguments of the calls whose results the exchange contains.
+// of an opted-out exchange is written. answered is as in OptedOut.
 // A write that fails or is late loses nothing, because the recorder's next batch has the same rows. waited is the
 // time for which the request has already waited for the backend.
 //

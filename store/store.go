@@ -242,9 +242,9 @@ func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 func (s *Store) ReleaseKeys(request string, keep bool) { s.changes.ReleaseKeys(request, keep) }
 
 // OptedOut reports whether an exchange opted out, because a call in its reply or a call in answered names an opted-out
-// path. answered holds the arguments of the calls that the exchange's tool results answer. The exchange need not be
-// recorded. OptedOut also removes from x the items that repeat an earlier opted-out exchange, stores the result in the
-// record of the session, and calls ReleaseKeys for the request.
+// path. answered holds the arguments of the calls that the exchange's tool results or the provider's tools answer. The
+// exchange need not be recorded. OptedOut also removes from x the items that repeat an earlier opted-out exchange,
+// stores the result in the record of the session, and calls ReleaseKeys for the request.
 func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 	return s.optOuts.OptedOut(x, answered)
 }

@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // readMessages reads an event of the Messages API, or a whole message.
 func (r *ReplyReader) readMessages(name, b []byte) {
 	var kind, nth, message, block, delta, usage, fault span
@@ -64,6 +66,11 @@ func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 		if id := shortText(b, p.id); id != "" {
 			r.itemAt(index).itemID = id
 		}
+		if bytes.HasSuffix(textBytes(b, member(b, v, "type")), []byte("_tool_use")) {
+			s := r.itemAt(index)
+			s.isHosted, s.isComplete = true, true // until a delta brings pieces of the input
+			r.set(s, string(member(b, v, "input").of(b)))
+		}
 	case resultPart:
 	}
 }
@@ -90,9 +97,9 @@ func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	}
 }
 
-// callAt returns the call with the index, nil if the index belongs to a tool that the server runs.
+// callAt returns the call with the index, nil if the index belongs to another block.
 func (r *ReplyReader) callAt(index int) *replyItem {
-	if s := r.items.at[index]; s != nil && s.isCall {
+	if s := r.items.at[index]; s != nil && (s.isCall || s.isHosted) {
 		return s
 	}
 	return nil

@@ -218,9 +218,13 @@ func (r *ReplyReader) Reply() *Reply {
 			}
 			continue
 		}
-		if s.isCall && (s.id != "" || s.name != "" || content != "") {
+		switch {
+		case s.isCall && (s.id != "" || s.name != "" || content != ""):
 			rep.Calls = append(rep.Calls, Call{ID: s.id, Name: s.name, Args: content})
-		} else if !s.isCall && content != "" {
+		case s.isCall || content == "":
+		case s.isHosted:
+			rep.HostedArgs = append(rep.HostedArgs, content)
+		default:
 			rep.texts = append(rep.texts, content)
 		}
 	}

@@ -27,6 +27,10 @@ type Reply struct {
 	Complete bool // a regular end was read (finish reason, message_stop, response.completed, a whole JSON body), and no error
 	Cut      bool // a part of the reply was not kept, because it exceeded a limit or could not be decoded
 
+	// HostedArgs holds the arguments of the calls of tools that the provider runs, such as those of an MCP server. The
+	// agent does not answer these calls, but the text may quote their results.
+	HostedArgs []string
+
 	texts  []string // single messages of a reply that may have several
 	others []string // further keys of ReplyEchoKeys, for the choices after the first and the item ids of calls
 	echoes []string // result of keys, computed by ReplyEchoKeys at the first use

@@ -18,6 +18,7 @@ type replyItems struct {
 type replyItem struct {
 	index        int
 	isCall       bool
+	isHosted     bool // a call of a tool that the provider runs
 	isComplete   bool // the item is complete
 	argsValue    bool // the text is the JSON of arguments that are no string (see addArgs)
 	id, name     string

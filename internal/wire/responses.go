@@ -122,6 +122,16 @@ func (r *responsesItem) call(b []byte, kind string) (Call, bool) {
 	return c, true
 }
 
+// hostedArgs returns the arguments of the item at v, a call of a tool that the provider runs.
+func (r *responsesItem) hostedArgs(b []byte, v span) string {
+	for _, args := range [...]span{r.args, r.action, r.input, member(b, v, "code"), member(b, v, "queries")} {
+		if !args.empty() {
+			return argsText(b, args)
+		}
+	}
+	return ""
+}
+
 // patchErrorFlag returns Result.IsError for the status of an apply_patch_call_output.
 func patchErrorFlag(status string) int8 {
 	switch status {

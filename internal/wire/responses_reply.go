@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // readResponses reads one event of the Responses API stream, or a whole response.
 func (r *ReplyReader) readResponses(name, b []byte) {
 	var kind, response, item, nth, delta, args, input, message, fault span
@@ -131,6 +133,9 @@ func (r *ReplyReader) readOutputItem(b []byte, v span, index int, done bool) {
 		}
 	} else if done && kind == "message" {
 		r.set(s, answerText(b, contentParts(b, f.content)))
+	} else if done && strings.HasSuffix(kind, "_call") {
+		s.isHosted = true
+		r.set(s, f.hostedArgs(b, v))
 	}
 	s.isComplete = s.isComplete || done
 }

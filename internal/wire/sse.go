@@ -141,7 +141,7 @@ type eventTemplate struct {
 
 // learn sets the template to the last event, if the event only added a piece of text to an item.
 func (e *eventTemplate) learn(name, data []byte) {
-	e.valid = e.changes == 1 && !e.item.isCall
+	e.valid = e.changes == 1 && !e.item.isCall && !e.item.isHosted
 	if !e.valid {
 		return
 	}
