@@ -176,13 +176,14 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 }
 
 // inText reports whether a text in lower case names a path that matches. The whole text is tried as a path, because
-// names may contain blanks, and then each word.
+// names may contain blanks, and then each word: between blanks, between the marks of a shell, and as a run of the
+// characters of plain file names.
 func (p pathPattern) inText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
 		return true
 	}
-	for _, isBreak := range [...]func(rune) bool{isBlank, isShellBreak} {
+	for _, isBreak := range [...]func(rune) bool{isBlank, isShellBreak, p.isNameBreak} {
 		for w := range strings.FieldsFuncSeq(flat, isBreak) {
 			if p.mayMatch(w) && p.matches(w) {
 				return true
@@ -235,6 +236,16 @@ func isShellBreak(r rune) bool {
 		return true
 	}
 	return isBlank(r)
+}
+
+// isNameBreak reports whether r is no character of a plain file name, and not one of the pattern. It finds the path in
+// `cat .env*`, and in languages that write no blanks between words.
+func (p pathPattern) isNameBreak(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("._-/", r):
+		return false
+	}
+	return r < utf8.RuneSelf || !strings.ContainsRune(p.glob, r)
 }
 
 // literalOf returns the longest run of a glob without meta characters, "" if matching paths need not contain any text.
