@@ -20,7 +20,7 @@ type unprivileged struct {
 	as          *syscall.Credential
 }
 
-// newUnprivileged returns the present user or, for root, the user nobody.
+// newUnprivileged returns the present user or, for root, a user without rights.
 func newUnprivileged(t *testing.T) unprivileged {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func newUnprivileged(t *testing.T) unprivileged {
 		return unprivileged{binary, dir, nil}
 	}
 	for d := dir; strings.HasPrefix(d, os.TempDir()) && d != os.TempDir(); d = filepath.Dir(d) {
-		if err := os.Chmod(d, 0o755); err != nil { //nolint:gosec // the user nobody enters the directory
+		if err := os.Chmod(d, 0o755); err != nil { //nolint:gosec // the unprivileged user enters the directory
 			t.Fatal(err)
 		}
 	}
@@ -48,7 +48,7 @@ func newUnprivileged(t *testing.T) unprivileged {
 	}
 	_, err = io.Copy(out, in)
 	if closeErr := out.Close(); err != nil || closeErr != nil {
-		t.Fatal(err, closeErr)
+		t.Fatalf("copy and close the binary: %v, %v", err, closeErr)
 	}
 	return u
 }
@@ -76,7 +76,7 @@ func TestErrorsAboutPermissionsNameTheRemedy(t *testing.T) {
 		"  metadata:", "    precept:", "      keywords: [doubt]", "outcome: success", "evidence:", "  - kind: run", "    ref: one", "---", "",
 		"## What to do", "", "Look twice.", "",
 	}, "\n")
-	if err := os.Mkdir(filepath.Join(u.dir, "lessons"), 0o755); err != nil { //nolint:gosec // the user nobody reads the directory
+	if err := os.Mkdir(filepath.Join(u.dir, "lessons"), 0o755); err != nil { //nolint:gosec // the unprivileged user reads the directory
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]os.FileMode{"lessons/look-twice.md": 0o444, "secret.yaml": 0} {

@@ -151,7 +151,8 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	}
 }
 
-// If neither the ledger nor the trace can be written, verify reports the reason once and names no file with the failures.
+// If neither the ledger nor the trace can be written, verify reports the reason once, and names no file with the
+// failures.
 func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -292,8 +292,8 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 }
 
-// The overview counts requests of an unsupported API in words. The overview of a server without such requests has no line
-// about them.
+// The overview counts the requests of an unsupported API. Without requests of an unsupported API, the overview has no
+// line about unsupported APIs.
 func TestOverviewCountsRequestsOfUnsupportedAPIs(t *testing.T) {
 	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
 	const want = "2 POST requests were forwarded without lessons and samples"

@@ -9,8 +9,8 @@ import (
 )
 
 // welcome returns a handler that answers a browser at the path / of the data listener with the address of the dashboard
-// and the base URL for agents. All other requests go to next, because their paths belong to the upstream. A foreign Host
-// header gets no address, because another site could rebind its name to this listener.
+// and the base URL for agents. All other requests go to next, because their paths belong to the upstream. A foreign
+// Host header gets no address, because another site could rebind its name to this listener.
 func welcome(data, dashboard string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/" || !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -39,7 +39,7 @@ func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 		}
 		body, err := io.ReadAll(res.Body)
 		if closeErr := res.Body.Close(); err != nil || closeErr != nil {
-			t.Fatal(err, closeErr)
+			t.Fatalf("read and close the answer: %v, %v", err, closeErr)
 		}
 		for _, part := range c.want {
 			if !strings.Contains(string(body), part) {
