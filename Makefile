@@ -10,6 +10,10 @@ COUNT    ?= 1
 CLONE    ?= 70
 VERSION  ?=
 
+# All commands but the race detector compile with the flags of the static binary, so that each package is compiled once.
+export CGO_ENABLED := 0
+export GOFLAGS     := -trimpath $(GOFLAGS)
+
 # The flags of the linker. With VERSION the binary shows this version; else Go writes the commit of the Git directory.
 LDFLAGS  := -s -w -X precept/cmd/precept/server.version=$(VERSION)
 
@@ -29,7 +33,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/precept as a static binary (VERSION=v1.2.3: the version that the binary shows)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o bin/precept ./cmd/precept
+	$(GO) build -ldflags="$(LDFLAGS)" -o bin/precept ./cmd/precept
 
 check: tidy fmt vet lint dead clones prose openapi build ## Run tidy, format, vet, lint, dead code, clones, prose, openapi and the static build
 
