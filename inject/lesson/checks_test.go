@@ -40,6 +40,10 @@ func TestChecksWarnAboutBroadAndDeadTriggers(t *testing.T) {
 		{"short phrases", Trigger{Keywords: []string{"ci"}, ErrorPatterns: []string{"rc*"}}, []string{"warning trigger_overbroad keywords[0]", "warning trigger_overbroad error_patterns[0]"}},
 		{"punctuation", Trigger{Keywords: []string{"=>", "*", "x"}}, []string{"warning dead_keyword keywords[0]", "warning dead_keyword keywords[1]", "warning dead_keyword keywords[2]"}},
 		{"keyword that contains a not_keyword", Trigger{Keywords: []string{"load more pages"}, NotKeywords: []string{"more pages"}}, []string{"warning dead_keyword keywords[0]"}},
+		{
+			"patterns of file names", Trigger{Keywords: []string{"*.proto", "locales/*", "/* eslint", "proto*", "select * from"}},
+			[]string{"warning dead_keyword keywords[0]", "warning dead_keyword keywords[1]"},
+		},
 		{"encoded data", Trigger{Keywords: []string{"key " + strings.Repeat("aB3x", 20)}}, []string{"warning dead_keyword keywords[0]"}},
 		{"keyword that occurs in the advice", Trigger{Keywords: []string{"after every navig*"}}, []string{"warning self_match keywords[0]"}},
 	}

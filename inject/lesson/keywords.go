@@ -22,12 +22,27 @@ func deadPhraseFindings(l *Lesson) []Finding {
 			reason = "looks like encoded data, which is not searched"
 		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return phraseMatches(veto, p.text, l.Form) }):
 			reason = "is vetoed by a not_keyword of the lesson"
+		case l.Form == FormAIP11 && isFilePattern(p.text):
+			out = append(out, newFinding(l, Warning, codeDead, p.field,
+				"%q holds a * without a letter or digit beside it, so the * is no wildcard; write %q", p.text, strings.Trim(p.text, "*")))
+			continue
 		default:
 			continue
 		}
 		out = append(out, newFinding(l, Warning, codeDead, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, reason))
 	}
 	return out
+}
+
+// isFilePattern reports whether a phrase is a pattern of file names with a literal * at one end: "*.proto", "locales/*".
+func isFilePattern(text string) bool {
+	const separators = "./-_"
+	name := strings.Trim(text, "*")
+	if name == text || len(name) < 2 || strings.ContainsAny(name, " *") {
+		return false
+	}
+	return strings.HasPrefix(text, "*") && strings.IndexByte(separators, name[0]) >= 0 ||
+		strings.HasSuffix(text, "*") && strings.IndexByte(separators, name[len(name)-1]) >= 0
 }
 
 func hasBlob(s string) bool {
