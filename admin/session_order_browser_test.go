@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// On a phone, a click on an order sorts the list of sessions, and the way over the samples and the comparison keeps the
+// order and the filters.
+func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
+	b := newTab(t)
+	server := httptest.NewServer(sessionsOfThreeCosts(t))
+	t.Cleanup(server.Close)
+	size := emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 900, DeviceScaleFactor: 1}
+	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	b.do(t, chromedp.Navigate(server.URL+"/sessions?agent=coder"), chromedp.WaitVisible(chromedp.CSS("caption")))
+	for _, step := range []struct{ click, expression, want string }{
+		{"caption a[href$='order=cheapest']", `document.querySelector("th.name a").textContent`, "task of cheap"},
+		{"caption a[href$='order=shortest']", `document.querySelector("th.name a").textContent`, "task of unpriced"},
+		{"nav a[href^='/samples']", `location.search`, "?agent=coder&order=shortest"},
+		{"nav a[href^='/compare']", `location.search`, "?agent=coder&order=shortest"},
+		{"nav a[href^='/sessions']", `document.querySelector("caption").textContent.split(" Show")[0]`, "2 of 3 sessions. Shortest first."},
+	} {
+		b.do(t, chromedp.WaitVisible(chromedp.CSS(step.click)), chromedp.Click(chromedp.CSS(step.click)))
+		expression, want := `document.documentElement?.scrollWidth + " px " + `+step.expression, "390 px "+step.want
+		var got string
+		for range 400 { // the click may still be loading the page
+			if got, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string](expression)); got == want {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if got != want {
+			t.Fatalf("after a click on %s: the width and %s are %q, want %q", step.click, step.expression, got, want)
+		}
+	}
+	if got := b.reportedErrors(); len(got) > 0 {
+		t.Errorf("errors of the browser: got %v, want none", got)
+	}
+}
