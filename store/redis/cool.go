@@ -112,7 +112,9 @@ func (cooler *Cooler) claim(ctx context.Context, lease time.Duration) (bool, err
 }
 
 // position returns the time from which the sessions of a keyspace must be checked.
-func (cooler *Cooler) position(ks keyspace) string { return cmp.Or(cooler.waiting[ks.base], cooler.checkedBefore) }
+func (cooler *Cooler) position(ks keyspace) string {
+	return cmp.Or(cooler.waiting[ks.base], cooler.checkedBefore)
+}
 
 // earlier returns the earlier of two scores.
 func earlier(a, b string) string {
