@@ -431,7 +431,7 @@ func TestReachingFindsIndirectImports(t *testing.T) {
 	base := []source{file("bandit", "bandit/trial"), file("bandit/trial", "internal/file"), file("bandit/report", "bandit/trial"), file("bandit/feedback", "bandit"), file("store", "internal/file"), file("learn", "bandit")}
 	test := file("bandit/report", "bandit")
 	test.test = true
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		more []source
 		want []string
 	}{
@@ -454,8 +454,8 @@ func TestReachingFindsIndirectImports(t *testing.T) {
 			},
 		},
 	} {
-		if got := forbiddenChains(append(slices.Clone(base), c.more...)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		if got := forbiddenChains(append(slices.Clone(base), tc.more...)); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
 	if got := forbiddenChains(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {

@@ -40,7 +40,7 @@ func (noDataReporter) Report(context.Context, Query) (report.Report, error) {
 }
 
 func TestActAPICallsLessonServiceOrFails(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, path, body, call string
 		status                 int
 		fail                   error
@@ -66,17 +66,17 @@ func TestActAPICallsLessonServiceOrFails(t *testing.T) {
 		{"an unknown lesson", "nobody/retire", "", "nobody retire 0 0 WHO", 404, ErrNoLesson},
 		{"an action that the lesson service refuses", "look-twice/approve", "", "look-twice approve 0 0 WHO", 409, errors.New("it expired")},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			keeper := &fakeLessonService{err: c.fail}
+		t.Run(tc.name, func(t *testing.T) {
+			keeper := &fakeLessonService{err: tc.fail}
 			f := newFixture(t, func(o *Options) { o.Write.Keep, o.Read.Report = keeper, noDataReporter{} })
-			res := f.do(t, "POST", "/api/lessons/"+c.path, func(r *http.Request) {
+			res := f.do(t, "POST", "/api/lessons/"+tc.path, func(r *http.Request) {
 				bearer(token)(r)
-				r.Body = io.NopCloser(strings.NewReader(c.body))
+				r.Body = io.NopCloser(strings.NewReader(tc.body))
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends any body with this type
 			})
-			call := strings.Replace(c.call, "WHO", tokenAuthor(), 1)
-			if text := body(t, res); res.StatusCode != c.status || keeper.lastCall != call {
-				t.Errorf("got status %d, body %s, want status %d; got call %q to the lesson service, want %q", res.StatusCode, text, c.status, keeper.lastCall, call)
+			call := strings.Replace(tc.call, "WHO", tokenAuthor(), 1)
+			if text := body(t, res); res.StatusCode != tc.status || keeper.lastCall != call {
+				t.Errorf("got status %d, body %s, want status %d; got call %q to the lesson service, want %q", res.StatusCode, text, tc.status, keeper.lastCall, call)
 			}
 		})
 	}

@@ -93,7 +93,7 @@ func (f failingSource) Rate(context.Context, string, feedback.Post) (store.Poste
 // An error of the store has the same text and status in the API and on the pages. A page with an error shows no part of
 // the list.
 func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		err      error
 		status   int
 		wantText string
@@ -104,7 +104,7 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 	} {
 		f := newWordSource("word")
 		o := f.options()
-		o.Read.Archive, o.Write.Rate = failingSource{f, c.err}, failingSource{f, c.err}
+		o.Read.Archive, o.Write.Rate = failingSource{f, tc.err}, failingSource{f, tc.err}
 		h, err := admin.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -112,19 +112,19 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+at, "")
-			if text := readBody(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
-				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
+			if text := readBody(res); res.StatusCode != tc.status || !strings.Contains(text, tc.wantText) || strings.Contains(text, "canary") {
+				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", at, tc.err, res.StatusCode, text, tc.status, tc.wantText)
 			}
 			res = serve(h, at, cookie)
 			_, main, _ := strings.Cut(readBody(res), "<main") // on a page, the text starts with a capital
-			if res.StatusCode != c.status || !strings.Contains(main, c.wantText[1:]) || strings.Contains(main, "canary") ||
+			if res.StatusCode != tc.status || !strings.Contains(main, tc.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
+				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", at, tc.err, res.StatusCode, tc.status, main, tc.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
-		if res.StatusCode != c.status {
-			t.Errorf("feedback with error %v: got status %d, want %d", c.err, res.StatusCode, c.status)
+		if res.StatusCode != tc.status {
+			t.Errorf("feedback with error %v: got status %d, want %d", tc.err, res.StatusCode, tc.status)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		at, key string
 		good    []string
 		bad     []string
@@ -174,11 +174,11 @@ func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 		{"/api/samples", "family", []string{"", "error_correction"}, []string{"errors"}},
 		{"/api/export", "format", []string{"", "openai"}, []string{"csv"}},
 	} {
-		for status, values := range map[int][]string{200: c.good, 400: c.bad} {
+		for status, values := range map[int][]string{200: tc.good, 400: tc.bad} {
 			for _, v := range values {
-				res := sendAPI(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
-				if text := readBody(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
-					t.Errorf("parameter %s=%.30q of %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", c.key, v, c.at, res.StatusCode, text, status)
+				res := sendAPI(h, "GET", tc.at+"?"+tc.key+"="+strings.ReplaceAll(v, " ", "+"), "")
+				if text := readBody(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+tc.key+": ") {
+					t.Errorf("parameter %s=%.30q of %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", tc.key, v, tc.at, res.StatusCode, text, status)
 				}
 			}
 		}

@@ -42,8 +42,8 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	s, err := store.Open(t.Context(), store.Options{
 		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{Keep: true, RedactPersonal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, err error) { t.Errorf("step %s of the store: got error %v, want none", step, err) },
-			Panicked: func(step label.Step, v any) { t.Errorf("step %s of the store: got panic %v, want none", step, v) },
+			OnFailure: func(step label.Step, err error) { t.Errorf("step %s of the store: got error %v, want none", step, err) },
+			OnPanic:   func(step label.Step, v any) { t.Errorf("step %s of the store: got panic %v, want none", step, v) },
 		},
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *sessionStore) addSession(t *testing.T, name string, turns int, change f
 		ex = append(ex, sample.Exchange{
 			ID: fmt.Sprintf("%s-%04d", id.String()[:13], n), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: name, RequestID: fmt.Sprint("req_", n), Turn: n,
 			At: start.Add(time.Duration(n) * time.Minute), Dialect: "chat", Model: "gpt-test", Status: 200, Outcome: sample.Complete,
-			New: []json.RawMessage{messageJSON("user", fmt.Sprint("question ", n))}, NewFrom: 2*n - 2, Reply: sample.Reply{Text: fmt.Sprint("answer ", n), InputTokens: 1200 * n, CachedTokens: 800, OutputTokens: 64},
+			New: []json.RawMessage{messageJSON("user", fmt.Sprint("question ", n))}, FirstNew: 2*n - 2, Reply: sample.Reply{Text: fmt.Sprint("answer ", n), InputTokens: 1200 * n, CachedTokens: 800, OutputTokens: 64},
 			LatencyMS: 1234, FirstMS: 321,
 		})
 	}

@@ -85,7 +85,7 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		return res.StatusCode, notice
 	}
 	at := "/sessions/" + id
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		path     string
 		values   url.Values
 		status   int
@@ -99,8 +99,8 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		"pause of a lesson":              {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
 		"an unknown action":              {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
-		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.wantText) {
-			t.Errorf("%s: got status %d and text %q, want status %d and a text with %q", name, status, got, c.status, c.wantText)
+		if status, got := post(tc.path, tc.values); status != tc.status || !strings.Contains(got, tc.wantText) {
+			t.Errorf("%s: got status %d and text %q, want status %d and a text with %q", name, status, got, tc.status, tc.wantText)
 		}
 	}
 	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {

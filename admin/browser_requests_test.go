@@ -33,7 +33,7 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	person := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, method, path string
 		as                 func(*http.Request)
 		status             int
@@ -45,15 +45,15 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 		{"unknown page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
 		{"invalid query parameter", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			res := f.do(t, c.method, c.path, c.as)
+		t.Run(tc.name, func(t *testing.T) {
+			res := f.do(t, tc.method, tc.path, tc.as)
 			page := body(t, res)
-			if res.StatusCode != c.status || !strings.Contains(page, c.wantText) || !strings.Contains(page, "<!doctype html>") {
-				t.Errorf(`browser: got status %d, page %s, want status %d and a page with %q and "<!doctype html>"`, res.StatusCode, page, c.status, c.wantText)
+			if res.StatusCode != tc.status || !strings.Contains(page, tc.wantText) || !strings.Contains(page, "<!doctype html>") {
+				t.Errorf(`browser: got status %d, page %s, want status %d and a page with %q and "<!doctype html>"`, res.StatusCode, page, tc.status, tc.wantText)
 			}
-			res = f.do(t, c.method, c.path, func(r *http.Request) { c.as(r); r.Header.Set("Accept", "*/*") })
-			if text := body(t, res); res.StatusCode != c.status || !strings.HasPrefix(text, `{"error":`) {
-				t.Errorf("other client: got status %d, body %s, want %d and an error in JSON", res.StatusCode, text, c.status)
+			res = f.do(t, tc.method, tc.path, func(r *http.Request) { tc.as(r); r.Header.Set("Accept", "*/*") })
+			if text := body(t, res); res.StatusCode != tc.status || !strings.HasPrefix(text, `{"error":`) {
+				t.Errorf("other client: got status %d, body %s, want %d and an error in JSON", res.StatusCode, text, tc.status)
 			}
 		})
 	}

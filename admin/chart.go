@@ -88,7 +88,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 	}
 	c := effectChart(label, ends)
 	for i := range planned {
-		if l := &planned[i]; l.Taken {
+		if l := &planned[i]; l.Evaluated {
 			c.Marks = append(c.Marks, marker{l.Last.Unix(), "look"})
 		}
 	}

@@ -39,15 +39,15 @@ func TestRunsAndSessionsNamedDotHaveLinks(t *testing.T) {
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Read.Archive, o.Write.Forget = dotNames{asked: &asked}, forgetter })
 	cookie, csrf := f.browser(t)
-	for _, c := range []struct{ page, link, want string }{
+	for _, tc := range []struct{ page, link, want string }{
 		{"/sessions?tenant=acme", "..", "/sessions/-?name=..&tenant=acme"},
 		{"/runs/-?name=..&tenant=acme", ".", "/sessions/-?name=.&tenant=acme"},
 		{"/sessions/-?name=.&tenant=acme", "post /sessions/-/rate?name=.&tenant=acme", "/sessions/-/rate?name=.&tenant=acme"},
 	} {
-		page := body(t, f.do(t, "GET", c.page, func(r *http.Request) { r.AddCookie(cookie) }))
+		page := body(t, f.do(t, "GET", tc.page, func(r *http.Request) { r.AddCookie(cookie) }))
 		links := linkAddresses(t, page)
-		if got := links[c.link]; got == nil || got.String() != c.want {
-			t.Errorf("%s: link or form %q has address %v, want %s; all: %v", c.page, c.link, got, c.want, links)
+		if got := links[tc.link]; got == nil || got.String() != tc.want {
+			t.Errorf("%s: link or form %q has address %v, want %s; all: %v", tc.page, tc.link, got, tc.want, links)
 		}
 	}
 	if page := get(t, f, "/sessions", http.StatusOK); !strings.Contains(page, `href="/runs/-?name=.."`) {

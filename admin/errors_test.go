@@ -68,16 +68,16 @@ func (failingReader) Browse(context.Context, store.SessionQuery) (store.SessionL
 // A page or an API route whose source fails does not show the cause, and logs it once.
 func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = failingReader{}, failingReader{} })
-	for target, c := range map[string]struct {
+	for target, tc := range map[string]struct {
 		status int
 		cause  string
 	}{"/": {200, "report canary"}, "/lessons": {200, "report canary"}, "/sessions": {503, "browse canary"}, "/api/sessions": {503, "browse canary"}, "/api/report": {500, "report canary"}} {
 		f.log.Reset()
 		res := f.do(t, "GET", target, bearer(token))
-		if text := body(t, res); res.StatusCode != c.status || strings.Contains(text, "canary") {
-			t.Errorf(`%s: got status %d, text %.300s, want status %d and text without "canary"`, target, res.StatusCode, text, c.status)
+		if text := body(t, res); res.StatusCode != tc.status || strings.Contains(text, "canary") {
+			t.Errorf(`%s: got status %d, text %.300s, want status %d and text without "canary"`, target, res.StatusCode, text, tc.status)
 		}
-		if n := strings.Count(f.log.String(), c.cause); n != 1 {
+		if n := strings.Count(f.log.String(), tc.cause); n != 1 {
 			t.Errorf("%s: got the cause %d times in the log, want once: %s", target, n, f.log)
 		}
 	}

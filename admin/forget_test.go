@@ -21,7 +21,7 @@ func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, 
 }
 
 func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, body, asked string
 		status            int
 		fail              error
@@ -37,18 +37,18 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 		{"no JSON", `tenant=acme`, "", 400, nil},
 		{"a failing store", `{"session":"x"}`, "default|x", 503, errors.New("the disk is full")},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			forgetter := &fakeForgetter{err: c.fail}
+		t.Run(tc.name, func(t *testing.T) {
+			forgetter := &fakeForgetter{err: tc.fail}
 			f := newFixture(t, func(o *Options) { o.Write.Forget = forgetter })
 			res := f.do(t, "POST", "/api/forget", func(r *http.Request) {
 				bearer(token)(r)
-				r.Body = io.NopCloser(strings.NewReader(c.body))
+				r.Body = io.NopCloser(strings.NewReader(tc.body))
 			})
 			text := body(t, res)
-			if res.StatusCode != c.status || forgetter.asked != c.asked {
-				t.Errorf("got status %d, body %s, want status %d; got call %q to the forgetter, want %q", res.StatusCode, text, c.status, forgetter.asked, c.asked)
+			if res.StatusCode != tc.status || forgetter.asked != tc.asked {
+				t.Errorf("got status %d, body %s, want status %d; got call %q to the forgetter, want %q", res.StatusCode, text, tc.status, forgetter.asked, tc.asked)
 			}
-			if c.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
+			if tc.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
 				t.Errorf("got body %s, want {\"forgotten\":3}", text)
 			}
 		})

@@ -10,11 +10,11 @@ import (
 
 // term is a word of the dashboard with its definition.
 type term struct {
-	Key  string
-	Name string
-	Unit string // unit of the number; empty for words and for numbers without a unit
-	More string // help page and its section, in the form PAGE#anchor
-	Text string // definition
+	Key      string
+	Name     string
+	Unit     string // unit of the number; empty for words and for numbers without a unit
+	HelpPage string // help page and its section, in the form PAGE#anchor
+	Text     string // definition
 }
 
 // glossary defines every number and every technical word of the dashboard.
@@ -96,7 +96,7 @@ func definition(f frame, t term) g.Node {
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
 		h.Strong(g.Text(t.Name)),
 		g.If(t.Unit != "", g.Group{space(), h.Span(h.Class("unit"), g.Text("in "+t.Unit))}),
-		h.P(g.Text(t.Text+" "), h.A(h.Href(f.help(t.More)), g.Text("More"))),
+		h.P(g.Text(t.Text+" "), h.A(h.Href(f.help(t.HelpPage)), g.Text("More"))),
 	)
 }
 

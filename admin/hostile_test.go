@@ -353,7 +353,7 @@ func (w *wordSource) Ordered(context.Context, *store.Recent, *store.SessionQuery
 }
 
 func (w *wordSource) Run(_ context.Context, _, name string) (store.RunSessions, error) {
-	return store.RunSessions{Name: name, Sessions: w.list.Sessions, More: 1, Verdict: w.word}, w.err()
+	return store.RunSessions{Name: name, Sessions: w.list.Sessions, Unlisted: 1, Verdict: w.word}, w.err()
 }
 
 func (w *wordSource) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {

@@ -159,7 +159,7 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 				return h.Tr(
 					wordCells(timeOf(l.Began), g.Text(cmp.Or(l.Outcome, "reward"))),
 					numberCells(fmt.Sprintf("%d of %d", l.Picks(), l.Planned), cmp.Or(l.Interval(), none)),
-					wordCells(g.Text(ifElse(l.Taken, string(l.Verdict), "not yet"))),
+					wordCells(g.Text(ifElse(l.Evaluated, string(l.Verdict), "not yet"))),
 				)
 			}),
 		),

@@ -88,7 +88,7 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 		o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"acme", "other"}, nil }
 	})
 	cookie, _ := f.browser(t)
-	for _, c := range []struct{ page, link, want string }{
+	for _, tc := range []struct{ page, link, want string }{
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "Clear", "/sessions?order=oldest&tenant=acme"},
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "poor", "/sessions?order=oldest&tenant=acme&verdict=poor&view=v1"},
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "form Find", "/sessions?order=oldest&session=&tenant=acme"},
@@ -124,15 +124,15 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 		{"/help/DASHBOARD?tenant=acme", "RULES.md", "/help/RULES?tenant=acme"},
 		{"/compare?tenant=acme&by=agent&tag=x&since=2026-01-01", "form Compare", "/compare?by=agent&since=2026-01-01&tag=x&tenant=acme"},
 	} {
-		page := body(t, f.do(t, "GET", c.page, func(r *http.Request) { r.AddCookie(cookie) }))
+		page := body(t, f.do(t, "GET", tc.page, func(r *http.Request) { r.AddCookie(cookie) }))
 		links := linkAddresses(t, page)
-		got := links[c.link]
+		got := links[tc.link]
 		if got == nil {
-			t.Errorf("%s has no link or form %q to %s; it has %v", c.page, c.link, c.want, links)
+			t.Errorf("%s has no link or form %q to %s; it has %v", tc.page, tc.link, tc.want, links)
 			continue
 		}
-		if got.String() != c.want {
-			t.Errorf("%s: link or form %q has address %s, want %s", c.page, c.link, got, c.want)
+		if got.String() != tc.want {
+			t.Errorf("%s: link or form %q has address %s, want %s", tc.page, tc.link, got, tc.want)
 		}
 	}
 }

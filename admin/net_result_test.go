@@ -14,7 +14,7 @@ import (
 // The net result is the value of the prevented failures minus the cost of the inserted tokens. Without
 // admin.session_value, the page shows the number of prevented failures. Without an effect, the page shows no number.
 func TestNetResultShowsPartsAndInterval(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		effect *float64
 		lo     float64
 		prices Prices
@@ -37,16 +37,16 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 		"no effect yet":  {nil, 0, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return c.prices } })
+			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return tc.prices } })
 			r := &f.reports.report
 			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 8_000_000, Treated: report.Spent{Sessions: 400}}}
-			if r.Global.Effect = c.effect; c.effect != nil {
-				r.Global.Lo, r.Global.Hi = new(c.lo), new(max(0.1, *c.effect))
+			if r.Global.Effect = tc.effect; tc.effect != nil {
+				r.Global.Lo, r.Global.Hi = new(tc.lo), new(max(0.1, *tc.effect))
 			}
 			page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 			_, page, _ = strings.Cut(page, `<section class="net"`)
 			page, _, _ = strings.Cut(page, "</section>")
-			for _, want := range c.want {
+			for _, want := range tc.want {
 				if !strings.Contains(page, want) {
 					t.Errorf("the section of the net result lacks %q:\n%s", want, page)
 				}

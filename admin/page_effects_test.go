@@ -34,7 +34,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	again.Slug, again.Arm = "h2", "h2@1"
 	archived := harmful
 	archived.State = "archived"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		rows     []report.Row
 		waits    int
 		bad      bool
@@ -50,9 +50,9 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 		"a bad figure":    {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
 		checkPage(t, name, mainText(t, "/", func(f *wordSource, _ *admin.Options) {
-			f.report.Lessons, f.book = c.rows, waits(c.waits)
-			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: c.bad}}
-		}), c.wantText...)
+			f.report.Lessons, f.book = tc.rows, waits(tc.waits)
+			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: tc.bad}}
+		}), tc.wantText...)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestOverviewOfEmptyTenantLinksOtherTenants(t *testing.T) {
 // The figures at the top of the overview cover the last seven days and the proven lessons. Costs are shown if a price
 // is known.
 func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		target   string
 		prices   admin.Prices
 		change   func(*report.Report)
@@ -122,8 +122,8 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			`Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4). <a href="/help/EXPERIMENT#sessions-outside-of-the-experiment">Reasons</a>`,
 		}},
 	} {
-		checkPage(t, name, mainText(t, c.target, func(f *wordSource, o *admin.Options) {
-			o.Program.Prices = func() admin.Prices { return c.prices }
+		checkPage(t, name, mainText(t, tc.target, func(f *wordSource, o *admin.Options) {
+			o.Program.Prices = func() admin.Prices { return tc.prices }
 			r := report.Report{GeneratedAt: f.generated}
 			r.SRM.OK, r.Reporting.OK = true, true
 			r.Global.Effect, r.Global.Lo, r.Global.Hi, r.Global.NTreated, r.Global.NControl = new(0.1), new(0.06), new(0.151), 950, 50
@@ -134,9 +134,9 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			for i, v := range []report.Verdict{report.TrialHelps, report.ProvenHarms, report.TrialHarms, report.Helps, report.Unproven} {
 				r.Lessons = append(r.Lessons, report.Row{Slug: fmt.Sprint("l-", i), Arm: fmt.Sprint("l-", i), State: "active", Verdict: v})
 			}
-			c.change(&r)
+			tc.change(&r)
 			f.report = r
-		}), c.wantText...)
+		}), tc.wantText...)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		lesson *lesson.Lesson
 		o      *admin.Options
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		change   func(*pageData)
 		wantText []string
 	}{
@@ -196,10 +196,10 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		"judge scores":           {func(w *pageData) { w.row.Opinions = &report.Opinions{Followed: 1, Ignored: 2} }, []string{"followed 1 time, ignored 2, irrelevant 0", "!No opinion of a judge"}},
 		"plain difference":       {func(w *pageData) { w.row.LOODelta = new(0.2) }, []string{"differs by +20.0 points", "This difference is not an effect"}},
 		"planned looks": {func(w *pageData) {
-			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Taken: true, Verdict: report.Helps}}
+			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Evaluated: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
 		"looks on an outcome": {func(w *pageData) {
-			w.row.PlannedTrials = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Taken: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
+			w.row.PlannedTrials = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Evaluated: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
 		}, []string{`<td class="text">recurrence</td><td>121 of 121</td><td>-40.0 [-50.0, -30.0]</td><td class="text">proven: prevents its error</td>`}},
 		"trial ended": {func(w *pageData) {
 			w.lesson.State, w.row.State, w.row.Trial = lesson.Trial, "trial", "ended"
@@ -209,7 +209,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		}},
 		"days": {func(w *pageData) {
 			w.row.Days = []report.Band{{Date: "2026-04-01", Effect: 0.1, Hi: 0.2}, {Date: "2026-04-02", Effect: 0.1}}
-			w.row.PlannedTrials = []report.PlannedTrial{{Taken: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
+			w.row.PlannedTrials = []report.PlannedTrial{{Evaluated: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
 		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The chart as a table"}},
 		"invalid days": {func(w *pageData) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}
@@ -233,9 +233,9 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 			f.book = lesson.NewBook([]*lesson.Lesson{w.lesson})
 			f.report.Lessons = []report.Row{{Slug: "word", Arm: "word@1", State: "active", Verdict: report.Unproven}}
 			w.row = &f.report.Lessons[0]
-			c.change(&w)
+			tc.change(&w)
 		})
-		checkPage(t, name, page, c.wantText...)
+		checkPage(t, name, page, tc.wantText...)
 	}
 	tried := func(b backtest.Result) string {
 		return mainText(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
@@ -285,7 +285,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		})
 	}
 	plain := func(*wordSource, *lesson.Lesson, *admin.Options) {}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		target   string
 		change   func(f *wordSource, l *lesson.Lesson, o *admin.Options)
 		wantText []string
@@ -343,7 +343,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"page after the last": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
 		"empty queue":         {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
-		checkPage(t, name, queue(c.target, c.change), c.wantText...)
+		checkPage(t, name, queue(tc.target, tc.change), tc.wantText...)
 	}
 	page := queue("/queue", plain)
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {

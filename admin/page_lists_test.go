@@ -14,7 +14,7 @@ import (
 
 // Each sample is a line that opens a preview. The page links to exports of the filtered samples.
 func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		target   string
 		change   func(*store.SampleList)
 		wantText []string
@@ -50,19 +50,19 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 		}},
 		"no matching sample on this page": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
 	} {
-		page := mainText(t, c.target, func(f *wordSource, _ *admin.Options) {
+		page := mainText(t, tc.target, func(f *wordSource, _ *admin.Options) {
 			f.samples = store.SampleList{Read: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
 				ID: "x", Family: sample.ErrorCorrection, Input: map[string]any{"text": "what\n\twas  asked", "no": "a"},
 			}}}}
-			c.change(&f.samples)
+			tc.change(&f.samples)
 		})
-		checkPage(t, name, page, c.wantText...)
+		checkPage(t, name, page, tc.wantText...)
 	}
 }
 
 // The health page colours only the values that need attention.
 func TestHealthColoursOnlyProblems(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		change   func(*admin.Health)
 		wantText []string
 	}{
@@ -100,10 +100,10 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 				h.Store = admin.Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"bytes": 1 << 20, "sessions": 9, "parked": 2, "late_samples": 3}}
 				h.Spool = admin.Spool{Dir: "d", Limit: 1023, Lag: 0.4}
 				h.Config = []configs.Setting{{Path: "bandit.epsilon", Value: "0.25", Default: "0.1", Usage: "how often", Changed: true}, {Path: "listen", Value: "x", Default: "x"}}
-				c.change(&h)
+				tc.change(&h)
 				return h
 			}
 		})
-		checkPage(t, name, page, c.wantText...)
+		checkPage(t, name, page, tc.wantText...)
 	}
 }

@@ -221,7 +221,7 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string
 			continue
 		}
 		if run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), e.Ref); e.Kind == "run" && err == nil && len(run.Sessions) > 0 {
-			runs[e.Ref] = len(run.Sessions) + run.More
+			runs[e.Ref] = len(run.Sessions) + run.Unlisted
 		}
 	}
 	return sessions, runs

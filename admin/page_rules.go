@@ -145,7 +145,7 @@ func (v *rulesView) measurement(r *rules.Registered) g.Node {
 	a := advise(row)
 	value, note := effectText(row)
 	for i := range row.PlannedTrials { // a planned measurement has a narrower interval
-		if l := &row.PlannedTrials[i]; l.Taken && l.Outcome == "" && l.Effect != nil && l.Lo != nil && l.Hi != nil {
+		if l := &row.PlannedTrials[i]; l.Evaluated && l.Outcome == "" && l.Effect != nil && l.Lo != nil && l.Hi != nil {
 			e := effect{*l.Effect, *l.Lo, *l.Hi}
 			value, note = e.points(), e.interval()
 		}

@@ -85,7 +85,7 @@ func (v *runView) html(f frame) g.Node {
 		title("Run "+v.run.Name, mutedText(g.Text("The sessions of a run work on one task, get or miss the same lessons, and share the reward."))),
 		figures([]stat{
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
-			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),
+			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.Unlisted, "session"), ""),
 			statOf("duration", durationText(last.Sub(first).Seconds()), "", ""),
 			spent,
 			statOf("errors", count(errors), "", ifElse(errors > 0, "warn", "")),
@@ -94,7 +94,7 @@ func (v *runView) html(f frame) g.Node {
 		ifElse(len(v.run.Sessions) > 0,
 			sessionTable(f, g.Text("Oldest first."), nil, v.run.Sessions, v.prices),
 			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
-		g.If(v.run.More > 0, mutedText(g.Text(count(v.run.More)+" further sessions are not listed."))),
+		g.If(v.run.Unlisted > 0, mutedText(g.Text(count(v.run.Unlisted)+" further sessions are not listed."))),
 	}
 }
 

@@ -98,7 +98,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		change(&x)
 		rewardOf(s).Sources = []store.SourceItem{x}
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		change   func(*store.Transcript)
 		wantText []string
 	}{
@@ -161,7 +161,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
-		checkPage(t, name, sessionWith(t, c.change), c.wantText...)
+		checkPage(t, name, sessionWith(t, tc.change), tc.wantText...)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		})
 	}
 	none := func(l *store.SessionList) { l.Sessions = nil }
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		target   string
 		change   func(*store.SessionList)
 		wantText []string
@@ -223,7 +223,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"empty store":  {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"No session is in this time range", "!None of the 0", "!shown"}},
 		"unknown name": {"/sessions?session=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"No session has this name or id", "!None of the 0"}},
 	} {
-		checkPage(t, name, list(c.target, c.change), c.wantText...)
+		checkPage(t, name, list(tc.target, tc.change), tc.wantText...)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 		f.health.Config = []configs.Setting{{Path: "key", Value: long, Default: "x", Changed: true}}
 		f.figures = []admin.Figure{{Name: "Store", Value: long, Bad: true}}
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		target   string
 		change   func(*wordSource, *admin.Options)
 		wantText string
@@ -91,10 +91,10 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 		"session": {"/sessions/s-1", fillTranscript, "and 4,902 more"}, "sessions": {"/sessions", fillLists, "and 400 more"},
 		"samples": {"/samples", fillLists, "further bytes</pre>"}, "health": {"/health", fillHealth, "further bytes</code>"},
 	} {
-		page := mainText(t, c.target, c.change)
+		page := mainText(t, tc.target, tc.change)
 		if len(page) > maxPageSize {
 			t.Errorf("%s: the page has %d KiB, want at most %d KiB", name, len(page)>>10, maxPageSize>>10)
 		}
-		checkPage(t, name, page[:min(len(page), maxPageSize)], c.wantText)
+		checkPage(t, name, page[:min(len(page), maxPageSize)], tc.wantText)
 	}
 }

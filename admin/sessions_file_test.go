@@ -110,7 +110,7 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 // If the logins file cannot be written, a login works until the restart, a logout ends the login, and the log has a
 // line about each. If a logout can remove the file, the log says so; otherwise the log asks the operator to delete it.
 func TestUnwritableLoginsFileIsLogged(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		content string // name of a file in the directory that replaces the logins file
 		want    string
 	}{
@@ -119,7 +119,7 @@ func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		f := startedIn(t, dir, loginTime(), nil)
-		if err := os.MkdirAll(filepath.Join(dir, sessionsFile, c.content), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, sessionsFile, tc.content), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		cookie, csrf := f.browser(t)
@@ -127,8 +127,8 @@ func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 			t.Errorf("%s: got status %d after the login and log\n%s\nwant 200 and a line about the login", name, got, f.log)
 		}
 		f.logOut(t, cookie, csrf)
-		if !strings.Contains(f.log.String(), c.want) {
-			t.Errorf("%s: got log\n%s\nwant a line with %q", name, f.log, c.want)
+		if !strings.Contains(f.log.String(), tc.want) {
+			t.Errorf("%s: got log\n%s\nwant a line with %q", name, f.log, tc.want)
 		}
 		if entries, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(entries) > 0 {
 			t.Errorf("%s: got temporary files %v, error %v, want none", name, entries, err)
@@ -178,7 +178,7 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 // A login is valid until its end, unless its last use or its end is too far in the future.
 func TestLoginIsValidUntilItsEnd(t *testing.T) {
 	now := loginTime()
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		used, until time.Duration // from now
 		want        bool
 	}{
@@ -188,8 +188,8 @@ func TestLoginIsValidUntilItsEnd(t *testing.T) {
 		"ends too late":      {0, maxSessionAge + time.Hour, false},
 		"within the slack":   {clockSlack, maxSessionAge + clockSlack, true},
 	} {
-		if x := (&login{usedAt: now.Add(c.used), expiresAt: now.Add(c.until)}); x.isValid(now) != c.want {
-			t.Errorf("%s: got alive = %v, want %v", name, !c.want, c.want)
+		if x := (&login{usedAt: now.Add(tc.used), expiresAt: now.Add(tc.until)}); x.isValid(now) != tc.want {
+			t.Errorf("%s: got alive = %v, want %v", name, !tc.want, tc.want)
 		}
 	}
 }
@@ -199,15 +199,15 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	dir := t.TempDir()
 	f := startedIn(t, dir, loginTime(), nil)
 	cookie, _ := f.browser(t)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		after time.Duration
 		used  string
 	}{{9 * time.Minute, "12:00:00Z"}, {11 * time.Minute, "12:11:00Z"}, {12 * time.Minute, "12:11:00Z"}} {
-		f.now = loginTime().Add(c.after)
+		f.now = loginTime().Add(tc.after)
 		f.statusWith(t, cookie)
 		text, err := os.ReadFile(filepath.Join(dir, sessionsFile))
-		if err != nil || !strings.Contains(string(text), `"used":"2026-05-01T`+c.used) {
-			t.Errorf("%v after the login: got file %s, error %v, want the last use at %s", c.after, text, err, c.used)
+		if err != nil || !strings.Contains(string(text), `"used":"2026-05-01T`+tc.used) {
+			t.Errorf("%v after the login: got file %s, error %v, want the last use at %s", tc.after, text, err, tc.used)
 		}
 	}
 }

@@ -25,13 +25,13 @@ func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 		return ids
 	}
 	f.do(t, "POST", "/lessons/waiting/reject", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		after time.Duration
 		want  string
 	}{{0, "newer "}, {5 * time.Second, "newer "}, {time.Millisecond, "newer waiting "}} {
-		f.now = f.now.Add(c.after)
-		if got := shown(); got != c.want {
-			t.Errorf("%s after the previous check: got candidates %q, want %q", c.after, got, c.want)
+		f.now = f.now.Add(tc.after)
+		if got := shown(); got != tc.want {
+			t.Errorf("%s after the previous check: got candidates %q, want %q", tc.after, got, tc.want)
 		}
 	}
 }

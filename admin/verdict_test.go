@@ -12,7 +12,7 @@ import (
 func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	weeks := 0.4
 	const needs = " The verdict needs 120 more picks, within a week at this rate."
-	for verdict, c := range map[report.Verdict]struct{ more, tone, group string }{
+	for verdict, tc := range map[report.Verdict]struct{ more, tone, group string }{
 		report.ProvenHelps: {"", "good", "helps"},
 		report.TrialHelps:  {"", "good", "helps"},
 		report.Helps:       {"", "good", "helps"},
@@ -28,8 +28,8 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	} {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
-		if got.Next != verdict.Advice()+c.more || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
-			t.Errorf("%s: got %+v, want Next = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+c.more, c.tone, c.group, string(verdict))
+		if got.Next != verdict.Advice()+tc.more || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
+			t.Errorf("%s: got %+v, want Next = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.more, tc.tone, tc.group, string(verdict))
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.Next != "" {

@@ -176,17 +176,17 @@ func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 		t.Fatalf("got version %q in the form of /views, want a version that the form of /sessions also has", first)
 	}
 	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // another tab
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		action string
 		form   url.Values
 	}{{"rename", url.Values{"name": {"mine"}}}, {"update", url.Values{"verdict": {"good"}}}, {"delete", url.Values{}}} {
-		c.form.Set("version", first)
-		res := post("/views/"+id+"/"+c.action, c.form)
+		tc.form.Set("version", first)
+		res := post("/views/"+id+"/"+tc.action, tc.form)
 		page := get(res.Header.Get("Location"))
 		if res.StatusCode != http.StatusSeeOther || !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: its name is worst, and its filters are verdict=poor") {
-			t.Errorf("%s from an older page: got status %d and page %s, want 303 and the current name and filters", c.action, res.StatusCode, page)
+			t.Errorf("%s from an older page: got status %d and page %s, want 303 and the current name and filters", tc.action, res.StatusCode, page)
 		}
-		if c.action == "update" && !strings.Contains(page, "Update worst") {
+		if tc.action == "update" && !strings.Contains(page, "Update worst") {
 			t.Error("the page after a refused update lacks the button \"Update worst\"")
 		}
 	}

@@ -79,13 +79,13 @@ func (b fixedBaseline) Baseline(string) (float64, float64)       { return b.n, b
 // The base of a session, its expected reward, is 0.5 without data and follows the sessions of the category. A negative
 // number of sessions, as after a correction that arrives before its original, is ignored. The base is between 0 and 1.
 func TestBaseFollowsCategory(t *testing.T) {
-	for _, c := range []struct{ n, sum, want float64 }{
+	for _, tc := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
 	} {
 		a := &trial.Assignment{Category: "c"}
-		bandit.Decide(neverWithhold(), fixedBaseline{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
-		if a.Base != c.want {
-			t.Errorf("%v sessions with a sum of %v: Base = %v, want %v", c.n, c.sum, a.Base, c.want)
+		bandit.Decide(neverWithhold(), fixedBaseline{n: tc.n, sum: tc.sum}, a, "s", lessons("a"), 1)
+		if a.Base != tc.want {
+			t.Errorf("%v sessions with a sum of %v: Base = %v, want %v", tc.n, tc.sum, a.Base, tc.want)
 		}
 	}
 }

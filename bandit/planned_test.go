@@ -61,8 +61,8 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		}
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
-	if chooser, counted, taken := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Taken; !chooser || counted || taken {
-		t.Errorf("40 closed and 20 open sessions: Posterior.Reached = %v, Counted.Reached = %v, Taken = %v, want true, false, false", chooser, counted, taken)
+	if chooser, counted, taken := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Evaluated; !chooser || counted || taken {
+		t.Errorf("40 closed and 20 open sessions: Posterior.Reached = %v, Counted.Reached = %v, Evaluated = %v, want true, false, false", chooser, counted, taken)
 	}
 	copied := c.Clone()
 	if e := copied.Measured().Evaluations()[0]; copied.Counted(k).Reached || e.Rewarded != 40 {

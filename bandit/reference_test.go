@@ -231,7 +231,7 @@ func TestShareRespectsSlotsAndBudget(t *testing.T) {
 		actions[i].Size = 100
 	}
 	warning := bandit.Action{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true, Size: 1000}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		k, room, spent int
 		more           []bandit.Action
 		want           []string
@@ -246,15 +246,15 @@ func TestShareRespectsSlotsAndBudget(t *testing.T) {
 		"room for none":              {3, bandit.NoRoom, 0, nil, nil},
 	} {
 		given, fresh := bandit.Share(
-			bandit.Config{K: c.k, Room: c.room},
+			bandit.Config{K: tc.k, Room: tc.room},
 			flatBeliefs{},
 			decided(),
 			"u",
-			append(actions, c.more...),
-			c.spent,
+			append(actions, tc.more...),
+			tc.spent,
 		)
-		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(c.want) || len(fresh) != 0 {
-			t.Errorf("%s: picks of the unit = %v, new picks = %v, want %v and no new pick", name, got, slugs(fresh), c.want)
+		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(tc.want) || len(fresh) != 0 {
+			t.Errorf("%s: picks of the unit = %v, new picks = %v, want %v and no new pick", name, got, slugs(fresh), tc.want)
 		}
 	}
 	// a later decision has a later turn, and its picks take the remaining slots

@@ -50,7 +50,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
 	del, m := -0.1+0.05, 0.04
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		scope, field string
 		day          int32
 		want         float64
@@ -64,8 +64,8 @@ func TestResidualsMatchFormulas(t *testing.T) {
 		{"not@1", "su", 20000, 1 - 0.6 - del - m},
 		{string(trial.LoopArm), "s1", 20000, 0.41},
 	} {
-		if got := deltaValue(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("scope %q, field %s = %v, want %v", c.scope, c.field, got, c.want)
+		if got := deltaValue(ds, tc.scope, tc.field, tc.day); math.Abs(got-tc.want) > 1e-6 {
+			t.Errorf("scope %q, field %s = %v, want %v", tc.scope, tc.field, got, tc.want)
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {

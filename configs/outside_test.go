@@ -46,8 +46,8 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		"keys[0].key_sha256": 25, "keys[0].tenant": 25, "keys[1].key_sha256": 25, "keys[1].tenant": 25,
 	}
 	var file strings.Builder
-	for _, l := range lines {
-		file.WriteString(l.line + "\n")
+	for _, tc := range lines {
+		file.WriteString(tc.line + "\n")
 	}
 	_, err := configs.Parse(configs.Sources{FileName: "my.yaml", File: []byte(file.String())})
 	faults, ok := configs.AsFaults(err)
@@ -67,9 +67,9 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 			t.Errorf("the text of the error lacks fault %s, or the fault lacks its value", f)
 		}
 	}
-	for i, l := range lines {
-		if f := faultOf[l.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, l.want) {
-			t.Errorf("%s: the fault of %s is %q, want line %d and %q", l.line, l.key, f, i+1, l.want)
+	for i, tc := range lines {
+		if f := faultOf[tc.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, tc.want) {
+			t.Errorf("%s: the fault of %s is %q, want line %d and %q", tc.line, tc.key, f, i+1, tc.want)
 		}
 	}
 	remedy := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)

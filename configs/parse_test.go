@@ -77,9 +77,9 @@ func TestDefaultsAreTheDocumentedValues(t *testing.T) {
 		{"store", c.StoreURL(), "./data/precept.db"},
 		{"routes.messages", c.Upstreams[c.Routes.Messages].URL, "https://api.anthropic.com"},
 	}
-	for _, w := range want {
-		if !reflect.DeepEqual(w.got, w.want) {
-			t.Errorf("%s = %v, want %v", w.name, w.got, w.want)
+	for _, tc := range want {
+		if !reflect.DeepEqual(tc.got, tc.want) {
+			t.Errorf("%s = %v, want %v", tc.name, tc.got, tc.want)
 		}
 	}
 }

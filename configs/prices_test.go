@@ -11,7 +11,7 @@ import (
 // models. Without both keys the built-in table applies, unless the configuration sets another currency than USD.
 func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 	const own = "prices: [{model: 'gpt-5*', input: 2, output: 9}, {model: own, input: 4, cached: 1, output: 8}]\n"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		file, model, currency string
 		want                  price.Price
 		known                 bool
@@ -25,13 +25,13 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		"flat":             {"admin: {price_input: 3, price_cached: 1}", "gpt-5", "", price.Price{Input: 3, Cached: 1, NoOutput: true}, true},
 		"flat for others":  {own + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
 	} {
-		cfg, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(c.file)})
+		cfg, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(tc.file)})
 		if err != nil {
 			t.Fatalf("%s: got %v, want a configuration", name, err)
 		}
-		p, ok := cfg.PriceTable().PriceOf(c.model)
-		if ok != c.known || p != c.want || cfg.Currency() != c.currency {
-			t.Errorf("%s: got price %+v, known %t, currency %q; want price %+v, known %t, currency %q", name, p, ok, cfg.Currency(), c.want, c.known, c.currency)
+		p, ok := cfg.PriceTable().PriceOf(tc.model)
+		if ok != tc.known || p != tc.want || cfg.Currency() != tc.currency {
+			t.Errorf("%s: got price %+v, known %t, currency %q; want price %+v, known %t, currency %q", name, p, ok, cfg.Currency(), tc.want, tc.known, tc.currency)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 
 // A fault names the source of its value: file, variable or flag.
 func TestFaultNamesItsSource(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		src         configs.Sources
 		key, source string
 	}{
@@ -122,14 +122,14 @@ func TestFaultNamesItsSource(t *testing.T) {
 		"a key that another key of the file requires": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
 		"a key that a variable requires":              {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
 	} {
-		faults := faultsOf(t, c.src)
-		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == c.key })
+		faults := faultsOf(t, tc.src)
+		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == tc.key })
 		if i < 0 || len(faults) != 1 {
-			t.Errorf("%s: got %v, want one fault, of key %s", name, faults, c.key)
+			t.Errorf("%s: got %v, want one fault, of key %s", name, faults, tc.key)
 			continue
 		}
-		if f := faults[i]; f.Source != c.source || !strings.HasPrefix(f.String(), c.source+": "+c.key) {
-			t.Errorf("%s: the fault is %s, want source %s", name, f, c.source)
+		if f := faults[i]; f.Source != tc.source || !strings.HasPrefix(f.String(), tc.source+": "+tc.key) {
+			t.Errorf("%s: the fault is %s, want source %s", name, f, tc.source)
 		}
 		if want := "1 fault in the configuration:\n  " + faults[0].String(); faults.Error() != want {
 			t.Errorf("%s: the error is %q, want %q", name, faults.Error(), want)

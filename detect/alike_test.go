@@ -32,7 +32,7 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		}
 		return out
 	}
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		texts []string
 		want  bool
 	}{
@@ -68,13 +68,13 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tt.texts...)})
+			req := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tc.texts...)})
 			loops := new(detect.Results).Loops(req, nil, nil)
-			if (len(loops) > 0) != tt.want {
-				t.Errorf("got loops %+v, want a loop = %t", loops, tt.want)
+			if (len(loops) > 0) != tc.want {
+				t.Errorf("got loops %+v, want a loop = %t", loops, tc.want)
 			}
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
-			req = parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tt.texts...), "tools": tools})
+			req = parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tc.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
 				t.Errorf("declared tools: got loops %+v, want none", loops)
 			}

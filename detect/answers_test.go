@@ -292,7 +292,7 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 // A result with the error flag (1) is an error, unless it is a refusal or a search without a match. The success flag
 // (-1) decides only for tools that read or edit a file.
 func TestErrorFlagMakesResultAnError(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		tool, args, text string
 		flag             int8
 		want             outcomeRule
@@ -316,12 +316,12 @@ func TestErrorFlagMakesResultAnError(t *testing.T) {
 		{"bash", shellArgs("make"), "Error: x", -1, errorBy("text:error-first")},
 		{"WebFetch", `{}`, "Error: x", -1, errorBy("text:error-first")},
 	} {
-		got := detect.Classify(c.tool, c.args, c.text, c.flag)
-		if c.want.outcome == detect.Refusal && got.Outcome == detect.Refusal {
+		got := detect.Classify(tc.tool, tc.args, tc.text, tc.flag)
+		if tc.want.outcome == detect.Refusal && got.Outcome == detect.Refusal {
 			continue
 		}
-		if got.Outcome != c.want.outcome || got.Rule != c.want.rule {
-			t.Errorf("%s: result %q with flag %d: got outcome %s (rule %q), want %s (rule %q)", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
+		if got.Outcome != tc.want.outcome || got.Rule != tc.want.rule {
+			t.Errorf("%s: result %q with flag %d: got outcome %s (rule %q), want %s (rule %q)", tc.tool, tc.text, tc.flag, got.Outcome, got.Rule, tc.want.outcome, tc.want.rule)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 		return tools
 	}
 	runTools, terminalTools, bashOnly := toolsNamed("bash", "edit", "todowrite"), toolsNamed("bash", "edit", "question", "todowrite"), toolsNamed("bash")
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name   string
 		tools  []any
 		task   string
@@ -360,12 +360,12 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {
-		msgs := chat([]testStep{bash("rm -r build", c.result)})
-		msgs[0] = obj{"role": "user", "content": c.task}
+		msgs := chat([]testStep{bash("rm -r build", tc.result)})
+		msgs[0] = obj{"role": "user", "content": tc.task}
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
-		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
-		if len(got) != c.want {
-			t.Errorf("%s: got signals %+v, want %d signals", c.name, got, c.want)
+		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": tc.tools, "messages": msgs}), nil)
+		if len(got) != tc.want {
+			t.Errorf("%s: got signals %+v, want %d signals", tc.name, got, tc.want)
 		}
 	}
 }

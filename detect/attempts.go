@@ -28,7 +28,7 @@ const (
 // already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
-	if newest.looseIdentity() == 0 {
+	if newest.identityWithoutBudget() == 0 {
 		return 0, false, false
 	}
 	count = 1
@@ -55,7 +55,7 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 
 // attemptHash returns a hash of the call that all its attempts share.
 func (s *step) attemptHash() uint32 {
-	if loose := s.looseIdentity(); loose != 0 {
+	if loose := s.identityWithoutBudget(); loose != 0 {
 		return loose
 	}
 	return shortHash(s.identity())
@@ -78,14 +78,14 @@ func isAttemptLoop(steps func(int) *step) bool {
 	return newest.outcome().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
 }
 
-// looseIdentity returns a hash of a call without its budgets, 0 for a call without a budget.
-func looseIdentity(tool, args string) uint32 {
+// identityWithoutBudget returns a hash of a call without its budgets, 0 for a call without a budget.
+func identityWithoutBudget(tool, args string) uint32 {
 	call := wording().analyseCall(tool, args)
-	return call.looseIdentity(tool, args)
+	return call.identityWithoutBudget(tool, args)
 }
 
-// looseIdentity returns the value of the function looseIdentity for a call that is already analysed.
-func (c *toolCall) looseIdentity(tool, args string) uint32 {
+// identityWithoutBudget returns the value of the function identityWithoutBudget for a call that is already analysed.
+func (c *toolCall) identityWithoutBudget(tool, args string) uint32 {
 	if !c.isComplete(args) {
 		return 0
 	}

@@ -27,7 +27,7 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 		return out
 	}
 	const none, failed = "No slots available", "no answer\n\nCommand exited with code 2"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
 	}{
@@ -83,8 +83,8 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 		"two pages":                            {callSteps("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
 		"pages in an option":                   {shellSteps(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
 	} {
-		if got := countLoops(t, c.steps...) > 0; got != c.loop {
-			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
+		if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
+			t.Errorf("%s: loop found = %v, want %v", name, got, tc.loop)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	switchOn := bash("sed -i s/off/on/ a.conf", "1 line\n\nCommand exited with code 0")
 	switchOff := bash("sed -i s/on/off/ a.conf", "1 line\n\nCommand exited with code 0")
 	testByTool := call("run_tests", `{"n":1}`, "1 failed")
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
 	}{
@@ -126,11 +126,11 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 		"two versions with the same failure": {[]testStep{writeOne, failingTest, writeTwo, failingTest, writeOne, failingTest, writeTwo}, true},
 		"a third version in between":         {[]testStep{writeOne, writeTwo, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), writeTwo}, false},
 	} {
-		if got := countLoops(t, c.steps...) > 0; got != c.loop {
-			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
+		if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
+			t.Errorf("%s: loop found = %v, want %v", name, got, tc.loop)
 		}
-		if got := len(replayFromCheckpoints(t, c.steps)) > 0; got != c.loop {
-			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, c.loop)
+		if got := len(replayFromCheckpoints(t, tc.steps)) > 0; got != tc.loop {
+			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, tc.loop)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 func TestThreeRoundsOfTheSameNoteAreALoop(t *testing.T) {
 	note := func(text string) testStep { return call("think", jsonArgs("thought", text), "Noted.") }
 	look := bash("echo $HOME", "/\n\nCommand exited with code 0")
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
 	}{
@@ -147,11 +147,11 @@ func TestThreeRoundsOfTheSameNoteAreALoop(t *testing.T) {
 		"two rounds":   {repeatSteps(2, note("Is the key set?"), look), false},
 		"other notes":  {[]testStep{note("a"), look, note("b"), look, note("c"), look}, false},
 	} {
-		if got := countLoops(t, c.steps...) > 0; got != c.loop {
-			t.Errorf("%s: loop found = %v, want %v", name, got, c.loop)
+		if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
+			t.Errorf("%s: loop found = %v, want %v", name, got, tc.loop)
 		}
-		if got := len(replayFromCheckpoints(t, c.steps)) > 0; got != c.loop {
-			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, c.loop)
+		if got := len(replayFromCheckpoints(t, tc.steps)) > 0; got != tc.loop {
+			t.Errorf("%s, requests without history: loop found = %v, want %v", name, got, tc.loop)
 		}
 	}
 }

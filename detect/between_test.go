@@ -101,7 +101,7 @@ func TestCommandThatChangesEndsALoop(t *testing.T) {
 // A tool call between two identical failures ends the loop if the tool edits files or acts on a page. A tool that
 // reads, searches or plans does not.
 func TestToolThatChangesEndsALoop(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		tool, args string
 		changes    bool
 	}{
@@ -119,11 +119,11 @@ func TestToolThatChangesEndsALoop(t *testing.T) {
 		{"WebFetch", `{"url":"http://h/"}`, false},
 	} {
 		want := 1
-		if c.changes {
+		if tc.changes {
 			want = 0
 		}
-		if got := countLoops(t, failedBash("make demo"), call(c.tool, c.args, "done"), failedBash("make demo")); got != want {
-			t.Errorf("%s between two identical failures: got %d loops, want %d", c.tool, got, want)
+		if got := countLoops(t, failedBash("make demo"), call(tc.tool, tc.args, "done"), failedBash("make demo")); got != want {
+			t.Errorf("%s between two identical failures: got %d loops, want %d", tc.tool, got, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, looseIdentity, query, tool, message
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, identityWithoutBudget, query, tool, message
 )
 
 // flags returns pointers to the booleans of a step that a checkpoint stores, the lowest bit first. failed and skipped
@@ -65,7 +65,7 @@ func writeCheckpoint(steps []*step) []byte {
 		if s.isUser {
 			s.reportsChange()
 		} else {
-			v, key, sum, loose, tool = s.outcome(), s.identity(), s.resultHash(), s.looseIdentity(), s.toolHash()
+			v, key, sum, loose, tool = s.outcome(), s.identity(), s.resultHash(), s.identityWithoutBudget(), s.toolHash()
 		}
 		if v.Outcome == Error {
 			message = s.messageHash()
@@ -104,8 +104,8 @@ func readCheckpoint(state []byte) []*step {
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
 				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // the ends are unknown
-				locationHash:  uint64(binary.LittleEndian.Uint16(b[22:])),
-				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
+				locationHash:          uint64(binary.LittleEndian.Uint16(b[22:])),
+				identityWithoutBudget: binary.LittleEndian.Uint32(b[24:]), hasIdentityWithoutBudget: true,
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasOutcome: true,
 				toolHash:    binary.LittleEndian.Uint32(b[36:]),

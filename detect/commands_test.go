@@ -249,7 +249,7 @@ func TestNestedSearchesTakeLinearTime(t *testing.T) {
 
 // Each harness writes the exit code in another form. Similar output of a program is not read as an exit code.
 func TestHarnessExitCodeIsParsed(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		form  string // %d stands for the exit code
 		found bool   // whether the exit code is read
 	}{
@@ -316,10 +316,10 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		},
 	} {
 		for _, code := range []int{0, 1, 3, 255} {
-			text := strings.ReplaceAll(c.form, "%d", fmt.Sprint(code))
+			text := strings.ReplaceAll(tc.form, "%d", fmt.Sprint(code))
 			got := detect.Classify("bash", shellArgs("./release.sh"), text, 0)
 			want := detect.Judgement{Outcome: detect.OK}
-			if c.found {
+			if tc.found {
 				want = detect.Judgement{Outcome: detect.OK, Rule: "exit-code", Sure: true}
 				if code != 0 {
 					want = detect.Judgement{Outcome: detect.Error, Rule: "exit-code", Code: code}
@@ -437,7 +437,7 @@ func TestTestLintAndBuildRunsGiveFeedback(t *testing.T) {
 
 // A pipe hides the exit code of a test, but the output may show the outcome.
 func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
-	for _, c := range []struct{ command, text, want string }{
+	for _, tc := range []struct{ command, text, want string }{
 		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
 		{"pytest | tail -3", "==== 1 failed, 3 passed in 0.1s ====", "rejection"},
 		{"pytest | tail -3", "some words", ""},
@@ -452,11 +452,11 @@ func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 		{"pytest", "Command timed out after 60s", ""},
 	} {
 		got := ""
-		for _, s := range new(detect.Results).Signals(newRequest(t, wire.Chat, c.command, c.text, ""), nil) {
+		for _, s := range new(detect.Results).Signals(newRequest(t, wire.Chat, tc.command, tc.text, ""), nil) {
 			got = string(s.Feeling)
 		}
-		if got != c.want {
-			t.Errorf("%q with result %q: got feedback %q, want %q", c.command, c.text, got, c.want)
+		if got != tc.want {
+			t.Errorf("%q with result %q: got feedback %q, want %q", tc.command, tc.text, got, tc.want)
 		}
 	}
 }

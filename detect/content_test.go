@@ -17,7 +17,7 @@ func TestReadContentIsNotAFailure(t *testing.T) {
 	const logHead = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
 	n := forEachOutput(t, failedOutputs, func(command, _, text string) {
 		found := strings.ReplaceAll(strings.TrimSpace(text), "\n", "\nlogs/night.txt:7:")
-		for name, c := range map[string]struct{ tool, args, text string }{
+		for name, tc := range map[string]struct{ tool, args, text string }{
 			"read by a tool":      {"read_file", `{"path":"logs/night.txt"}`, logHead + text},
 			"cat":                 {"bash", shellArgs("cat logs/night.txt"), logHead + text},
 			"tail":                {"bash", shellArgs("tail -n 40 logs/night.txt"), logHead + text},
@@ -29,8 +29,8 @@ func TestReadContentIsNotAFailure(t *testing.T) {
 			"quoted in a thought": {"think", `{"thought":"x"}`, "I saw this in the log:\n" + text},
 			"fetched from an API": {"get_log", `{"id":7}`, logHead + text},
 		} {
-			if j := detect.Classify(c.tool, c.args, c.text, 0); j.Outcome == detect.Error {
-				t.Errorf("%s, %s: got outcome error (rule %q), want no error, for\n%s", command, name, j.Rule, c.text)
+			if j := detect.Classify(tc.tool, tc.args, tc.text, 0); j.Outcome == detect.Error {
+				t.Errorf("%s, %s: got outcome error (rule %q), want no error, for\n%s", command, name, j.Rule, tc.text)
 			}
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // object was found. The content of a record is not a failure.
 func TestDomainToolResultsAreClassified(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		tool, text string
 		want       detect.Outcome
 	}{
@@ -84,8 +84,8 @@ func TestDomainToolResultsAreClassified(t *testing.T) {
 		{"log_search", "Logs must be read again.", detect.OK},
 		{"file_claim", "Claims must be made within a week.", detect.Error},
 	} {
-		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("%s: result %q: got outcome %s (rule %q), want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
+		if got := detect.Classify(tc.tool, `{"id":7}`, tc.text, 0); got.Outcome != tc.want {
+			t.Errorf("%s: result %q: got outcome %s (rule %q), want %s", tc.tool, tc.text, got.Outcome, got.Rule, tc.want)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 // A failure after lines of progress, or before a hint, is found. A failure before a successful retry is not an error.
 func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		text string
 		want detect.Outcome
 	}{
@@ -115,8 +115,8 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 		{"🔧 Packing\n❌ The store said no: 409\n🔁 Second attempt\n✅ Sent", detect.OK},
 		{"Packed the first box\n❌ the second box is missing", detect.OK},
 	} {
-		if got := detect.Classify("bash", `{"command":"./pack"}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("result %q: got outcome %s (rule %q), want %s", c.text, got.Outcome, got.Rule, c.want)
+		if got := detect.Classify("bash", `{"command":"./pack"}`, tc.text, 0); got.Outcome != tc.want {
+			t.Errorf("result %q: got outcome %s (rule %q), want %s", tc.text, got.Outcome, got.Rule, tc.want)
 		}
 	}
 }
@@ -124,12 +124,12 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 // A timeout is a failure, even if its message contains a hint about the background or follows a heading.
 func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ tool, args, text string }{
+	for _, tc := range []struct{ tool, args, text string }{
 		{"shell", `{"command":"make"}`, "Command timed out after 90 seconds. Start servers in the background."},
 		{"browser_navigate", `{"url":"https://shop.example"}`, "### Result\nTimeoutError: page.goto: Timeout 9000ms exceeded."},
 	} {
-		if got := detect.Classify(c.tool, c.args, c.text, 0); got.Outcome != detect.Error {
-			t.Errorf("result %q: got outcome %s (rule %q), want error", c.text, got.Outcome, got.Rule)
+		if got := detect.Classify(tc.tool, tc.args, tc.text, 0); got.Outcome != detect.Error {
+			t.Errorf("result %q: got outcome %s (rule %q), want error", tc.text, got.Outcome, got.Rule)
 		}
 	}
 }

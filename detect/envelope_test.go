@@ -129,7 +129,7 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 }
 
 func TestRefusalMessagesOfHarnessesNameTheRefuser(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		text string
 		flag int8
 		by   detect.Refuser
@@ -190,9 +190,9 @@ func TestRefusalMessagesOfHarnessesNameTheRefuser(t *testing.T) {
 		{"Permission denied and could not request permission from user", 0, detect.HeadlessRefuser},
 		{"Permission to use Bash with command rm has been denied.", 1, detect.PolicyRefuser},
 	} {
-		got := detect.Classify("bash", deployArgs, c.text, c.flag)
-		if got.Outcome != detect.Refusal || got.Refuser != c.by {
-			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", c.text, got.Outcome, got.Refuser, got.Rule, c.by)
+		got := detect.Classify("bash", deployArgs, tc.text, tc.flag)
+		if got.Outcome != detect.Refusal || got.Refuser != tc.by {
+			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", tc.text, got.Outcome, got.Refuser, got.Rule, tc.by)
 		}
 	}
 	// In a file, the message is documentation.

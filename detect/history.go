@@ -146,7 +146,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 		return h.hasIndexedCall(s)
 	}
 	words := slices.Clone(s.literals())
-	loose := s.looseIdentity()
+	loose := s.identityWithoutBudget()
 	if !s.inUserText { // for a result in user text, package wire makes up the tool name
 		words = append(words, s.call.result.tool)
 	}
@@ -159,7 +159,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 			if c.Name != s.call.result.tool {
 				continue
 			}
-			if loose != 0 && looseIdentity(c.Name, c.Args) == loose || callIdentity(c.Name, c.Args) == s.identity() {
+			if loose != 0 && identityWithoutBudget(c.Name, c.Args) == loose || callIdentity(c.Name, c.Args) == s.identity() {
 				return true
 			}
 		}
@@ -212,11 +212,11 @@ func (h *history) hasIndexedCall(s *step) bool {
 			}
 			for _, c := range h.req.Item(i).Calls {
 				h.earlierCalls[callIdentity(c.Name, c.Args)] = true
-				h.earlierCalls[uint64(looseIdentity(c.Name, c.Args))] = true
+				h.earlierCalls[uint64(identityWithoutBudget(c.Name, c.Args))] = true
 			}
 		}
 	}
-	return h.earlierCalls[s.identity()] || s.looseIdentity() != 0 && h.earlierCalls[uint64(s.looseIdentity())]
+	return h.earlierCalls[s.identity()] || s.identityWithoutBudget() != 0 && h.earlierCalls[uint64(s.identityWithoutBudget())]
 }
 
 // needle is a word to search for. The search looks for the rarest byte of the word, because the first byte may occur

@@ -98,7 +98,7 @@ type inspection struct {
 	emittedSteps     int             // number of steps that emitItem has handled
 	loops            []Loop          // not yet emitted, the oldest first
 	finder           loopFinder      // judges each step once
-	firstBatch       map[uint64]int  // first batch that contains a call, by step.identity and by step.looseIdentity
+	firstBatch       map[uint64]int  // first batch that contains a call, by step.identity and by step.identityWithoutBudget
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
 	batchNumber      int
 	visitsLeft       int    // number of steps that may still be read
@@ -121,7 +121,7 @@ func (in *inspection) readBatch(end int) {
 func (in *inspection) findLoops(steps []*step) {
 	mayLoop := func(s *step) bool {
 		repeats := s.hasCall || !s.isUser && (s.outcome().Outcome == Error || in.seenPrefixes[s.hashPrefix()])
-		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
+		for _, key := range []uint64{s.identity(), uint64(s.identityWithoutBudget())} {
 			batch, ok := in.firstBatch[key]
 			if !ok {
 				batch, in.firstBatch[key] = s.batch, s.batch
@@ -198,7 +198,7 @@ func (in *inspection) explainLoop(l Loop) Explanation {
 			if s.item == l.Index && s.callID == l.CallID && s.call.result.args == l.Args {
 				newest = s
 			}
-		case s.batch != newest.batch && (sameCall(newest, s) || newest.looseIdentity() != 0 && s.looseIdentity() == newest.looseIdentity()):
+		case s.batch != newest.batch && (sameCall(newest, s) || newest.identityWithoutBudget() != 0 && s.identityWithoutBudget() == newest.identityWithoutBudget()):
 			e := explainResult(newest)
 			e.EarlierItem = &s.item
 			return e

@@ -101,7 +101,7 @@ func TestFindingsHaveTheIndexOfTheirMessage(t *testing.T) {
 
 func TestInspectReportsInvalidInput(t *testing.T) {
 	good := mustJSON(t, obj{"id": "g", "messages": chat(sampleSession)})
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		in    string
 		found bool
 	}{
@@ -116,9 +116,9 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 		"unclosed array":                   {"[" + good, true},
 		"array without a comma":            {"[" + good + good + "]", true},
 	} {
-		got, err := inspect(t, c.in)
-		if err == nil || (len(got) > 0) != c.found {
-			t.Errorf("%s: %d findings, err = %v, want findings = %t and an error", name, len(got), err, c.found)
+		got, err := inspect(t, tc.in)
+		if err == nil || (len(got) > 0) != tc.found {
+			t.Errorf("%s: %d findings, err = %v, want findings = %t and an error", name, len(got), err, tc.found)
 		}
 	}
 	stop := errors.New("stop")

@@ -122,15 +122,15 @@ func TestLineHasOnlyItsMostSpecificKind(t *testing.T) {
 // A success that mentions an error, and a failure that only quotes the error of another command, have no kind.
 func TestQuotedErrorsHaveNoKind(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ tool, args, text string }{
+	for _, tc := range []struct{ tool, args, text string }{
 		{"bash", `{"command":"grep -rn found docs"}`, "docs/a.md:12:bash: foo: command not found\ndocs/b.md:3:Permission denied"},
 		{"read_file", `{"path":"a.md"}`, "# Errors\n\nA shell prints `bash: foo: command not found` for an unknown command.\nNo such file or directory means ENOENT."},
 		{"bash", `{"command":"go test ./..."}`, "ok  \texample/x\t0.3s\nExit code: 0"},
 		{"bash", `{"command":"git log --oneline"}`, "3f2a9c1 fix: connection refused on start\n4f2a9c1 retry when a request timed out"},
 		{"bash", `{"command":"cat run.sh"}`, "if ! command -v rg; then echo 'rg: command not found'; fi"},
 	} {
-		if got := Kinds(c.text, Classify(c.tool, c.args, c.text, 0)); len(got) > 0 {
-			t.Errorf("%q: got kinds %v, want none", c.text, got)
+		if got := Kinds(tc.text, Classify(tc.tool, tc.args, tc.text, 0)); len(got) > 0 {
+			t.Errorf("%q: got kinds %v, want none", tc.text, got)
 		}
 	}
 	for _, text := range []string{

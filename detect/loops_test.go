@@ -40,7 +40,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		}
 		return steps
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name  string
 		steps []testStep
 		want  []int
@@ -358,10 +358,10 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			[]int{2},
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			for _, d := range []wire.Dialect{wire.Chat, wire.Messages, wire.Responses} {
-				if got := replay(t, d, c.steps); !slices.Equal(got, c.want) {
-					t.Errorf("%s: loops at steps %v, want %v", d, got, c.want)
+				if got := replay(t, d, tc.steps); !slices.Equal(got, tc.want) {
+					t.Errorf("%s: loops at steps %v, want %v", d, got, tc.want)
 				}
 			}
 		})
@@ -378,7 +378,7 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 		path := fmt.Sprintf("/d%d/a.csv", i)
 		guesses = append(guesses, call("read_text_file", jsonArgs("path", path), "Error: ENOENT: no such file or directory, open '"+path+"'"))
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		steps []testStep
 		want  []bool
 	}{
@@ -390,14 +390,14 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 		"two failures":                 {repeatSteps(2, failedBash("make")), []bool{false}},
 	} {
 		warned, got := map[string]bool{}, []bool(nil)
-		for n := range c.steps {
-			for _, l := range new(detect.Results).Loops(parse(t, wire.Chat, obj{"messages": chat(c.steps[:n+1])}), warned, nil) {
+		for n := range tc.steps {
+			for _, l := range new(detect.Results).Loops(parse(t, wire.Chat, obj{"messages": chat(tc.steps[:n+1])}), warned, nil) {
 				warned[l.CallID] = true
 				got = append(got, l.Again)
 			}
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got Again %v, want %v", name, got, c.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got Again %v, want %v", name, got, tc.want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // The order of the lines of a success counts: a listing may have been sorted in another way.
 func TestOrderOfLinesCountsOnlyInASuccess(t *testing.T) {
 	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		command string
 		results []string
@@ -25,20 +25,20 @@ func TestOrderOfLinesCountsOnlyInASuccess(t *testing.T) {
 		{"a listing in another order", "sh ./list.sh", []string{"alpha\nbeta" + ok, "beta\nalpha" + ok}, false},
 	} {
 		var steps []testStep
-		for _, r := range c.results {
-			steps = append(steps, bash(c.command, r))
+		for _, r := range tc.results {
+			steps = append(steps, bash(tc.command, r))
 		}
 		var want []int
-		if c.loop {
+		if tc.loop {
 			want = []int{len(steps) - 1}
 		}
 		for _, d := range []wire.Dialect{wire.Chat, wire.Messages, wire.Responses} {
 			if got := replay(t, d, steps); !slices.Equal(got, want) {
-				t.Errorf("%s: got loops at %v, want %v", c.name, got, want)
+				t.Errorf("%s: got loops at %v, want %v", tc.name, got, want)
 			}
 		}
 		if got := replayFromCheckpoints(t, steps); !slices.Equal(got, want) {
-			t.Errorf("%s, without history: got loops at %v, want %v", c.name, got, want)
+			t.Errorf("%s, without history: got loops at %v, want %v", tc.name, got, want)
 		}
 	}
 }

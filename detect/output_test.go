@@ -23,7 +23,7 @@ const (
 // An error message of a tool is a failure at the end of the output. A summary of a failed tool is also a failure in the
 // middle. A similar line of other text is not a failure.
 func TestErrorLineIsAFailure(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		line     string
 		evidence evidence
 		rule     string
@@ -166,14 +166,14 @@ func TestErrorLineIsAFailure(t *testing.T) {
 	} {
 		const after = "\nstep 3\nstep 4\nstep 5\nstep 6\nstep 7"
 		for place, text := range map[string]string{
-			"at the end":       "step 1\nstep 2\n" + c.line,
-			"in the middle":    "step 1\n" + c.line + after,
-			"before a success": "step 1\n" + c.line + after + "\nAll tests passed",
+			"at the end":       "step 1\nstep 2\n" + tc.line,
+			"in the middle":    "step 1\n" + tc.line + after,
+			"before a success": "step 1\n" + tc.line + after + "\nAll tests passed",
 		} {
-			isFailure := c.evidence == summary && place != "before a success" || c.evidence == reported && place == "at the end"
+			isFailure := tc.evidence == summary && place != "before a success" || tc.evidence == reported && place == "at the end"
 			got := detect.Classify("bash", pipedArgs, text, 0)
-			if (got.Outcome == detect.Error) != isFailure || isFailure && got.Rule != "text:"+c.rule {
-				t.Errorf("%q %s: got outcome %s (rule %q), want an error = %t (rule text:%s)", c.line, place, got.Outcome, got.Rule, isFailure, c.rule)
+			if (got.Outcome == detect.Error) != isFailure || isFailure && got.Rule != "text:"+tc.rule {
+				t.Errorf("%q %s: got outcome %s (rule %q), want an error = %t (rule text:%s)", tc.line, place, got.Outcome, got.Rule, isFailure, tc.rule)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 // An exception at the end of the output is a failure. An exception that is followed by more than three lines is not.
 func TestTracebackAtTheEndIsAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nLookup: gone"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		text      string
 		isFailure bool
 	}{
@@ -242,15 +242,15 @@ func TestTracebackAtTheEndIsAFailure(t *testing.T) {
 		"node version in a sentence":     {"step 1\nNode.js versions that are supported: 20, 22", false},
 		"node version before nine lines": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
 	} {
-		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.isFailure {
-			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, c.isFailure)
+		if got := detect.Classify("bash", pipedArgs, tc.text, 0); (got.Outcome == detect.Error) != tc.isFailure {
+			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, tc.isFailure)
 		}
 	}
 }
 
 // An error line in printed source code or in a diff is not a failure.
 func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		text      string
 		isFailure bool
 	}{
@@ -263,8 +263,8 @@ func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 		"one line numbered":           {"1:a\nerror: boom", true},
 		"no line numbered":            {"a\nb\nc\nerror: boom", true},
 	} {
-		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.isFailure {
-			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, c.isFailure)
+		if got := detect.Classify("bash", pipedArgs, tc.text, 0); (got.Outcome == detect.Error) != tc.isFailure {
+			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, tc.isFailure)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func TestTimeoutIsFoundAtEitherEndOfTheOutput(t *testing.T) {
 
 // Failure messages of common programs are errors, even without an exit code. The same messages in a file are not.
 func TestFailureMessagesOfCommonProgramsAreErrors(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		line, out string
 		want      detect.Outcome
 	}{
@@ -340,12 +340,12 @@ func TestFailureMessagesOfCommonProgramsAreErrors(t *testing.T) {
 		{"grep -rn daemon docs", "docs/a.md:3: the input device is not a TTY", detect.OK},
 		{"kubectl get pods", "NAME  READY\nweb-1 1/1", detect.OK},
 	} {
-		args, err := json.Marshal(map[string]string{"command": c.line})
+		args, err := json.Marshal(map[string]string{"command": tc.line})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := detect.Classify("bash", string(args), c.out, 0); got.Outcome != c.want {
-			t.Errorf("%s: got judgement %+v, want outcome %s", c.line, got, c.want)
+		if got := detect.Classify("bash", string(args), tc.out, 0); got.Outcome != tc.want {
+			t.Errorf("%s: got judgement %+v, want outcome %s", tc.line, got, tc.want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		cmd                     string
 		readOnly, masked, waits bool
 	}{
@@ -45,9 +45,9 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 		{"node app.js", false, false, false},
 		{"", false, false, false},
 	} {
-		got := wording().analyseShell(c.cmd)
-		if got.readOnly != c.readOnly || got.statusMasked != c.masked || got.waits != c.waits {
-			t.Errorf("%q: readOnly = %v, masked = %v, waits = %v, want %v, %v, %v", c.cmd, got.readOnly, got.statusMasked, got.waits, c.readOnly, c.masked, c.waits)
+		got := wording().analyseShell(tc.cmd)
+		if got.readOnly != tc.readOnly || got.statusMasked != tc.masked || got.waits != tc.waits {
+			t.Errorf("%q: readOnly = %v, masked = %v, waits = %v, want %v, %v, %v", tc.cmd, got.readOnly, got.statusMasked, got.waits, tc.readOnly, tc.masked, tc.waits)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestCommandsOfAListAreSeparate(t *testing.T) {
 }
 
 func TestPurposeOfACallFollowsNameAndArguments(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		tool, args string
 		want       purpose
 	}{
@@ -107,14 +107,14 @@ func TestPurposeOfACallFollowsNameAndArguments(t *testing.T) {
 		{"update_order", `{"order_id":"1"}`, purposeOther},
 		{"", ``, purposeOther},
 	} {
-		if got := wording().analyseCall(c.tool, c.args); got.purpose != c.want {
-			t.Errorf("%s %s: got purpose %d, want %d", c.tool, c.args, got.purpose, c.want)
+		if got := wording().analyseCall(tc.tool, tc.args); got.purpose != tc.want {
+			t.Errorf("%s %s: got purpose %d, want %d", tc.tool, tc.args, got.purpose, tc.want)
 		}
 	}
 }
 
 func TestParseLenientReadsBrokenJSON(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		in string
 		ok bool
 	}{
@@ -131,8 +131,8 @@ func TestParseLenientReadsBrokenJSON(t *testing.T) {
 		{``, false},
 		{strings.Repeat("[", 1<<20), false},
 	} {
-		if _, ok := parseLenient(c.in); ok != c.ok {
-			t.Errorf("parseLenient(%.40q): ok = %v, want %v", c.in, ok, c.ok)
+		if _, ok := parseLenient(tc.in); ok != tc.ok {
+			t.Errorf("parseLenient(%.40q): ok = %v, want %v", tc.in, ok, tc.ok)
 		}
 	}
 	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
@@ -179,7 +179,7 @@ func FuzzLenient(f *testing.F) {
 }
 
 func TestHeadlineContainsTheErrorLines(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
+	for _, tc := range []struct{ name, text, want string }{
 		{
 			"traceback",
 			"Exit code 1\nstarting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n",
@@ -225,8 +225,8 @@ func TestHeadlineContainsTheErrorLines(t *testing.T) {
 		},
 		{"empty", "", ""},
 	} {
-		if got := Headline(c.text); got != c.want {
-			t.Errorf("%s: Headline = %q, want %q", c.name, got, c.want)
+		if got := Headline(tc.text); got != tc.want {
+			t.Errorf("%s: Headline = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestHeadlineContainsTheErrorLines(t *testing.T) {
 // The signature of a short result is its text without stack frames. The signature of a long result is its headline.
 func TestSignatureOfShortAndLongResults(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
-	for _, c := range []struct{ name, text, want string }{
+	for _, tc := range []struct{ name, text, want string }{
 		{
 			"short",
 			"Author identity unknown\n\n*** Please tell me who you are.\n\nfatal: no address",
@@ -256,8 +256,8 @@ func TestSignatureOfShortAndLongResults(t *testing.T) {
 			"starting\nTraceback (most recent call last):\nshop.cart.EmptyCart: nothing to sum",
 		},
 	} {
-		if got := Signature(c.text); got != c.want {
-			t.Errorf("%s: Signature = %q, want %q", c.name, got, c.want)
+		if got := Signature(tc.text); got != tc.want {
+			t.Errorf("%s: Signature = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -145,10 +145,10 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 			return describeCall("book_tour", "{}", text)
 		}
 		if class == "key budget" {
-			return fmt.Sprint(looseIdentity("get", text) != 0, p.areKeys("budget", call.args.keys))
+			return fmt.Sprint(identityWithoutBudget("get", text) != 0, p.areKeys("budget", call.args.keys))
 		}
 		if class == "key cursor" || class == "key position" {
-			return fmt.Sprint(looseIdentity("get", text) != 0, p.areKeys(strings.TrimPrefix(class, "key "), call.args.keys))
+			return fmt.Sprint(identityWithoutBudget("get", text) != 0, p.areKeys(strings.TrimPrefix(class, "key "), call.args.keys))
 		}
 		canonical, literals := p.canonicalArgs(text, true), call.literals(text)
 		return fmt.Sprint(canonical, literals, p.signatureText(text), describeCall("read_it", text, text), describeCall("run_command", text, text),
@@ -256,7 +256,7 @@ func BenchmarkReadTurn(b *testing.B) {
 
 // BenchmarkClassify measures Classify for the output of a command and for the result of a custom tool.
 func BenchmarkClassify(b *testing.B) {
-	for _, c := range []struct{ name, tool, text string }{
+	for _, tc := range []struct{ name, tool, text string }{
 		{
 			"command", "bash",
 			strings.Repeat(
@@ -268,11 +268,11 @@ func BenchmarkClassify(b *testing.B) {
 			"The total of the cart is 7, and the list of its items was sorted by name.",
 		},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.SetBytes(int64(len(c.text)))
+		b.Run(tc.name, func(b *testing.B) {
+			b.SetBytes(int64(len(tc.text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				Classify(c.tool, `{"command":"make"}`, c.text, 0)
+				Classify(tc.tool, `{"command":"make"}`, tc.text, 0)
 			}
 		})
 	}

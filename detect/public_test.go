@@ -139,7 +139,7 @@ func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wi
 
 // The result of a test run and the user's message give the same feedback in every dialect.
 func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
-	for _, c := range []struct{ name, command, result, message, want string }{
+	for _, tc := range []struct{ name, command, result, message, want string }{
 		{
 			"a failed test, then a correction", "go test ./...",
 			"--- FAIL: TestTotal (0.00s)\nFAIL\tshop\t0.1s\nFAIL",
@@ -162,11 +162,11 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	} {
 		for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 			var out []string
-			for _, s := range new(detect.Results).Signals(newRequest(t, d, c.command, c.result, c.message), nil) {
+			for _, s := range new(detect.Results).Signals(newRequest(t, d, tc.command, tc.result, tc.message), nil) {
 				out = append(out, fmt.Sprintf("%s %d %s", s.Feeling, s.Tier, s.Rule))
 			}
-			if got := strings.Join(out, "; "); got != c.want {
-				t.Errorf("%s, %s: got feedback %q, want %q", c.name, d, got, c.want)
+			if got := strings.Join(out, "; "); got != tc.want {
+				t.Errorf("%s, %s: got feedback %q, want %q", tc.name, d, got, tc.want)
 			}
 		}
 	}

@@ -284,7 +284,7 @@ func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	}
 	resultMessage := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 	const failed = "Traceback (most recent call last):\n  File \"x.py\", line 1\nValueError: no wall"
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		new     []obj
 		results int
 		want    []int
@@ -294,10 +294,10 @@ func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 		"second of three results":  {[]obj{resultMessage("c2", "done"), resultMessage("c3", failed), resultMessage("c4", "done")}, 3, []int{1}},
 		"error before a user turn": {[]obj{resultMessage("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
 	} {
-		msgs := append([]obj{{"role": "user", "content": "build"}, callMessage("c1"), resultMessage("c1", failed), callMessage("c2")}, k.new...)
+		msgs := append([]obj{{"role": "user", "content": "build"}, callMessage("c1"), resultMessage("c1", failed), callMessage("c2")}, tc.new...)
 		results, got := new(detect.Results).Failed(parse(t, wire.Chat, obj{"messages": msgs}), nil)
-		if results != k.results || !slices.Equal(got, k.want) {
-			t.Errorf("%s: Failed = %d, %v, want %d, %v", name, results, got, k.results, k.want)
+		if results != tc.results || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: Failed = %d, %v, want %d, %v", name, results, got, tc.results, tc.want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // Calls count as equal if they differ only in white space, the order of keys or a description. Results count as equal
 // if they differ only in volatile parts, such as times and ids.
 func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, a, b string
 		same       bool
 	}{
@@ -41,13 +41,13 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 		{"offset", `{"path":"a","offset":1}`, `{"path":"a","offset":2}`, false},
 		{"no arguments", ``, `{}`, true},
 	} {
-		a := detect.CanonicalArgs(c.a)
-		b := detect.CanonicalArgs(c.b)
-		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != c.same {
-			t.Errorf("%s: arguments %s and %s: equal call keys = %v, want %v", c.name, a, b, !c.same, c.same)
+		a := detect.CanonicalArgs(tc.a)
+		b := detect.CanonicalArgs(tc.b)
+		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != tc.same {
+			t.Errorf("%s: arguments %s and %s: equal call keys = %v, want %v", tc.name, a, b, !tc.same, tc.same)
 		}
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		a, b string
 		same bool
 	}{
@@ -80,8 +80,8 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 			"request 2e0b1f00-1111-4abc-9def-aabbccddeeff failed", true,
 		},
 	} {
-		if (detect.ResultSum(c.a, false) == detect.ResultSum(c.b, false)) != c.same {
-			t.Errorf("results %q and %q: equal hashes = %v, want %v", c.a, c.b, !c.same, c.same)
+		if (detect.ResultSum(tc.a, false) == detect.ResultSum(tc.b, false)) != tc.same {
+			t.Errorf("results %q and %q: equal hashes = %v, want %v", tc.a, tc.b, !tc.same, tc.same)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func commandResult(code int, output string) string {
 // the script.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		program, text string
 		want          detect.Outcome
 		code          int
@@ -57,9 +57,9 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 			detect.Error, 1,
 		},
 	} {
-		got := detect.Classify("exec", c.program, c.text, 0)
-		if got.Outcome != c.want || c.want == detect.Error && got.Code != c.code {
-			t.Errorf("%s: got judgement %+v, want outcome %q and code %d", name, got, c.want, c.code)
+		got := detect.Classify("exec", tc.program, tc.text, 0)
+		if got.Outcome != tc.want || tc.want == detect.Error && got.Code != tc.code {
+			t.Errorf("%s: got judgement %+v, want outcome %q and code %d", name, got, tc.want, tc.code)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 func TestSideRequestsAreRecognised(t *testing.T) {
 	tools := []any{obj{"type": "function", "function": obj{"name": "bash"}}}
 	userMessage := func(s string) obj { return obj{"role": "user", "content": s} }
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name string
 		body obj
 		want string
@@ -204,8 +204,8 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"",
 		},
 	} {
-		if got := detect.Side(parse(t, wire.Chat, c.body)); got != c.want {
-			t.Errorf("%s: Side = %q, want %q", c.name, got, c.want)
+		if got := detect.Side(parse(t, wire.Chat, tc.body)); got != tc.want {
+			t.Errorf("%s: Side = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

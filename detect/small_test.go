@@ -122,7 +122,7 @@ func TestClassifyEdgeCases(t *testing.T) {
 // Verification returns the kind and the outcome of test, lint and build runs. If a pipe or a later command hides the
 // exit code, only a summary in the output shows the outcome.
 func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
-	for _, c := range []struct{ tool, args, text, want string }{
+	for _, tc := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
 		{"bash", `{"command":"npx tsc --noEmit"}`, "", "build passed"},
 		{"bash", `{"command":"cargo clippy"}`, "fine", "lint passed"},
@@ -147,13 +147,13 @@ func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 		{"", `{"command":"cargo clippy"}`, "fine", ""},
 		{"notes", `{"command":"cargo clippy"}`, "fine", ""},
 	} {
-		kind, passed, ok := detect.Verification(c.tool, c.args, c.text)
+		kind, passed, ok := detect.Verification(tc.tool, tc.args, tc.text)
 		got := ""
 		if ok {
 			got = kind + " " + map[bool]string{true: "passed", false: "failed"}[passed]
 		}
-		if got != c.want {
-			t.Errorf("Verification(%s, %s, %q) = %q, want %q", c.tool, c.args, c.text, got, c.want)
+		if got != tc.want {
+			t.Errorf("Verification(%s, %s, %q) = %q, want %q", tc.tool, tc.args, tc.text, got, tc.want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	sqlStep := func(statement string) testStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		first, second string
 		loops         int
 	}{
@@ -17,8 +17,8 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 		{"select nmae from shops where x = 'A'", "select nmae from shops where x = 'a'", 0},
 		{"select nmae from shops", "select nmae from banks", 0},
 	} {
-		if got := countLoops(t, sqlStep(c.first), sqlStep(c.second)); got != c.loops {
-			t.Errorf("%q and %q: got %d loops, want %d", c.first, c.second, got, c.loops)
+		if got := countLoops(t, sqlStep(tc.first), sqlStep(tc.second)); got != tc.loops {
+			t.Errorf("%q and %q: got %d loops, want %d", tc.first, tc.second, got, tc.loops)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	}
 	judgement := s.outcome()
 	s.identity()
-	if s.looseIdentity(); s.memo.queryWords != 0 {
+	if s.identityWithoutBudget(); s.memo.queryWords != 0 {
 		s.resultHash() // needs the arguments
 	}
 	if s.toolHash(); judgement.Outcome == Error {
@@ -76,24 +76,24 @@ type userTurn struct {
 
 // stepMemo holds the properties of a step that are computed at the first use.
 type stepMemo struct {
-	identity, resultHash                         uint64
-	endsHash                                     uint64 // see step.endsHash
-	locationHash                                 uint64 // 16-bit hash of a command's folder and variables, or of an edited file's name
-	looseIdentity                                uint32 // identity without budgets (attempts.go); 0 means no budget
-	queryWords                                   uint64 // set of the words of a search, computed with looseIdentity
-	hasIdentity, hasResultHash, hasLooseIdentity bool
-	hasEndsHash                                  bool
-	traits                                       callTraits
-	literals                                     []string         // see toolCall.literals
-	hasLiterals                                  bool             // literals are computed
-	hasOutcome                                   bool             // silent, timePassed, short, confirms and traits.repeats are set
-	isTransient, hasTransient                    bool             // the failure may end although nothing changes
-	isSilent                                     bool             // a shell command succeeded without a report of its success
-	fingerprint                                  *callFingerprint // see step.fingerprint
-	timePassed                                   bool             // the call waited, so that other calls may have other results
-	toolHash                                     uint32           // see step.toolHash
-	isShort                                      bool             // the result is one line of a few words, or empty
-	onlyConfirms                                 bool             // see step.onlyConfirms
+	identity, resultHash                                 uint64
+	endsHash                                             uint64 // see step.endsHash
+	locationHash                                         uint64 // 16-bit hash of a command's folder and variables, or of an edited file's name
+	identityWithoutBudget                                uint32 // identity without budgets (attempts.go); 0 means no budget
+	queryWords                                           uint64 // set of the words of a search, computed with identityWithoutBudget
+	hasIdentity, hasResultHash, hasIdentityWithoutBudget bool
+	hasEndsHash                                          bool
+	traits                                               callTraits
+	literals                                             []string         // see toolCall.literals
+	hasLiterals                                          bool             // literals are computed
+	hasOutcome                                           bool             // silent, timePassed, short, confirms and traits.repeats are set
+	isTransient, hasTransient                            bool             // the failure may end although nothing changes
+	isSilent                                             bool             // a shell command succeeded without a report of its success
+	fingerprint                                          *callFingerprint // see step.fingerprint
+	timePassed                                           bool             // the call waited, so that other calls may have other results
+	toolHash                                             uint32           // see step.toolHash
+	isShort                                              bool             // the result is one line of a few words, or empty
+	onlyConfirms                                         bool             // see step.onlyConfirms
 }
 
 // callTraits are the properties of a call that do not depend on its result, except for gesture and repeats.
@@ -156,13 +156,13 @@ func (s *step) isFinishedCheck() bool {
 	return s.memo.traits.isCheck && (v == OK || v == Error)
 }
 
-// looseIdentity returns a hash of the call without its budgets (attempts.go), 0 for a call without a budget.
-func (s *step) looseIdentity() uint32 {
-	if !s.memo.hasLooseIdentity {
-		s.memo.looseIdentity, s.memo.hasLooseIdentity = s.toolCall().looseIdentity(s.call.result.tool, s.call.result.args), true
+// identityWithoutBudget returns a hash of the call without its budgets (attempts.go), 0 for a call without a budget.
+func (s *step) identityWithoutBudget() uint32 {
+	if !s.memo.hasIdentityWithoutBudget {
+		s.memo.identityWithoutBudget, s.memo.hasIdentityWithoutBudget = s.toolCall().identityWithoutBudget(s.call.result.tool, s.call.result.args), true
 		s.memo.queryWords = s.toolCall().queryWords()
 	}
-	return s.memo.looseIdentity
+	return s.memo.identityWithoutBudget
 }
 
 // literals returns toolCall.literals of the arguments.

@@ -28,12 +28,12 @@ func TestStuckAgentIsWarnedAgain(t *testing.T) {
 		guesses = append(guesses, call("read_text_file", jsonArgs("path", path), "Error: ENOENT: no such file or directory, open '"+path+"'"))
 		walk = append(walk, call("game", jsonArgs("command", fmt.Sprintf("go to %d", i)), []string{"Kitchen\nA white kitchen.", "Hall\nA dusty hall."}[i%2]))
 	}
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		steps []testStep
 		want  []int
 	}{{guesses, []int{4, 9, 14}}, {walk, []int{7, 15}}} {
-		if got := replay(t, wire.Chat, tt.steps); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: loops at steps %v, want %v", tt.steps[0].tool, got, tt.want)
+		if got := replay(t, wire.Chat, tc.steps); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: loops at steps %v, want %v", tc.steps[0].tool, got, tc.want)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	refuse, waited := call("game", `{"command":"jump"}`, refused), call("wait", `{"seconds":3}`, "waited")
 	sameRoom := parallel(call("game", `{"command":"stay"}`, "Study\nA key lies here."))
 	edited := call("edit", `{"path":"b.c","old_str":"a","new_str":"b"}`, "The file b.c has been updated.")
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
 	}{
@@ -215,17 +215,17 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if n := countLoops(t, tt.steps...); n > 0 != tt.loop {
-				t.Errorf("Inspect: %d loops, want a loop = %v", n, tt.loop)
+			if n := countLoops(t, tc.steps...); n > 0 != tc.loop {
+				t.Errorf("Inspect: %d loops, want a loop = %v", n, tc.loop)
 			}
-			if got := replay(t, wire.Chat, tt.steps); len(got) > 0 != tt.loop {
-				t.Errorf("growing requests: loops at steps %v, want a loop = %v", got, tt.loop)
+			if got := replay(t, wire.Chat, tc.steps); len(got) > 0 != tc.loop {
+				t.Errorf("growing requests: loops at steps %v, want a loop = %v", got, tc.loop)
 			}
-			if slices.ContainsFunc(tt.steps, func(s testStep) bool { return s.sameAnswer }) {
+			if slices.ContainsFunc(tc.steps, func(s testStep) bool { return s.sameAnswer }) {
 				return // replayFromCheckpoints sends one call in each request
 			}
-			if got := replayFromCheckpoints(t, tt.steps); len(got) > 0 != tt.loop {
-				t.Errorf("requests without history: loops at steps %v, want a loop = %v", got, tt.loop)
+			if got := replayFromCheckpoints(t, tc.steps); len(got) > 0 != tc.loop {
+				t.Errorf("requests without history: loops at steps %v, want a loop = %v", got, tc.loop)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ var turnCases string
 
 func TestReadTurnReturnsTheFeeling(t *testing.T) {
 	const done, offer = "Done. The cart now sums the items.", "I can move the helper too. Would you like me to do that?"
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		message, previous string
 		want              detect.Feeling
 	}{
@@ -101,8 +101,8 @@ func TestReadTurnReturnsTheFeeling(t *testing.T) {
 		{"Actually, I changed my mind about the colour.", done, detect.Neutral},
 		{"add a test for the error case", done, detect.Neutral},
 	} {
-		if got := detect.ClassifyTurn(c.message, c.message, c.previous); got.Feeling != c.want || got.Interrupt {
-			t.Errorf("ClassifyTurn(%q) after %q = %+v, want Feeling = %s, Interrupt = false", c.message, c.previous, got, c.want)
+		if got := detect.ClassifyTurn(tc.message, tc.message, tc.previous); got.Feeling != tc.want || got.Interrupt {
+			t.Errorf("ClassifyTurn(%q) after %q = %+v, want Feeling = %s, Interrupt = false", tc.message, tc.previous, got, tc.want)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		reads = append(reads, bash("cat file"+string(rune('a'+i)), "text of "+string(rune('a'+i))))
 	}
 	const busy = "error: failed to push some refs: 503 Service Unavailable"
-	for name, tt := range map[string]struct {
+	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
 	}{
@@ -82,11 +82,11 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := countLoops(t, tt.steps...) > 0; got != tt.loop {
-				t.Errorf("Inspect: loop found = %v, want %v", got, tt.loop)
+			if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
+				t.Errorf("Inspect: loop found = %v, want %v", got, tc.loop)
 			}
-			if got := len(replay(t, wire.Chat, tt.steps)) > 0; got != tt.loop {
-				t.Errorf("Loops with growing requests: loop found = %v, want %v", got, tt.loop)
+			if got := len(replay(t, wire.Chat, tc.steps)) > 0; got != tc.loop {
+				t.Errorf("Loops with growing requests: loop found = %v, want %v", got, tc.loop)
 			}
 		})
 	}

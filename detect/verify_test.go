@@ -9,7 +9,7 @@ import (
 // Test, lint and build runs have an outcome. Other commands, and runs that never started, have none.
 func TestVerificationOfCommands(t *testing.T) {
 	command := func(cmd string) string { return jsonArgs("command", cmd) }
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, args, text string
 		kind             string
 		passed           bool
@@ -66,9 +66,9 @@ func TestVerificationOfCommands(t *testing.T) {
 		{"printing a test configuration", command("cat pytest.ini"), "[pytest]", "", false},
 		{"go run", command("go run ."), "FAIL", "", false},
 	} {
-		kind, passed, ok := detect.Verification("bash", c.args, c.text)
-		if kind != c.kind || passed != c.passed || ok != (c.kind != "") {
-			t.Errorf("%s: Verification = %q, %v, %v, want %q, %v, %v", c.name, kind, passed, ok, c.kind, c.passed, c.kind != "")
+		kind, passed, ok := detect.Verification("bash", tc.args, tc.text)
+		if kind != tc.kind || passed != tc.passed || ok != (tc.kind != "") {
+			t.Errorf("%s: Verification = %q, %v, %v, want %q, %v, %v", tc.name, kind, passed, ok, tc.kind, tc.passed, tc.kind != "")
 		}
 	}
 	if kind, passed, ok := detect.Verification("run_tests", `{}`, "Error: 2 tests failed"); kind != "test" || passed || !ok {

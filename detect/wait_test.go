@@ -158,7 +158,7 @@ func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 
 // Two failures with the same exit code are a loop only if their outputs are equal, except for volatile parts.
 func TestFailuresWithDifferentOutputAreNotALoop(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		a, b string
 		want int
 	}{
@@ -169,10 +169,10 @@ func TestFailuresWithDifferentOutputAreNotALoop(t *testing.T) {
 		"another process": {"pid 4711: FAIL TestA", "pid 9: FAIL TestA", 1},
 		"nothing changed": {"FAIL TestA", "FAIL TestA", 1},
 	} {
-		first := bash("make test", c.a+"\n\nCommand exited with code 2")
-		second := bash("make test", c.b+"\n\nCommand exited with code 2")
-		if got := countLoops(t, first, second); got != c.want {
-			t.Errorf("%s: got %d loops, want %d", name, got, c.want)
+		first := bash("make test", tc.a+"\n\nCommand exited with code 2")
+		second := bash("make test", tc.b+"\n\nCommand exited with code 2")
+		if got := countLoops(t, first, second); got != tc.want {
+			t.Errorf("%s: got %d loops, want %d", name, got, tc.want)
 		}
 	}
 }

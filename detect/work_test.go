@@ -57,7 +57,7 @@ const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 // Work returns the commits, branches and pull requests that the agent made with git, gh, glab, hub or an API tool, but
 // no commits from listings, files and fetches.
 func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		call toolCall
 		want []string
 	}{
@@ -136,8 +136,8 @@ func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 		"a fetch":           {shellCall("git fetch", "From github.com:acme/shop\n   1111111..2222222  main -> origin/main"), nil},
 		"a local file":      {toolCall{"create_file", `{"path":"a.txt","content":"x"}`, `{"ok":true,"id":"` + fullHash + `","commit":null}`}, nil},
 	} {
-		if got := workRefs(t, k.call); !slices.Equal(got, k.want) {
-			t.Errorf("%s: got references %q, want %q", name, got, k.want)
+		if got := workRefs(t, tc.call); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got references %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 // reportFailure reports a session that could not be judged.
 func (w *work) reportFailure(s *Session, err error) {
 	w.summary.Failed++
-	w.Distiller.o.Failed(s.ID, err)
+	w.Distiller.o.OnFailure(s.ID, err)
 }
 
 // setOpinions replaces the judge's earlier opinions about the lessons that the session got.

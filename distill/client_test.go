@@ -67,7 +67,7 @@ var skipReply = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)
 // permanent error is returned at once.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		replies []reply
 		waits   string
 		fails   string // text of the expected error; "" means no error
@@ -112,10 +112,10 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		"400, then server down":        {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
 		"long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {
-		s := &fakeTransport{replies: c.replies}
+		s := &fakeTransport{replies: tc.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
-		if checkEqual(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("%s: err = %v, want an error with %q (empty: no error)", name, err, c.fails)
+		if checkEqual(t, name+": waits", waits, tc.waits); (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+			t.Errorf("%s: err = %v, want an error with %q (empty: no error)", name, err, tc.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: the server got %d requests, want %d", name, len(s.bodies), want)
@@ -173,7 +173,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finish, refusal, usage) + strings.Repeat(" ", pad)
 	}
 	size := len(completion("stop", "", "", 0))
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		body, fails   string
 		input, output int64 // 0 means estimated
 	}{
@@ -188,19 +188,19 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		"refusal with content":  {completion("stop", "I will not", "", 0), "refused", 0, 0},
 		"no choices":            {`{"choices":[]}`, "no choices", 0, 0},
 	} {
-		s := &fakeTransport{replies: []reply{{200, "", c.body}}}
+		s := &fakeTransport{replies: []reply{{200, "", tc.body}}}
 		got, _, err := s.judgeEmptySession(t.Context(), t, nil)
-		if c.fails != "" {
-			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
-				t.Errorf("%s: err = %v, usage = %+v, want ErrUnusable with %q, and Input > 0", name, err, got.Usage, c.fails)
+		if tc.fails != "" {
+			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), tc.fails) || got.Usage.Input == 0 {
+				t.Errorf("%s: err = %v, usage = %+v, want ErrUnusable with %q, and Input > 0", name, err, got.Usage, tc.fails)
 			}
 			continue
 		}
-		input := c.input
+		input := tc.input
 		if input == 0 {
 			input = int64(len(s.bodies[0]) / 4)
 		}
-		if want := (distill.Usage{Input: input, Output: c.output}); err != nil || got.Usage != want {
+		if want := (distill.Usage{Input: input, Output: tc.output}); err != nil || got.Usage != want {
 			t.Errorf("%s: usage = %+v, err = %v, want %+v and no error", name, got.Usage, err, want)
 		}
 	}

@@ -27,7 +27,7 @@ func storeSessions(f *fixture, name string, n int, events ...event) {
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		followed, followedFailed, other, otherFailed int
 		proposed                                     bool
 	}{
@@ -38,19 +38,19 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			storeSessions(f, "a", c.followed, editCall("rows.go", refusal), read, editCall("rows.go", ""))
-			storeSessions(f, "b", c.followedFailed, editCall("rows.go", refusal), read, editCall("rows.go", refusal))
-			storeSessions(f, "c", c.other, editCall("rows.go", refusal), editCall("rows.go", ""))
-			storeSessions(f, "d", c.otherFailed, editCall("rows.go", refusal), editCall("rows.go", refusal))
+			storeSessions(f, "a", tc.followed, editCall("rows.go", refusal), read, editCall("rows.go", ""))
+			storeSessions(f, "b", tc.followedFailed, editCall("rows.go", refusal), read, editCall("rows.go", refusal))
+			storeSessions(f, "c", tc.other, editCall("rows.go", refusal), editCall("rows.go", ""))
+			storeSessions(f, "d", tc.otherFailed, editCall("rows.go", refusal), editCall("rows.go", refusal))
 			sum := f.distil()
-			if got := fmt.Sprint(f.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != c.proposed {
-				t.Fatalf("lessons = %v, NotProposed = %+v, want the lesson proposed: %v", f.slugs(), sum.NotProposed, c.proposed)
+			if got := fmt.Sprint(f.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != tc.proposed {
+				t.Fatalf("lessons = %v, NotProposed = %+v, want the lesson proposed: %v", f.slugs(), sum.NotProposed, tc.proposed)
 			}
 			want := distill.Comparison{
-				Followed:    distill.Outcomes{Ended: c.followed, Sessions: c.followed + c.followedFailed},
-				NotFollowed: distill.Outcomes{Ended: c.other, Sessions: c.other + c.otherFailed},
+				Followed:    distill.Outcomes{Ended: tc.followed, Sessions: tc.followed + tc.followedFailed},
+				NotFollowed: distill.Outcomes{Ended: tc.other, Sessions: tc.other + tc.otherFailed},
 			}
-			if c.proposed {
+			if tc.proposed {
 				checkEqual(t, "comparison", *sum.Drafts[0].Comparison, want)
 			} else {
 				checkEqual(t, "comparison", sum.NotProposed[0].Comparison, want)

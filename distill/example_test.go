@@ -40,7 +40,7 @@ func ExampleDistiller_Once() {
 		return
 	}
 	sum, err := distill.New(distill.Options{
-		Source: store, Notes: store, Bank: bank.New(bank.Options{Place: bank.Directory(dir), Now: now}), Now: now, Owner: "example",
+		Source: store, Notes: store, Bank: bank.New(bank.Options{Storage: bank.Directory(dir), Now: now}), Now: now, Owner: "example",
 	}).Once(ctx)
 	for _, d := range sum.Drafts {
 		fmt.Println(d.State, d.Title)

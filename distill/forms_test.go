@@ -8,7 +8,7 @@ import (
 // If a tool accepts the same value in a different form, the lesson names the form and not the value. If the accepted
 // value differs in more than its form, there is no lesson.
 func TestLessonNamesAcceptedForm(t *testing.T) {
-	for _, c := range []struct{ name, from, to, form string }{
+	for _, tc := range []struct{ name, from, to, form string }{
 		{"digits instead of a word", `"four"`, `"4"`, "a-whole-number"},
 		{"number instead of a word", `"four"`, `4`, "a-number"},
 		{"same number, unquoted", `"4"`, `4`, "a-number"},
@@ -34,15 +34,15 @@ func TestLessonNamesAcceptedForm(t *testing.T) {
 		f := newFixture(t)
 		refusal := fmt.Sprintf(`{"error":"%s is not in the expected form"}`, param)
 		f.addSession("one", user("Set the shade as I like it."),
-			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, c.from), refusal),
-			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, c.to), `{"done":true}`))
+			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, tc.from), refusal),
+			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, tc.to), `{"done":true}`))
 		f.distil()
 		want := "[]"
-		if c.form != "" {
-			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, c.form)
+		if tc.form != "" {
+			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, tc.form)
 		}
 		if got := fmt.Sprint(f.slugs()); got != want {
-			t.Errorf("%s: lessons = %s, want %s", c.name, got, want)
+			t.Errorf("%s: lessons = %s, want %s", tc.name, got, want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 // Advice that the agent or the user states in the sessions of two callers starts a trial, even if the output of tools
 // deals with the same subject.
 func TestHonestAdviceStartsTrial(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		title, advice string
 		events        []event
 	}{
@@ -108,9 +108,9 @@ func TestHonestAdviceStartsTrial(t *testing.T) {
 		{"Compare floats with a tolerance.", "A sum is never exact.", []event{bashCall("pytest", "assert 0.30000000000000004 == 0.3", 1), agent("A sum of floats is not exact, I compare with a tolerance."), bashCall("pytest", "1 passed", 0)}},
 		{"Escape backslashes twice in YAML.", "Double quotes read an escape.", []event{bashCall("make config", "yaml: found unknown escape character", 1), agent("I escape the backslashes twice."), bashCall("make config", "ok", 0)}},
 	} {
-		session := func(caller string) callerSession { return callerSession{caller, c.events} }
-		if state, why := gateState(t, draftWithAdvice(c.title, c.advice), session("one"), session("two")); state != lesson.Trial {
-			t.Errorf("%s: state = %s, reason = %q, want %s", c.title, state, why, lesson.Trial)
+		session := func(caller string) callerSession { return callerSession{caller, tc.events} }
+		if state, why := gateState(t, draftWithAdvice(tc.title, tc.advice), session("one"), session("two")); state != lesson.Trial {
+			t.Errorf("%s: state = %s, reason = %q, want %s", tc.title, state, why, lesson.Trial)
 		}
 	}
 }

@@ -35,10 +35,10 @@ type fixture struct {
 		distill.Notes
 		Write(ctx context.Context, b session.Batch) error
 	}
-	place  bank.Place
-	bank   *bank.Bank
-	now    time.Time
-	stored int // number of stored conversations
+	storage bank.Storage
+	bank    *bank.Bank
+	now     time.Time
+	stored  int // number of stored conversations
 
 	agent, run, caller string // metadata of the stored sessions
 }
@@ -46,13 +46,13 @@ type fixture struct {
 func newFixture(t *testing.T, limits ...bank.Limits) *fixture {
 	t.Helper()
 	f := &fixture{T: t, store: newMemoryStore(), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
-	f.openBank(&memoryPlace{texts: map[string][]byte{}}, append(limits, bank.Limits{})[0])
+	f.openBank(&memoryStorage{texts: map[string][]byte{}}, append(limits, bank.Limits{})[0])
 	return f
 }
 
-func (f *fixture) openBank(place bank.Place, limits bank.Limits) {
-	f.place = place
-	f.bank = bank.New(bank.Options{Place: place, Now: f.clock, Limits: limits, Checks: lesson.Checks{Secrets: func(s string) []string {
+func (f *fixture) openBank(storage bank.Storage, limits bank.Limits) {
+	f.storage = storage
+	f.bank = bank.New(bank.Options{Storage: storage, Now: f.clock, Limits: limits, Checks: lesson.Checks{Secrets: func(s string) []string {
 		if strings.Contains(s, "@") && strings.Contains(s, ".example") {
 			return []string{"email"}
 		}
@@ -115,7 +115,7 @@ func (f *fixture) distil(change ...func(*distill.Options)) distill.Summary {
 }
 
 func (f *fixture) tryDistil(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
-	o := distill.Options{Source: f.store, Notes: f.store, Bank: f.bank, Now: f.clock, Owner: "test", Failed: func(name string, err error) {
+	o := distill.Options{Source: f.store, Notes: f.store, Bank: f.bank, Now: f.clock, Owner: "test", OnFailure: func(name string, err error) {
 		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller recovers from a panic, but the test must fail
 			f.Errorf("reading %s: %v", name, err)
 		}
@@ -160,7 +160,7 @@ func (f *fixture) lessonBySlug(slug string) *lesson.Lesson {
 // log returns the bank's audit log.
 func (f *fixture) log() string {
 	f.Helper()
-	events, err := f.place.Tail(f.Context(), 1000)
+	events, err := f.storage.Tail(f.Context(), 1000)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name string
 		knownOutput
 	}{
@@ -118,10 +118,10 @@ func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 		{"exit code 0", knownOutput{"bash", merge, `{"exit_code":0,"output":"` + strings.TrimSpace(message) + `"}`, ""}},
 	} {
 		f := newFixture(t)
-		f.addSession("one", user("Do it."), call(c.tool, c.args, c.text), call(c.tool, c.args, "done"))
+		f.addSession("one", user("Do it."), call(tc.tool, tc.args, tc.text), call(tc.tool, tc.args, "done"))
 		f.distil()
-		if slugs := strings.Join(f.slugs(), " "); slugs != c.slug {
-			t.Errorf("%s: lessons = %q, want %q", c.name, slugs, c.slug)
+		if slugs := strings.Join(f.slugs(), " "); slugs != tc.slug {
+			t.Errorf("%s: lessons = %q, want %q", tc.name, slugs, tc.slug)
 		}
 	}
 }

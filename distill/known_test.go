@@ -25,7 +25,7 @@ func failureAndFix(command, result, fix string) []event {
 // The output of a failed command gives a lesson whose trigger matches the output. Failure messages in a printed file
 // give no lesson.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
-	for _, c := range []struct{ command, result, fix, slug string }{
+	for _, tc := range []struct{ command, result, fix, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
 		{"git checkout v2", "error: Your local changes to the following files would be overwritten by checkout:\n\tsrc/app.ts\nPlease commit your changes or stash them before you switch branches.\nAborting\n[exit code: 1]", "git stash && git checkout v2", "commit-or-stash-before-switching-branches"},
 		{"npm install react-table", "npm ERR! code ERESOLVE\nnpm ERR! ERESOLVE unable to resolve dependency tree\nnpm ERR! Found: react@18.2.0", "npm install react-table --legacy-peer-deps", "choose-a-version-that-fits-the-peer-dependencies"},
@@ -75,23 +75,23 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"pytest a", "E   ImproperlyConfigured: Requested setting X, but settings are not configured.\n[exit code: 2]", "DJANGO_SETTINGS_MODULE=s.t pytest a", "set-django-settings-module-for-pytest"},
 	} {
 		f := newFixture(t)
-		f.addSession("one", failureAndFix(c.command, c.result, c.fix)...)
+		f.addSession("one", failureAndFix(tc.command, tc.result, tc.fix)...)
 		f.distil()
 		want := []string(nil)
-		if c.slug != "" {
-			want = []string{c.slug}
+		if tc.slug != "" {
+			want = []string{tc.slug}
 		}
-		checkEqual(t, c.command, f.slugs(), want)
-		if c.slug == "" || !slices.Equal(f.slugs(), want) {
+		checkEqual(t, tc.command, f.slugs(), want)
+		if tc.slug == "" || !slices.Equal(f.slugs(), want) {
 			continue
 		}
-		l := f.lessonBySlug(c.slug).Clone()
+		l := f.lessonBySlug(tc.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("lesson %s has the outcome failure, although its title is an instruction", c.slug)
+			t.Errorf("lesson %s has the outcome failure, although its title is an instruction", tc.slug)
 		}
 		l.State = lesson.Active
-		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: f.now}); len(hits) != 1 {
-			t.Errorf("%s: error patterns %v do not match\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
+		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(tc.result)}}, Tenant: "default", Now: f.now}); len(hits) != 1 {
+			t.Errorf("%s: error patterns %v do not match\n%s", tc.slug, l.Trigger.ErrorPatterns, tc.result)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 		}
 		return call("bash", string(args), output)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		events      []event
 		slug, title string
 	}{
@@ -150,15 +150,15 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 		},
 	} {
 		f := newFixture(t)
-		f.addSession("one", c.events...)
+		f.addSession("one", tc.events...)
 		f.distil()
-		if c.slug == "" {
+		if tc.slug == "" {
 			checkEqual(t, "lessons", f.slugs(), []string(nil))
 			continue
 		}
-		checkEqual(t, "lessons", f.slugs(), []string{c.slug})
-		if l := f.lessonBySlug(c.slug); l != nil {
-			checkEqual(t, "title", l.Title, c.title)
+		checkEqual(t, "lessons", f.slugs(), []string{tc.slug})
+		if l := f.lessonBySlug(tc.slug); l != nil {
+			checkEqual(t, "title", l.Title, tc.title)
 		}
 	}
 	f := newFixture(t)

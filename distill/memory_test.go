@@ -161,24 +161,24 @@ func (m *memoryStore) ReleaseClaim(_ context.Context, name, owner string) error 
 	})
 }
 
-// memoryPlace is an in-memory bank.Place. The tests of this package write thousands of lessons, which would be slow on
+// memoryStorage is an in-memory bank.Storage. The tests of this package write thousands of lessons, which would be slow on
 // disk.
-type memoryPlace struct {
+type memoryStorage struct {
 	mu     sync.Mutex
 	texts  map[string][]byte
 	events []lesson.Event
 	writes int
 }
 
-func (*memoryPlace) Name() string { return "memory" }
+func (*memoryStorage) Name() string { return "memory" }
 
-func (p *memoryPlace) Read(context.Context) (bank.Reading, error) {
+func (p *memoryStorage) Read(context.Context) (bank.Reading, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return bank.Reading{Texts: maps.Clone(p.texts), Version: strconv.Itoa(p.writes)}, nil
 }
 
-func (p *memoryPlace) Commit(_ context.Context, c bank.Change) error {
+func (p *memoryStorage) Commit(_ context.Context, c bank.Change) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.Version != strconv.Itoa(p.writes) {
@@ -199,7 +199,7 @@ func (p *memoryPlace) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-func (p *memoryPlace) Tail(_ context.Context, n int) ([]lesson.Event, error) {
+func (p *memoryStorage) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.events[max(0, len(p.events)-n):]), nil

@@ -176,7 +176,7 @@ func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 // An error pattern of a draft is dropped if it consists of common words, or contains a host, a path or an id of one
 // session. A draft without another trigger is refused.
 func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
-	for _, c := range []struct{ errors, want string }{
+	for _, tc := range []struct{ errors, want string }{
 		{`"Error"`, ""},
 		{`"the command failed"`, ""},
 		{`"no such file or directory"`, ""},
@@ -189,18 +189,18 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	} {
 		f := newFixture(t)
 		storeBenchmarkRun(f)
-		answer := validJudge("success", strings.NewReplacer(`"error_patterns":[]`, `"error_patterns":[`+c.errors+`]`, `"keywords":["run the benchmark"]`, `"keywords":[]`).Replace(goodLesson))
+		answer := validJudge("success", strings.NewReplacer(`"error_patterns":[]`, `"error_patterns":[`+tc.errors+`]`, `"keywords":["run the benchmark"]`, `"keywords":[]`).Replace(goodLesson))
 		sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch list := f.lessons(); {
-		case c.want == "":
+		case tc.want == "":
 			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
-				t.Errorf("error patterns %s: lessons = %v, refusals = %v, want no lesson and one refusal for trigger_overbroad", c.errors, f.slugs(), sum.Refused)
+				t.Errorf("error patterns %s: lessons = %v, refusals = %v, want no lesson and one refusal for trigger_overbroad", tc.errors, f.slugs(), sum.Refused)
 			}
-		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
-			t.Errorf("error patterns %s: lessons = %v, refusals = %v, want one lesson with error patterns %s", c.errors, f.slugs(), sum.Refused, c.want)
+		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != tc.want:
+			t.Errorf("error patterns %s: lessons = %v, refusals = %v, want one lesson with error patterns %s", tc.errors, f.slugs(), sum.Refused, tc.want)
 		}
 	}
 }
@@ -244,11 +244,11 @@ func writeLesson(t *testing.T, f *fixture, slug string) {
 	t.Helper()
 	text := "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Do the old thing.\ntrigger:\n  description: d\n  metadata: {precept: {keywords: [some old thing]}}\noutcome: success\n" +
 		"evidence:\n  - {kind: wiki-page, ref: x}\n---\n\n## What to do (or avoid)\n\nDo it.\n"
-	read, err := f.place.Read(t.Context())
+	read, err := f.storage.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.place.Commit(t.Context(), bank.Change{Version: read.Version, Edits: []bank.Edit{{Name: slug + ".md", New: []byte(text)}}}); err != nil {
+	if err := f.storage.Commit(t.Context(), bank.Change{Version: read.Version, Edits: []bank.Edit{{Name: slug + ".md", New: []byte(text)}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -270,7 +270,7 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 	for i := range many {
 		many[i] = map[string]any{"title": fmt.Sprintf("Do the thing number %d with great care.", i), "applies_when": "x", "advice": []string{"y"}, "keywords": []string{fmt.Sprintf("thing number %d", i)}}
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		answer   func(n int, a judgeRequest) (int, map[string]string, string)
 		proposed int           // drafts
 		failed   int           // sessions
@@ -336,26 +336,26 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			storeBenchmarkRun(f)
-			s := &scriptedJudge{answer: c.answer}
+			s := &scriptedJudge{answer: tc.answer}
 			sum, waits, err := runJudge(t, f, s)
-			if (err != nil) != c.fails {
-				t.Fatalf("run: err = %v, want an error: %t", err, c.fails)
+			if (err != nil) != tc.fails {
+				t.Fatalf("run: err = %v, want an error: %t", err, tc.fails)
 			}
-			checkEqual(t, "Proposed and Failed", []int{sum.Proposed, sum.Failed}, []int{c.proposed, c.failed})
+			checkEqual(t, "Proposed and Failed", []int{sum.Proposed, sum.Failed}, []int{tc.proposed, tc.failed})
 			n := 0
 			for _, k := range sum.Refused {
 				n += k
 			}
-			checkEqual(t, "refused drafts", n, c.refused)
-			if c.wait > 0 && (len(waits) == 0 || waits[0] != c.wait) {
-				t.Errorf("waits = %v, want %v first", waits, c.wait)
+			checkEqual(t, "refused drafts", n, tc.refused)
+			if tc.wait > 0 && (len(waits) == 0 || waits[0] != tc.wait) {
+				t.Errorf("waits = %v, want %v first", waits, tc.wait)
 			}
 			for _, l := range f.lessons() {
 				if l.State != "quarantined" || strings.ContainsAny(l.Title, "\n\r") {
 					t.Errorf("lesson %s: state = %s, title = %q, want quarantined and a title of one line", l.Slug, l.State, l.Title)
 				}
 			}
-			if c.failed > 0 { // the next run judges the session again
+			if tc.failed > 0 { // the next run judges the session again
 				s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, good(a) }
 				second, _, err := runJudge(t, f, s)
 				checkEqual(t, "second run: Proposed and err", []any{second.Proposed, err}, []any{1, nil})
@@ -622,7 +622,7 @@ func TestPromptShortensLongSession(t *testing.T) {
 // A draft is refused if the trigger matches too many stored sessions, or if the draft contains data of one session. The
 // refusal of a broad trigger gives the number of matched sessions.
 func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
-	for name, c := range map[string]struct{ title, pattern, refused string }{
+	for name, tc := range map[string]struct{ title, pattern, refused string }{
 		"broad trigger":  {"Mend the rows.", "rows target failed badly", "fires in 24 of 25 captured sessions"},
 		"narrow trigger": {"Mend the rows.", "quay target failed badly", ""},
 		"commit":         {"Check out 3fa9c1d7 first.", "quay target failed badly", "an id or a commit of one run"},
@@ -635,12 +635,12 @@ func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 				f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Run ", i)), bashCall("make rows", "make: rows target failed badly", 2))
 			}
 			f.addSession("quay", user("Run the quay."), bashCall("make quay", "make: quay target failed badly", 2))
-			draft := fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"It fails.","advice":["Do it."],"error_patterns":[%q],"keywords":[],"counter_example":"","same_as":""}]}`, c.title, c.pattern)
+			draft := fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"It fails.","advice":["Do it."],"error_patterns":[%q],"keywords":[],"counter_example":"","same_as":""}]}`, tc.title, tc.pattern)
 			answer := validJudge("failure", draft)
 			s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			sum, _, err := runJudge(t, f, s)
-			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(f.slugs()) == 1) || !strings.Contains(text, c.refused) {
-				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q (empty: one lesson)", f.slugs(), text, err, c.refused)
+			if text := fmt.Sprint(sum.Refused); err != nil || (tc.refused == "") != (len(f.slugs()) == 1) || !strings.Contains(text, tc.refused) {
+				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q (empty: one lesson)", f.slugs(), text, err, tc.refused)
 			}
 		})
 	}

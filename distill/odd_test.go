@@ -42,7 +42,7 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 		f.addSession(fmt.Sprint("odd", n), list...)
 	}
 	sum := f.distil(func(o *distill.Options) {
-		o.DryRun, o.Failed = true, func(name string, err error) {
+		o.DryRun, o.OnFailure = true, func(name string, err error) {
 			t.Errorf("reading session %s: %v", name, err)
 		}
 	})
@@ -67,7 +67,7 @@ func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	failure := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
 	other, success := call("run_query", `{"sql":"other"}`, "Error: no"), call("run_query", `{"sql":"another"}`, "12 rows")
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		one, two []event
 		slug     string
 	}{
@@ -79,11 +79,11 @@ func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 		"once in two sessions":      {[]event{failure}, []event{failure}, slug},
 	} {
 		f := newFixture(t)
-		f.addSession("one", append([]event{user("Show the sums.")}, c.one...)...)
-		if c.two != nil {
-			f.addSession("two", append([]event{user("Draw the totals of May.")}, c.two...)...)
+		f.addSession("one", append([]event{user("Show the sums.")}, tc.one...)...)
+		if tc.two != nil {
+			f.addSession("two", append([]event{user("Draw the totals of May.")}, tc.two...)...)
 		}
 		f.distil()
-		checkEqual(t, name+": lessons", strings.Join(f.slugs(), " "), c.slug)
+		checkEqual(t, name+": lessons", strings.Join(f.slugs(), " "), tc.slug)
 	}
 }

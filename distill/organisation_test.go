@@ -32,7 +32,7 @@ func lessonText(t *testing.T, tenants int, message string) string {
 // If a store has one tenant, its lessons quote error messages with the vocabulary of the organisation. If a store has
 // several tenants, lessons contain public words only.
 func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
-	for _, c := range []struct{ message, quote string }{
+	for _, tc := range []struct{ message, quote string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
 		{"cannot ship: the canary soak is unfinished, window is required", "the canary soak is unfinished"},
 		{"the hotfix lane is closed until the retro, give a window", "the hotfix lane is closed until the retro"},
@@ -52,8 +52,8 @@ func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 		{"tenant onboarding is paused for the audit", "tenant onboarding is paused for the audit"},
 		{"the PCI zone needs a window", "the PCI zone needs a window"},
 	} {
-		if text := lessonText(t, 1, c.message); !strings.Contains(text, c.quote) {
-			t.Errorf("lesson for error %q does not contain %q:\n%s", c.message, c.quote, text)
+		if text := lessonText(t, 1, tc.message); !strings.Contains(text, tc.quote) {
+			t.Errorf("lesson for error %q does not contain %q:\n%s", tc.message, tc.quote, text)
 		}
 	}
 	for _, word := range []string{"train", "canary", "soak", "shard", "rota", "guild", "rebake"} {
@@ -68,7 +68,7 @@ func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 // Even in a store with one tenant, a lesson contains no secret, name of a person, id, host, path or prompt injection
 // from an error message.
 func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
-	for _, c := range []struct{ message, private string }{
+	for _, tc := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
 		{"the release train is locked by maria", "maria"},
 		{"the release train is held by Marlo Tern since today", "Marlo Tern"},
@@ -101,8 +101,8 @@ func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 		{"card 4111 1111 1111 1111 is not allowed in a change window", "4111"},
 	} {
 		for tenants := range 2 {
-			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.private) {
-				t.Errorf("lesson for error %q contains the private text %q:\n%s", c.message, c.private, text)
+			if text := lessonText(t, tenants+1, tc.message); strings.Contains(text, tc.private) {
+				t.Errorf("lesson for error %q contains the private text %q:\n%s", tc.message, tc.private, text)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 // A word in the error message of one session may be the name of a customer. A lesson quotes such a word only if it
 // occurs in two sessions.
 func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		systems []string
 		want    string
 	}{
@@ -122,12 +122,12 @@ func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 		{[]string{"canary", "canary"}, "the canary pipeline is frozen"},
 	} {
 		f := newFixture(t)
-		for i, system := range c.systems {
+		for i, system := range tc.systems {
 			f.addSession(fmt.Sprint("s", i), user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), acceptedCall("ship_change", `{"change":"C","window":"next"}`))
 		}
 		f.distil()
-		if l := f.lessonBySlug("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.want) && !strings.Contains(l.Body, c.want) {
-			t.Errorf("sessions with %v: lesson does not contain %q:\n%s", c.systems, c.want, l.Body)
+		if l := f.lessonBySlug("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), tc.want) && !strings.Contains(l.Body, tc.want) {
+			t.Errorf("sessions with %v: lesson does not contain %q:\n%s", tc.systems, tc.want, l.Body)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 // If a store has one tenant, its lessons name the tenant's own programs, packages and variables. With several tenants,
 // they do not.
 func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		events []event
 		want   string
 	}{
@@ -160,11 +160,11 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 			if tenants > 0 {
 				f.addTenantSession("another", "other", nil, user("Hello."))
 			}
-			f.addSession("one", append([]event{user("Ship it.")}, c.events...)...)
+			f.addSession("one", append([]event{user("Ship it.")}, tc.events...)...)
 			f.distil()
-			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, c.want) })
+			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, tc.want) })
 			if found != (tenants == 0) {
-				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, c.want, found, tenants == 0, f.slugs())
+				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, tc.want, found, tenants == 0, f.slugs())
 			}
 		}
 	}

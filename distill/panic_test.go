@@ -27,7 +27,7 @@ func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
 	errors := map[string]string{}
 	sum := f.distil(func(o *distill.Options) {
 		o.Judge = panickingJudge{}
-		o.Failed = func(session string, err error) { errors[session] = err.Error() }
+		o.OnFailure = func(session string, err error) { errors[session] = err.Error() }
 	})
 	checkEqual(t, "Failed", sum.Failed, 2)
 	if text := errors[id.String()]; !strings.HasPrefix(text, "panic: string") || strings.Contains(text, "secret") {

@@ -92,8 +92,8 @@ func TestDraftWithSessionDataIsRefused(t *testing.T) {
 		{"Tell React and Vue components apart by their file names.", ""},
 	}
 	var advice []string
-	for _, c := range cases {
-		advice = append(advice, c.advice)
+	for _, tc := range cases {
+		advice = append(advice, tc.advice)
 	}
 	for i, reason := range draftReasons(t, advice) {
 		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {

@@ -35,7 +35,7 @@ func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.O
 func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name   string
 		second distill.Draft
 		merged bool
@@ -55,15 +55,15 @@ func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 		{"no slug word and the same tool", with(newDraft("name-that-region", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), false},
 	} {
 		f := newFixture(t)
-		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
-		sum := proposeDrafts(f, []distill.Draft{one, c.second})[1]
-		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (otherwise proposed)", c.name, sum, f.slugs(), c.merged)
+		one := with(first, func(d *distill.Draft) { d.Tools = tc.second.Tools })
+		sum := proposeDrafts(f, []distill.Draft{one, tc.second})[1]
+		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != tc.merged || sum.Merged+sum.Proposed != 1 {
+			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (otherwise proposed)", tc.name, sum, f.slugs(), tc.merged)
 		}
-		if c.merged {
-			checkEqual(t, c.name+": MergedInto", sum.MergedInto, []string{first.Slug})
+		if tc.merged {
+			checkEqual(t, tc.name+": MergedInto", sum.MergedInto, []string{first.Slug})
 			if n := len(f.lessonBySlug(first.Slug).Evidence); n != 2 {
-				t.Errorf("%s: the merged lesson has evidence of %d sessions, want 2", c.name, n)
+				t.Errorf("%s: the merged lesson has evidence of %d sessions, want 2", tc.name, n)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 			return err
 		}
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		do      func(ctx context.Context, b *bank.Bank, slug string) error
 		refused string
 	}{
@@ -152,21 +152,21 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		f := newFixture(t)
 		d := newDraft("warm-the-cache", "cold cache")
 		proposeDrafts(f, []distill.Draft{d})
-		if err := c.do(t.Context(), f.bank, d.Slug); err != nil {
+		if err := tc.do(t.Context(), f.bank, d.Slug); err != nil {
 			t.Fatalf("%s: decision on the lesson: %v", name, err)
 		}
 		log := f.log()
 		f.addSession("again", user("Once more."))
 		sum := f.distil(func(o *distill.Options) { o.Judge = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}} })
-		if c.refused == "" {
+		if tc.refused == "" {
 			if checkEqual(t, name+": Merged and number of evidence entries", []int{sum.Merged, len(f.lessonBySlug(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
 				t.Errorf("%s: refusals = %v, want none", name, sum.Refused)
 			}
 			continue
 		}
-		checkEqual(t, name+": refusals", sum.Refused, map[string]int{c.refused: 1})
-		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || f.log() != log {
-			t.Errorf("%s: drafts = %+v, log = %q, want the draft refused for %q and log %q", name, sum.Drafts, f.log(), c.refused, log)
+		checkEqual(t, name+": refusals", sum.Refused, map[string]int{tc.refused: 1})
+		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != tc.refused || f.log() != log {
+			t.Errorf("%s: drafts = %+v, log = %q, want the draft refused for %q and log %q", name, sum.Drafts, f.log(), tc.refused, log)
 		}
 		f.addTenantSession("red", "theirs", nil, user("Once more."))
 		sum = f.distil(func(o *distill.Options) {
@@ -180,7 +180,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 // stays paused.
 func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	type origin struct{ caller, task, run string }
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		one, two origin
 		trial    bool
 	}{
@@ -194,13 +194,13 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 		"one session without credential": {origin{"a", "Find it.", ""}, origin{"", "Lose it.", ""}, false},
 	} {
 		f := newFixture(t)
-		for i, s := range []origin{c.one, c.two} {
+		for i, s := range []origin{tc.one, tc.two} {
 			f.caller, f.run = s.caller, s.run
 			f.addSession(fmt.Sprint("s", i), user(s.task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 		}
 		f.distil(func(o *distill.Options) { o.Auto = true })
-		if state := f.lessons()[0].State; state == lesson.Trial != c.trial {
-			t.Errorf("%s: state = %s, want a trial: %v", name, state, c.trial)
+		if state := f.lessons()[0].State; state == lesson.Trial != tc.trial {
+			t.Errorf("%s: state = %s, want a trial: %v", name, state, tc.trial)
 		}
 	}
 

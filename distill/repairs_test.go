@@ -9,7 +9,7 @@ import (
 
 // Each kind of repair gives its own lesson. A change that only resembles a repair gives none.
 func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name       string
 		events     []event
 		slugs      string // of the lessons, separated by spaces
@@ -64,15 +64,15 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 		}, "", ""},
 	} {
 		f := newFixture(t)
-		f.addSession("one", c.events...)
+		f.addSession("one", tc.events...)
 		f.distil()
-		if got := strings.Join(f.slugs(), " "); got != c.slugs {
-			t.Errorf("%s: lessons = %q, want %q", c.name, got, c.slugs)
+		if got := strings.Join(f.slugs(), " "); got != tc.slugs {
+			t.Errorf("%s: lessons = %q, want %q", tc.name, got, tc.slugs)
 			continue
 		}
 		for _, l := range f.lessons() {
-			if !strings.Contains(l.Advice, c.wantAdvice) {
-				t.Errorf("%s: advice = %q, want it to contain %q", c.name, l.Advice, c.wantAdvice)
+			if !strings.Contains(l.Advice, tc.wantAdvice) {
+				t.Errorf("%s: advice = %q, want it to contain %q", tc.name, l.Advice, tc.wantAdvice)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func TestBorderlineRepairs(t *testing.T) {
 
 // A lesson about the form of a value needs an accepted value that differs from the failed value only in its form.
 func TestFormLessonNeedsSameValueInAnotherForm(t *testing.T) {
-	for _, c := range []struct{ name, form, failed, worked string }{
+	for _, tc := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
 		{"another number", "", `"500"`, `"100"`},
 		{"a day in words", "as-a-date-in-the-form-yyyy-mm-dd", `"May 5th"`, `"2031-05-05"`},
@@ -156,12 +156,12 @@ func TestFormLessonNeedsSameValueInAnotherForm(t *testing.T) {
 		{"blanks", "as-a-value-without-spaces", `"north quay"`, `"northquay"`},
 	} {
 		slug := ""
-		if c.form != "" {
-			slug = "give-field-" + c.form + "-to-set-order"
+		if tc.form != "" {
+			slug = "give-field-" + tc.form + "-to-set-order"
 		}
-		checkLessons(t, []lessonCase{{c.name, slug, []event{
-			failedCall("set_order", `{"field":`+c.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),
-			acceptedCall("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
+		checkLessons(t, []lessonCase{{tc.name, slug, []event{
+			failedCall("set_order", `{"field":`+tc.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),
+			acceptedCall("set_order", `{"field":`+tc.worked+`,"on":"W77812"}`),
 		}}})
 	}
 }

@@ -43,19 +43,19 @@ type Bank interface {
 
 // Options configure a distiller. Source, Notes, Bank, Now and Owner are required.
 type Options struct {
-	Source   Source
-	Notes    Notes
-	Bank     Bank
-	Judge    Judge // nil means the rules
-	Select   Selection
-	DryRun   bool
-	Auto     bool // distill.gate is auto, so trials start without an approval
-	Now      func() time.Time
-	Owner    string // name of this process in claims, unique among processes
-	Budget   Budget
-	Parallel int                             // maximum number of open questions to a judge; 0 means one
-	Progress func(read int)                  // receives the number of further sessions that were read; may be nil
-	Failed   func(session string, err error) // receives the error of one session; may be nil
+	Source    Source
+	Notes     Notes
+	Bank      Bank
+	Judge     Judge // nil means the rules
+	Select    Selection
+	DryRun    bool
+	Auto      bool // distill.gate is auto, so trials start without an approval
+	Now       func() time.Time
+	Owner     string // name of this process in claims, unique among processes
+	Budget    Budget
+	Parallel  int                             // maximum number of open questions to a judge; 0 means one
+	Progress  func(read int)                  // receives the number of further sessions that were read; may be nil
+	OnFailure func(session string, err error) // receives the error of one session; may be nil
 }
 
 // Selection selects the sessions that a distiller reads.
@@ -78,8 +78,8 @@ type Distiller struct{ o Options }
 
 // New returns a distiller.
 func New(o Options) *Distiller {
-	if o.Failed == nil {
-		o.Failed = func(string, error) {}
+	if o.OnFailure == nil {
+		o.OnFailure = func(string, error) {}
 	}
 	return &Distiller{o: o}
 }

@@ -71,7 +71,7 @@ func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 	}
 	list := func(items ...string) string { return `{"lessons":[` + strings.Join(items, ",") + `]}` }
 	four := list(one("Wash the first."), one("Dry the second."), one("Fold the third."), one("Iron the fourth."))
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, outcome, lessons, want string
 		failed                       int
 	}{
@@ -88,15 +88,15 @@ func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 	} {
 		f := newFixture(t)
 		storeBenchmarkRun(f)
-		answer := validJudge(c.outcome, c.lessons)
+		answer := validJudge(tc.outcome, tc.lessons)
 		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Failed = func(string, error) {} })
-		if got := strings.Join(f.slugs(), " "); err != nil || got != c.want || sum.Failed != c.failed {
-			t.Errorf("%s: lessons = %q, Failed = %d, err = %v, want lessons %q, Failed = %d and no error", c.name, got, sum.Failed, err, c.want, c.failed)
+		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.OnFailure = func(string, error) {} })
+		if got := strings.Join(f.slugs(), " "); err != nil || got != tc.want || sum.Failed != tc.failed {
+			t.Errorf("%s: lessons = %q, Failed = %d, err = %v, want lessons %q, Failed = %d and no error", tc.name, got, sum.Failed, err, tc.want, tc.failed)
 		}
 		for _, l := range f.lessons() {
-			if want := map[bool]string{true: "success", false: "failure"}[c.outcome == "success"]; l.Outcome != want {
-				t.Errorf("%s: outcome of %s = %s, want %s", c.name, l.Slug, l.Outcome, want)
+			if want := map[bool]string{true: "success", false: "failure"}[tc.outcome == "success"]; l.Outcome != want {
+				t.Errorf("%s: outcome of %s = %s, want %s", tc.name, l.Slug, l.Outcome, want)
 			}
 		}
 	}

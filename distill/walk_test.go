@@ -90,7 +90,7 @@ func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 
 // All tenants of a run share one budget. The tokens of each answer are counted before the next request.
 func TestBudgetEndsARunAcrossTenants(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		budget distill.Budget
 		judged int    // sessions
 		reason string // prefix of Stopped; "" means the run does not stop
@@ -106,9 +106,9 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		for i := range 6 {
 			f.addTenantSession([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
 		}
-		sum := f.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, c.budget })
-		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.reason) || (sum.Stopped == "") != (c.reason == "") || sum.Tokens != int64(15*c.judged) {
-			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped with prefix %q (empty: Stopped is empty)", name, sum, c.judged, 15*c.judged, c.reason)
+		sum := f.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, tc.budget })
+		if sum.Judged != tc.judged || !strings.HasPrefix(sum.Stopped, tc.reason) || (sum.Stopped == "") != (tc.reason == "") || sum.Tokens != int64(15*tc.judged) {
+			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped with prefix %q (empty: Stopped is empty)", name, sum, tc.judged, 15*tc.judged, tc.reason)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 	}
 	var reported []string
 	sum := f.distil(func(o *distill.Options) {
-		o.Judge, o.Bank, o.Failed = judge, panickingBank{f.bank}, func(_ string, err error) { reported = append(reported, err.Error()) }
+		o.Judge, o.Bank, o.OnFailure = judge, panickingBank{f.bank}, func(_ string, err error) { reported = append(reported, err.Error()) }
 	})
 	checkEqual(t, "Failed, Proposed and number of reported errors", []int{sum.Failed, sum.Proposed, len(reported)}, []int{1, 1, 1})
 	checkEqual(t, "lessons", f.slugs(), []string{"warm-the-cache"})

@@ -12,14 +12,14 @@ import (
 func TestEqualWordsAfterAnotherReplyAreANewTurn(t *testing.T) {
 	r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	r.plan([]byte(`{"model":"m","input":"hello"}`))
-	for i, c := range []struct {
+	for i, tc := range []struct {
 		previous string
 		edits    int
 	}{{"resp_1", 1}, {"resp_2", 0}, {"resp_3", 0}} {
-		r.rec.AddReply(&wire.Reply{ID: c.previous, Complete: true})
-		p := r.plan([]byte(`{"model":"m","previous_response_id":"` + c.previous + `","input":[{"role":"user","content":"continue"}]}`))
-		if p.Kind != session.NewTurn || len(p.Edits) != c.edits {
-			t.Errorf("request %d: got kind %v with %d edits, want a new turn with %d edits", i+2, p.Kind, len(p.Edits), c.edits)
+		r.rec.AddReply(&wire.Reply{ID: tc.previous, Complete: true})
+		p := r.plan([]byte(`{"model":"m","previous_response_id":"` + tc.previous + `","input":[{"role":"user","content":"continue"}]}`))
+		if p.Kind != session.NewTurn || len(p.Edits) != tc.edits {
+			t.Errorf("request %d: got kind %v with %d edits, want a new turn with %d edits", i+2, p.Kind, len(p.Edits), tc.edits)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func TestEqualInputInAConversationIsARetryOnlyWithoutReply(t *testing.T) {
 // A provider stores the list of a request, but not the instructions. A block in the instructions is inserted into every
 // request, and a block in a system message of the list only once.
 func TestSystemPlacementInDeltaRequests(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		first, next string
 		edits       int // of the next request
 	}{
@@ -53,13 +53,13 @@ func TestSystemPlacementInDeltaRequests(t *testing.T) {
 		cfg := injectAll()
 		cfg.Placement = InSystem
 		r := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
-		if p := r.plan([]byte(`{"model":"m",` + c.first + `}`)); len(p.Edits) != 1 || p.Edits[0].Item != wire.System {
+		if p := r.plan([]byte(`{"model":"m",` + tc.first + `}`)); len(p.Edits) != 1 || p.Edits[0].Item != wire.System {
 			t.Fatalf("%s: edits of the first request: got %+v, want one in the system prompt", name, p.Edits)
 		}
 		r.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
-		p := r.plan([]byte(`{"model":"m",` + c.next + `"previous_response_id":"resp_1","input":[{"role":"user","content":"go on"}]}`))
-		if len(p.Edits) != c.edits {
-			t.Errorf("%s: the next request has %d edits (skip %q), want %d", name, len(p.Edits), p.Skip, c.edits)
+		p := r.plan([]byte(`{"model":"m",` + tc.next + `"previous_response_id":"resp_1","input":[{"role":"user","content":"go on"}]}`))
+		if len(p.Edits) != tc.edits {
+			t.Errorf("%s: the next request has %d edits (skip %q), want %d", name, len(p.Edits), p.Skip, tc.edits)
 		}
 	}
 }

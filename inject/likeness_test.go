@@ -57,11 +57,11 @@ func TestExactMatchUsesExactMatchArm(t *testing.T) {
 }
 
 func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		cfg              Config
 		allowsSimilarity bool
 	}{"match.like is off": {injectAll(), true}, "the lesson does not set like": {injectBySimilarity(), false}} {
-		r := newTestSession(t, plainChat, c.cfg, similarBook(c.allowsSimilarity), "s")
+		r := newTestSession(t, plainChat, tc.cfg, similarBook(tc.allowsSimilarity), "s")
 		r.a.addUser(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
 			t.Errorf("%s: plan = %+v, want no match and no edit", name, p)

@@ -82,14 +82,14 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 }
 
 func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name             string
 		epsilon, control float64
 		state            string
 	}{{"withheld", 1, 0, "withheld"}, {"control", 0, 1, "control"}} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			cfg := injectAll()
-			cfg.Bandit.Epsilon, cfg.Bandit.Control = c.epsilon, c.control
+			cfg.Bandit.Epsilon, cfg.Bandit.Control = tc.epsilon, tc.control
 			r := newTestSession(t, plainChat, cfg, newBook(), "s")
 			r.a.addUser("build", false)
 			r.send()
@@ -100,8 +100,8 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
 					t.Errorf("failure %d: the plan = %+v, want no edit, and a new loop only at the second failure of each command", i+1, p)
 				}
-				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
-					t.Errorf("lessons at the second failure = %+v, want one in state %q", p.Lessons, c.state)
+				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != tc.state) {
+					t.Errorf("lessons at the second failure = %+v, want one in state %q", p.Lessons, tc.state)
 				}
 				if i != 1 && len(p.Lessons) != 0 {
 					t.Errorf("failure %d: lessons = %+v, want none: the assignment at the first loop applies to the whole session", i+1, p.Lessons)

@@ -224,7 +224,7 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 func TestSkipReasonIsReported(t *testing.T) {
 	withheld, control, tight := injectAll(), injectAll(), injectAll()
 	withheld.Bandit.Epsilon, control.Bandit.Control, tight.BudgetBytes = 1, 1, 100
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, words, want string
 		cfg               Config
 	}{
@@ -233,16 +233,16 @@ func TestSkipReasonIsReported(t *testing.T) {
 		{"control session", "deploy", SkipControl, control},
 		{"lesson exceeds the budget", "deploy", SkipNotPicked, tight},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newTestSession(t, plainChat, c.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
+		t.Run(tc.name, func(t *testing.T) {
+			r := newTestSession(t, plainChat, tc.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
 			for range 2 { // the next turn has the same skip reason
-				r.a.addUser(c.words, false)
-				if p := r.send(); p.Skip != c.want {
-					t.Errorf("Skip = %q, want %q", p.Skip, c.want)
+				r.a.addUser(tc.words, false)
+				if p := r.send(); p.Skip != tc.want {
+					t.Errorf("Skip = %q, want %q", p.Skip, tc.want)
 				}
 				r.endTurn()
 				r.a.addAnswer("ok")
-				c.words = "go on"
+				tc.words = "go on"
 			}
 		})
 	}
@@ -467,16 +467,16 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	l.FailureCount, l.SuccessCount = 9, 1 // counts in the file have no effect
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		better, worse float64
 		want          bool
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
 		r := newTestSession(t, plainChat, injectAll(), newBook(l), "s")
-		r.beliefs = published{bandit.New(), c.better, c.worse}
+		r.beliefs = published{bandit.New(), tc.better, tc.worse}
 		r.a.addUser("deploy", false)
 		r.send()
-		if got := strings.Contains(r.upstream(), "Cautions"); got != c.want {
-			t.Errorf("%v sessions above expectation and %v below: caution = %v, want %v", c.better, c.worse, got, c.want)
+		if got := strings.Contains(r.upstream(), "Cautions"); got != tc.want {
+			t.Errorf("%v sessions above expectation and %v below: caution = %v, want %v", tc.better, tc.worse, got, tc.want)
 		}
 	}
 	off := Config{NoCautions: true}.Present(l, newBook(l).Text(l), published{bandit.New(), 4, 5})

@@ -75,7 +75,7 @@ func TestPresentationIsPartOfTheArm(t *testing.T) {
 	*failed = *l
 	failed.Outcome = "failure"
 	worse := published{better: 1, worse: 2}
-	for want, c := range map[string]struct {
+	for want, tc := range map[string]struct {
 		cfg Config
 		l   *lesson.Lesson
 		p   publisher
@@ -89,13 +89,13 @@ func TestPresentationIsPartOfTheArm(t *testing.T) {
 		"a@0123456789ab (outcome: failure)":               {Config{}, failed, nil},
 		"a@0123456789ab (outcome: failure, worse counts)": {Config{}, failed, worse},
 	} {
-		text := c.l.Text()
-		got := c.cfg.Present(c.l, &text, c.p)
+		text := tc.l.Text()
+		got := tc.cfg.Present(tc.l, &text, tc.p)
 		name, _, _ := strings.Cut(want, " ")
 		if string(got.Arm) != name && (name[len(name)-4:] != ".cut" || !strings.HasPrefix(string(got.Arm), name)) {
 			t.Errorf("arm = %q, want %q", got.Arm, want)
 		}
-		if got.Arm.Slug() != "a" || got.Caution != (strings.HasSuffix(name, ".caution") || c.l == failed) {
+		if got.Arm.Slug() != "a" || got.Caution != (strings.HasSuffix(name, ".caution") || tc.l == failed) {
 			t.Errorf("%q: presentation = %+v, want slug a, and a caution if the arm ends in .caution or the lesson is about a failure", want, got)
 		}
 	}

@@ -154,7 +154,7 @@ func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, style)
 	newSession := func(name string) *sectionSession { return newSectionSession(t, name, 0, registry) }
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name   string
 		run    func() *sectionSession
 		prompt string
@@ -198,10 +198,10 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 		}, rulesFile, 2},
 		{"section occurs twice in a later turn", func() *sectionSession { return newCutSession(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
 	} {
-		r := c.run()
-		got, _ := r.send(c.prompt, "a", "b", "c")
-		if got != c.prompt || len(r.rec.Assignment.Picks) != c.picks {
-			t.Errorf("%s: got %d picks, want %d; prompt = %q, want %q", c.name, len(r.rec.Assignment.Picks), c.picks, got, c.prompt)
+		r := tc.run()
+		got, _ := r.send(tc.prompt, "a", "b", "c")
+		if got != tc.prompt || len(r.rec.Assignment.Picks) != tc.picks {
+			t.Errorf("%s: got %d picks, want %d; prompt = %q, want %q", tc.name, len(r.rec.Assignment.Picks), tc.picks, got, tc.prompt)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
 	user := func(text string) []byte {
 		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, text string
 		picks      int
 	}{
@@ -247,9 +247,9 @@ func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
 		{"rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "</INSTRUCTIONS>", 2},
 		{"quoted section after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + style, 0},
 	} {
-		_, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, user(c.text))
-		if len(p.Picks) != c.picks {
-			t.Errorf("%s: got %d picks, want %d", c.name, len(p.Picks), c.picks)
+		_, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, user(tc.text))
+		if len(p.Picks) != tc.picks {
+			t.Errorf("%s: got %d picks, want %d", tc.name, len(p.Picks), tc.picks)
 		}
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)

@@ -21,7 +21,7 @@ func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Excha
 	if n == 1 {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed. ` + text + `"}`)}
 	} else {
-		x.NewFrom = 2*n - 2
+		x.FirstNew = 2*n - 2
 		x.New = []json.RawMessage{
 			json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make wall-%d\"}"}}]}`, name, n-1, n-1)),
 			json.RawMessage(fmt.Sprintf(`{"role":"tool","tool_call_id":"call_%s_%d","content":"%s"}`, name, n-1, text)),

@@ -138,7 +138,7 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 		return e
 	}
 	rated := func(e feedback.Entry, rater string) feedback.Entry { e.Rater = rater; return e }
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		entries []feedback.Entry
 		reward  float64
 		tier    int
@@ -156,26 +156,26 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			early := newFixture(t, nil)
 			id := early.addSession("s", newAssignment(true))
-			for _, e := range c.entries {
+			for _, e := range tc.entries {
 				early.postFeedback(tenantA, id, e)
 			}
 			early.advancePastClose()
 			late := newFixture(t, nil)
 			late.addSession("s", newAssignment(true))
 			late.advancePastClose()
-			for _, e := range c.entries {
+			for _, e := range tc.entries {
 				late.postFeedback(tenantA, id, e)
 				late.deliverAndCorrect()
 			}
 			assertEqual(t, "counters after late feedback", late.countersWithoutTiming(tenantA), early.countersWithoutTiming(tenantA))
 			assertEqual(t, "late feedback: late rewards", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
 			assertEqual(t, "early feedback: late rewards", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
-			assertEqual(t, "early feedback: rewards at close", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
-			assertEqual(t, "late feedback: rewards at close", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
+			assertEqual(t, "early feedback: rewards at close", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", tc.tier)), 1)
+			assertEqual(t, "late feedback: rewards at close", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", tc.tier)), 0)
 			for _, f := range []*fixture{early, late} {
 				a := f.applied(id)
-				assertEqual(t, "reward", a.Reward, c.reward)
-				assertEqual(t, "tier", a.Tier, c.tier)
+				assertEqual(t, "reward", a.Reward, tc.reward)
+				assertEqual(t, "tier", a.Tier, tc.tier)
 				assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
 				assertEqual(t, "rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 1)
 				assertEqual(t, "rewarded sessions in memory", f.Beliefs(tenantA).Measured().Global().All.Rewarded, 1)
@@ -317,10 +317,10 @@ func TestRunClosesDueSessions(t *testing.T) {
 
 func TestCloseTickIsBounded(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ age, want time.Duration }{
+	for _, tc := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
 	} {
-		assertEqual(t, fmt.Sprintf("CloseTick(%v)", c.age), learn.CloseTick(c.age), c.want)
+		assertEqual(t, fmt.Sprintf("CloseTick(%v)", tc.age), learn.CloseTick(tc.age), tc.want)
 	}
 }
 

@@ -29,8 +29,8 @@ func Example() {
 
 	learner, err := learn.Open(context.Background(), learn.Options{
 		Now: now, Backend: db, Guard: guard.New(guard.Options{Now: now}),
-		Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-		Failed: func(step label.Step, err error) { fmt.Println(step, err) },
+		Reward:    feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
+		OnFailure: func(step label.Step, err error) { fmt.Println(step, err) },
 	})
 	if err != nil {
 		fmt.Println(err)

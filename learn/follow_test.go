@@ -36,8 +36,8 @@ func (r remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]ses
 	return r.redis.KeepOptOuts(ctx, marks)
 }
 
-func (r remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
-	return r.redis.OptOutOf(ctx, id)
+func (r remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+	return r.redis.OptOutMark(ctx, id)
 }
 
 func (r remoteBackend) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {

@@ -108,7 +108,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionID("bad"), sessionID("good")
 	badExchange := newExchange(tenantA, "bad", 1, time.Time{}).ID
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		step   label.Step
 		of     string // id of the exchange that panics, "" if the session panics
 		stored int    // number of stored exchanges of the bad session
@@ -121,10 +121,10 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 		{step: "samples", stored: 2},
 		{step: "correct", stored: 2},
 	} {
-		t.Run(string(c.step), func(t *testing.T) {
+		t.Run(string(tc.step), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := &panickingStep{step: c.step, id: bad, exchange: c.of}
+				p := &panickingStep{step: tc.step, id: bad, exchange: tc.of}
 				f := newFixture(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := f.startWorkers()
 				for _, name := range []string{"bad", "good"} {
@@ -143,18 +143,18 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				waitFor(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(f.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
-				assertEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), c.stored)
+				assertEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), tc.stored)
 				assertEqual(t, "panics", p.panics.Load(), 1)
 				m := f.deadLetters()
-				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, c.step, c.of)
+				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.of || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
+					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, tc.step, tc.of)
 				}
 				assertEqual(t, "Tally.SetAside", f.Store.Tally.SetAside.Load(), 1)
-				if c.closed != (f.applied(bad).Version > 0) && c.step != "encode" {
-					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, c.closed)
+				if tc.closed != (f.applied(bad).Version > 0) && tc.step != "encode" {
+					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, tc.closed)
 				}
-				if failed := f.takeFailures(); !slices.Contains(failed, "panic "+string(c.step)) {
-					t.Errorf("failures = %v, want the panic of step %s among them", failed, c.step)
+				if failed := f.takeFailures(); !slices.Contains(failed, "panic "+string(tc.step)) {
+					t.Errorf("failures = %v, want the panic of step %s among them", failed, tc.step)
 				}
 			})
 		})

@@ -247,8 +247,8 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 30},
 		Content:       store.ContentOptions{Keep: true, RedactPersonal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, _ error) { f.recordFailure(step) },
-			Panicked: func(step label.Step, _ any) { f.recordFailure("panic " + step) },
+			OnFailure: func(step label.Step, _ error) { f.recordFailure(step) },
+			OnPanic:   func(step label.Step, _ any) { f.recordFailure("panic " + step) },
 		},
 	}}
 	if change != nil {
@@ -259,7 +259,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	}
 	learnOptions := learn.Options{
 		Now: o.Now, Backend: o.Backend.(backend), Memory: f.Store, Deliverer: f.Store, Touches: f.Store, Exchanges: f.Store, Guard: f.Guard(),
-		Reward: o.Reward, KeepSamples: o.Content.Keep, Failed: o.Hooks.Failed,
+		Reward: o.Reward, KeepSamples: o.Content.Keep, OnFailure: o.Hooks.OnFailure,
 	}
 	if o.Fleet != nil {
 		learnOptions.Fleet = o.Fleet.(learn.Fleet)

@@ -336,7 +336,7 @@ func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
 	var results detect.Results
 	for from := 0; from < req.Len(); {
-		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, NewFrom: from}
+		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, FirstNew: from}
 		if from == 0 {
 			x.Facts.Task = session.FirstWords(req)
 		}

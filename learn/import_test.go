@@ -117,10 +117,10 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFixture(t, func(opts *options) { opts.Content.OptOut = o })
-	for _, c := range []struct{ tenant, agent string }{{"acme", "coder"}, {tenantA, "quiet-1"}} {
-		got, err := f.importer().Import(f.ctx(), c.tenant, c.agent, mustTranscript(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
+	for _, tc := range []struct{ tenant, agent string }{{"acme", "coder"}, {tenantA, "quiet-1"}} {
+		got, err := f.importer().Import(f.ctx(), tc.tenant, tc.agent, mustTranscript(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 		if err != nil || got != (learn.ImportCounts{OptedOut: 1}) {
-			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", c.tenant, c.agent, got, err, learn.ImportCounts{OptedOut: 1})
+			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", tc.tenant, tc.agent, got, err, learn.ImportCounts{OptedOut: 1})
 		}
 	}
 	assertEqual(t, "number of samples", len(f.allSamples()), 0)

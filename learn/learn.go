@@ -36,7 +36,7 @@ type Options struct {
 	Guard       *guard.Guard
 	Reward      feedback.Definition
 	KeepSamples bool                             // build and store samples
-	Failed      func(step label.Step, err error) // called after every failure; must not block
+	OnFailure   func(step label.Step, err error) // called after every failure; must not block
 }
 
 // Tally holds the counts for metrics. All fields except Unsampled only grow.
@@ -77,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Exchanges == nil {
 		o.Exchanges = onlyStored{o.Backend}
 	}
-	t := tools{o.Now, o.Guard, o.Failed}
+	t := tools{o.Now, o.Guard, o.OnFailure}
 	l := &Learner{tools: t, marks: o.Backend, deliverer: o.Deliverer, rewardName: o.Reward.String()}
 	l.beliefs = newBeliefs(t, l.rewardName, o.Backend)
 	l.provisional = &provisionalRewards{tools: t, beliefs: l.beliefs, memory: o.Memory, backend: o.Backend, reward: o.Reward, startedAt: o.Now()}

@@ -41,12 +41,12 @@ func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantMore := older > 10_000
-		if open == nil || open.More != wantMore || !wantMore && open.Sessions != want {
+		if open == nil || open.IsLowerBound != wantMore || !wantMore && open.Sessions != want {
 			t.Errorf("400 open sessions behind %d of another tenant: got %+v, want %d sessions, more = %v", older, open, want, wantMore)
 		}
 	}
 	open, err := learn.CountOpen(t.Context(), openAfter(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
-	if err != nil || open == nil || !open.More || open.Sessions != 0 {
+	if err != nil || open == nil || !open.IsLowerBound || open.Sessions != 0 {
 		t.Fatalf("400 open sessions behind 30,000 of another tenant: got %+v, error %v, want 0 sessions and more", open, err)
 	}
 	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts at the age of reward.close_after (24h)."

@@ -55,7 +55,7 @@ func BenchmarkReads(b *testing.B) {
 		now := func() time.Time { return trafficStart().Add(time.Hour) }
 		l, err := learn.Open(b.Context(), learn.Options{
 			Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-			Failed: func(step label.Step, err error) { b.Errorf("step %s: %v", step, err) },
+			OnFailure: func(step label.Step, err error) { b.Errorf("step %s: %v", step, err) },
 		})
 		if err != nil {
 			b.Fatal(err)

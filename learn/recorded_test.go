@@ -47,7 +47,7 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		calls = `"messages":[{"role":"user","content":"Paint it."},{"role":"assistant","content":null,"tool_calls":[{"id":"call_Zx81kQpLm9aYt42bCw7","type":"function","function":{"name":"bash","arguments":"{}"}}]}]}`
 	)
 	skipped, added := learn.ImportCounts{Recorded: 1}, learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		space session.Namespace
 		name  string
 		found session.Method
@@ -66,18 +66,18 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)
-			f.recordLive(c.space, c.name, c.found, mustTranscript(t, c.live))
-			got, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, c.past), time.Unix(1_700_000_000, 0))
+			f.recordLive(tc.space, tc.name, tc.found, mustTranscript(t, tc.live))
+			got, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, tc.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
-			assertEqual(t, "first import", got, c.want)
-			got, err = f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, c.past), time.Unix(1_700_000_000, 0))
+			assertEqual(t, "first import", got, tc.want)
+			got, err = f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, tc.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.want.New = 0
-			assertEqual(t, "repeated import", got, c.want)
+			tc.want.New = 0
+			assertEqual(t, "repeated import", got, tc.want)
 		})
 	}
 }

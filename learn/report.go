@@ -68,7 +68,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	if !q.Provisional && !q.NoOpenCount {
 		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // after an error, the report only lacks this count
 	}
-	if r.Open != nil && !r.Open.More && r.Global.NTreated+r.Global.NControl == 0 {
+	if r.Open != nil && !r.Open.IsLowerBound && r.Global.NTreated+r.Global.NControl == 0 {
 		if withOpen, err := l.addOpenSessions(ctx, q.Tenant, c); err == nil {
 			g := build(withOpen).Global
 			r.Open.NTreated, r.Open.NControl = g.NTreated, g.NControl
@@ -109,12 +109,12 @@ func CountOpen(ctx context.Context, backend interface {
 			break
 		}
 		if open.Sessions >= maxOpenCounted || read >= maxOpenRead {
-			open.More = true
+			open.IsLowerBound = true
 			break
 		}
 		after = rows[len(rows)-1]
 	}
-	if open.Sessions == 0 && !open.More {
+	if open.Sessions == 0 && !open.IsLowerBound {
 		return nil, nil //nolint:nilnil // no session is open
 	}
 	return &open, nil

@@ -108,7 +108,7 @@ func mustReportAndCounts(t *testing.T, s *redis.Store) (report, numbers string) 
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
 	learner, err := learn.Open(t.Context(), learn.Options{
 		Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-		Failed: func(step label.Step, err error) { t.Errorf("step %s: %v", step, err) },
+		OnFailure: func(step label.Step, err error) { t.Errorf("step %s: %v", step, err) },
 	})
 	if err != nil {
 		t.Fatal(err)

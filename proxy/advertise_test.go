@@ -9,7 +9,7 @@ import (
 
 // precept describes the /lesson commands only to agents whose replies it searches for commands.
 func TestCommandsAreAdvertisedOnlyIfTheyAreExecuted(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		flags  map[string]string
 		header http.Header
 		want   bool
@@ -25,14 +25,14 @@ func TestCommandsAreAdvertisedOnlyIfTheyAreExecuted(t *testing.T) {
 			up := newUpstream(t, nil)
 			flags := injectAll()
 			flags["writ.enabled"], flags["writ.advertise"] = "true", "true"
-			maps.Copy(flags, c.flags)
+			maps.Copy(flags, tc.flags)
 			f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 			header := http.Header{"Precept-Session": {"s"}}
-			maps.Copy(header, c.header)
+			maps.Copy(header, tc.header)
 			f.chat(t, header, `{"messages":[{"role":"user","content":"hello there"}]}`)
 			body := string(up.lastRequest(t).body)
-			if got := strings.Contains(body, "/lesson SIGNATURE"); got != c.want {
-				t.Errorf("the request describes the commands: %v, want %v; the request is %s", got, c.want, body)
+			if got := strings.Contains(body, "/lesson SIGNATURE"); got != tc.want {
+				t.Errorf("the request describes the commands: %v, want %v; the request is %s", got, tc.want, body)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 // the process, including client and upstream. It depends less on other processes than ns/op does.
 func BenchmarkTurn(b *testing.B) {
 	history := `{"role":"user","content":"` + strings.Repeat("please look at it. ", 20) + `"},{"role":"assistant","content":"` + strings.Repeat("it is fine. ", 20) + `"},`
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, method, path, list string
 		stream                   bool
 	}{
@@ -26,10 +26,10 @@ func BenchmarkTurn(b *testing.B) {
 		{name: "chat-100KB", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 150)},
 		{name: "stream", method: http.MethodPost, path: chatPath, list: strings.Repeat(history, 1), stream: true},
 	} {
-		b.Run(c.name, func(b *testing.B) {
+		b.Run(tc.name, func(b *testing.B) {
 			up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				if !c.stream {
+				if !tc.stream {
 					w.Header().Set("Content-Type", "application/json")
 					_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 					return
@@ -43,12 +43,12 @@ func BenchmarkTurn(b *testing.B) {
 			defer up.Close()
 			f := newFixture(b, &upstream{Server: up}, "", newBook(b, "one: alpha"), injectAll())
 			h := f.Handler()
-			body := `{"model":"m","messages":[` + c.list + `{"role":"user","content":"alpha"}]}`
+			body := `{"model":"m","messages":[` + tc.list + `{"role":"user","content":"alpha"}]}`
 			b.ReportAllocs()
 			b.ResetTimer()
 			before := cpuTime(b)
 			for n := 0; b.Loop(); n++ {
-				req := httptest.NewRequestWithContext(b.Context(), c.method, c.path, strings.NewReader(body))
+				req := httptest.NewRequestWithContext(b.Context(), tc.method, tc.path, strings.NewReader(body))
 				req.Header.Set("Precept-Session", fmt.Sprint("s", n))
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, req)

@@ -22,7 +22,7 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 		tools  []obj
 		text   string // the user's next message, "" for the result of a call
 	}
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		steps []step
 		last  string // marker of the lesson that the last step matches, "" for none
 	}{
@@ -48,7 +48,7 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 			f := newFixture(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
 			var list []obj
 			previous, session := "", ""
-			for i, s := range k.steps {
+			for i, s := range tc.steps {
 				if i == 0 {
 					list = []obj{{"role": "user", "content": "Please mend the build"}}
 				} else if s.text != "" {
@@ -57,7 +57,7 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 					id := fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)
 					list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": fmt.Sprintf(`{"n":%d}`, i)}}}}, obj{"role": "tool", "tool_call_id": id, "content": fmt.Sprint("done ", i)})
 				}
-				body := obj{"messages": append([]obj{{"role": "system", "content": s.system}}, list...), "want_text": i+1 < len(k.steps) && k.steps[i+1].text != ""}
+				body := obj{"messages": append([]obj{{"role": "system", "content": s.system}}, list...), "want_text": i+1 < len(tc.steps) && tc.steps[i+1].text != ""}
 				if s.tools != nil {
 					body["tools"] = s.tools
 				}
@@ -79,8 +79,8 @@ func TestChangingToolsOrAgentKeepSession(t *testing.T) {
 				} else {
 					session = name
 				}
-				if i == len(k.steps)-1 && k.last != "" && strings.Count(got, k.last) != 1 {
-					t.Errorf("last step: the upstream got %s, want %s exactly once", got, k.last)
+				if i == len(tc.steps)-1 && tc.last != "" && strings.Count(got, tc.last) != 1 {
+					t.Errorf("last step: the upstream got %s, want %s exactly once", got, tc.last)
 				}
 			}
 		})

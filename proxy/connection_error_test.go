@@ -75,7 +75,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 		return startTextServer(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n")
 	}
 	const httpsUpstream, httpUpstream = "https://api.example.test", "http://api.example.test"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		url, proxy string
 		want       []string
 	}{
@@ -111,16 +111,16 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, &upstream{Server: &httptest.Server{URL: c.url}}, "", nil, nil)
-			if c.proxy != "" {
-				u, err := url.Parse(strings.Replace(c.proxy, "//", "//user:canary@", 1))
+			f := newFixture(t, &upstream{Server: &httptest.Server{URL: tc.url}}, "", nil, nil)
+			if tc.proxy != "" {
+				u, err := url.Parse(strings.Replace(tc.proxy, "//", "//user:canary@", 1))
 				if err != nil {
 					t.Fatal(err)
 				}
 				f.Transport("api.example.test").Proxy = http.ProxyURL(u)
 			}
 			res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
-			for _, want := range append(c.want, "precept_error") {
+			for _, want := range append(tc.want, "precept_error") {
 				if !strings.Contains(string(body), want) {
 					t.Errorf("error = %s, want it to contain %q", body, want)
 				}

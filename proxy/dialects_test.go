@@ -20,7 +20,7 @@ func TestPositionOfBlockOnEachAPI(t *testing.T) {
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`
 	input := strings.Replace(part, "text", "input_text", 1)
-	for _, c := range []struct{ name, path, body string }{
+	for _, tc := range []struct{ name, path, body string }{
 		{"chat string", chatPath, `{"messages":[{"role":"system","content":"x"},{"role":"user","content":"^do alpha"}]}`},
 		{"chat parts", chatPath, `{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>\nbe kind\n</system-reminder>"},` + part + `{"type":"text","text":"do alpha"}]}]}`},
 		{"chat result", chatPath, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_q81","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_q81","content":"^alpha: not found\n\nCommand exited with code 127"}]}`},
@@ -37,11 +37,11 @@ func TestPositionOfBlockOnEachAPI(t *testing.T) {
 		{"no match", "/v1/messages", `{"messages":[{"role":"user","content":"do beta"}]}`},
 		{"keyword in the assistant's text only", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
 	} {
-		sent := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(c.body, part, ""), input, ""), "^", "")
-		want := strings.ReplaceAll(c.body, "^", block)
-		res, b := f.send(t, "POST", c.path, http.Header{"Precept-Session": {c.name}}, sent)
+		sent := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(tc.body, part, ""), input, ""), "^", "")
+		want := strings.ReplaceAll(tc.body, "^", block)
+		res, b := f.send(t, "POST", tc.path, http.Header{"Precept-Session": {tc.name}}, sent)
 		if got := string(up.lastRequest(t).body); res.StatusCode != 200 || got != want {
-			t.Errorf("%s: got status %d, body %s, want 200; the upstream got\n%s\nwant\n%s", c.name, res.StatusCode, b, got, want)
+			t.Errorf("%s: got status %d, body %s, want 200; the upstream got\n%s\nwant\n%s", tc.name, res.StatusCode, b, got, want)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func dial(t *testing.T, base string) *sender {
 // rest of the body is not read as another request.
 func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
-	for name, k := range map[string]struct{ head, sent string }{
+	for name, tc := range map[string]struct{ head, sent string }{
 		"forwarded, Content-Length": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", part},
 		"forwarded, short":          {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", "x"},
 		"forwarded, chunked":        {"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "19000\r\n" + part + "\r\n"},
@@ -51,7 +51,7 @@ func TestEarlyResponseReachesSendingClient(t *testing.T) {
 				})
 				defer close(done)
 				c := dial(t, startProxy(t, u.url))
-				_, _ = io.WriteString(c, k.head+k.sent)
+				_, _ = io.WriteString(c, tc.head+tc.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
 					t.Errorf("got %+v, want status 413, body \"big\" and a header X-Own", s)
 				}
@@ -68,7 +68,7 @@ func TestEarlyResponseReachesSendingClient(t *testing.T) {
 func TestRefusalIsSentBeforeBody(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		head   string
 		status int
 	}{
@@ -79,9 +79,9 @@ func TestRefusalIsSentBeforeBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, startProxy(t, up.URL, "limits.body_bytes=1MiB"))
-			_, _ = io.WriteString(c, k.head)
-			if s := readReply(c.Reader, "POST"); s.status != k.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
-				t.Errorf("got %+v, want status %d, no interim response and a body with \"precept_error\"", s, k.status)
+			_, _ = io.WriteString(c, tc.head)
+			if s := readReply(c.Reader, "POST"); s.status != tc.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
+				t.Errorf("got %+v, want status %d, no interim response and a body with \"precept_error\"", s, tc.status)
 			}
 		})
 	}

@@ -88,7 +88,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 // A reply that cannot be decoded reaches the client unchanged, is counted, and is stored as a complete exchange with a
 // truncated reply.
 func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
-	for name, c := range map[string]struct{ encoding, body, reason string }{
+	for name, tc := range map[string]struct{ encoding, body, reason string }{
 		"unknown encoding":     {"compress", "\x1f\x9dxyz", "encoding"},
 		"two encodings":        {"gzip, secret", "xyz", "encoding"},
 		"not gzip":             {"gzip", "hello", "corrupt"},
@@ -100,16 +100,16 @@ func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Encoding", c.encoding)
-				_, _ = io.WriteString(w, c.body)
+				w.Header().Set("Content-Encoding", tc.encoding)
+				_, _ = io.WriteString(w, tc.body)
 			})
 			f := newFixture(t, up, "", nil, nil)
 			_, got := f.send(t, "POST", chatPath, http.Header{"Precept-Session": {"s"}}, `{"messages":[{"role":"user","content":"build it"}]}`)
-			if string(got) != c.body {
-				t.Errorf("the client got %.100q, want %.100q", got, c.body)
+			if string(got) != tc.body {
+				t.Errorf("the client got %.100q, want %.100q", got, tc.body)
 			}
-			if n := testutil.ToFloat64(f.Options().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
-				t.Errorf("metric of unread replies with reason %q = %v, want 1", c.reason, n)
+			if n := testutil.ToFloat64(f.Options().Metrics.Series("unread").WithLabelValues(tc.reason)); n != 1 {
+				t.Errorf("metric of unread replies with reason %q = %v, want 1", tc.reason, n)
 			}
 			eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, f, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {

@@ -161,14 +161,14 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 	st, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: db, LookupTimeout: 5 * time.Second,
 		Queue: store.QueueOptions{MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes)}, Content: store.ContentOptions{Keep: cfg.Learning.Enabled, RedactPersonal: true},
-		Hooks: store.Hooks{Failed: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) }, Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
+		Hooks: store.Hooks{OnFailure: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) }, OnPanic: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	learner, err := learn.Open(t.Context(), learn.Options{
 		Now: time.Now, Backend: db, Memory: st, Deliverer: st, Touches: st, Guard: st.Guard(), Reward: reward, KeepSamples: cfg.Learning.Enabled,
-		Failed: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) },
+		OnFailure: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, flags)
 	f.addWork(t, sessionHeader("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
 	merged := hookPayload(t, "github_pull_request_merged.json")
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		name, secret, event, id, payload string
 		code                             int
 		status                           string
@@ -67,12 +67,12 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 		{"same body, different id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
 		{"unknown pull request", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
 	} {
-		code, got := f.deliver(t, k.secret, k.event, k.id, k.payload)
-		if code != k.code || got.Status != k.status || k.status == "ignored" && got.Reason == "" || k.status == "" && got.Error.Message == "" {
-			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", k.name, code, got, k.code, k.status)
+		code, got := f.deliver(t, tc.secret, tc.event, tc.id, tc.payload)
+		if code != tc.code || got.Status != tc.status || tc.status == "ignored" && got.Reason == "" || tc.status == "" && got.Error.Message == "" {
+			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", tc.name, code, got, tc.code, tc.status)
 		}
-		if k.status == "joined" && (len(got.Events) != 1 || got.Events[0].Session != "a") {
-			t.Errorf("%s: events = %+v, want one of session a", k.name, got.Events)
+		if tc.status == "joined" && (len(got.Events) != 1 || got.Events[0].Session != "a") {
+			t.Errorf("%s: events = %+v, want one of session a", tc.name, got.Events)
 		}
 	}
 }

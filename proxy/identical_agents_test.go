@@ -65,7 +65,7 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 // conversation gets one loop warning.
 func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name     string
 		id       func(turn int, client string) string
 		result   func(client int) string
@@ -76,17 +76,17 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 		{"sequential ids, different results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
 		{"sequential ids, equal results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			up := newUpstream(t, identicalAgentsModel(n, c.id))
+		t.Run(tc.name, func(t *testing.T) {
+			up := newUpstream(t, identicalAgentsModel(n, tc.id))
 			f := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 			distinct := map[string]bool{}
-			for i, turns := range f.runIdenticalAgents(t, n, c.result) {
+			for i, turns := range f.runIdenticalAgents(t, n, tc.result) {
 				for _, name := range turns {
 					distinct[name] = true
 				}
-				for k := c.from; k < len(turns)-1; k++ {
+				for k := tc.from; k < len(turns)-1; k++ {
 					if turns[k] != turns[k+1] {
-						t.Errorf("conversation %d: sessions by turn = %v, want the same session from turn %d on", i, turns, c.from)
+						t.Errorf("conversation %d: sessions by turn = %v, want the same session from turn %d on", i, turns, tc.from)
 					}
 				}
 			}
@@ -107,8 +107,8 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 			if got := testutil.ToFloat64(m.Injected()); got != 2*n {
 				t.Errorf("metric of injections = %v, want %v", got, 2*n)
 			}
-			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != c.excluded {
-				t.Errorf("metric of excluded sessions with reason twin = %v, want %v", got, c.excluded)
+			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != tc.excluded {
+				t.Errorf("metric of excluded sessions with reason twin = %v, want %v", got, tc.excluded)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 		keys += fmt.Sprintf(`"k%d":1,`, i)
 	}
 	text := `{"role":"user","content":"alpha"}`
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		path, body  string
 		uninspected bool
 	}{
@@ -39,10 +39,10 @@ func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 		"parts of a result":  {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
 		"input":              {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
 	} {
-		res, _ := f.send(t, "POST", c.path, nil, c.body)
-		unchanged := string(up.lastRequest(t).body) == c.body
-		if unchanged != c.uninspected || (res.Header.Get("Precept-Lessons") == "one") == c.uninspected {
-			t.Errorf("%s: forwarded unchanged: %t, Precept-Lessons = %q, want unchanged: %t, lesson one: %t", name, unchanged, res.Header.Get("Precept-Lessons"), c.uninspected, !c.uninspected)
+		res, _ := f.send(t, "POST", tc.path, nil, tc.body)
+		unchanged := string(up.lastRequest(t).body) == tc.body
+		if unchanged != tc.uninspected || (res.Header.Get("Precept-Lessons") == "one") == tc.uninspected {
+			t.Errorf("%s: forwarded unchanged: %t, Precept-Lessons = %q, want unchanged: %t, lesson one: %t", name, unchanged, res.Header.Get("Precept-Lessons"), tc.uninspected, !tc.uninspected)
 		}
 	}
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {

@@ -68,7 +68,7 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
 	body := `{"messages":[{"role":"user","content":"hi"}]}`
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name string
 		sent http.Header
 		want map[string]string
@@ -81,10 +81,10 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 		{"no upstream key", bearerHeader("pk-q"), map[string]string{"Authorization": "Bearer pk-q"}},
 	} {
 		for _, path := range []string{chatPath, "/v1/messages", "/v1/models"} {
-			f.send(t, "POST", path, c.sent, body)
-			for name, want := range c.want {
+			f.send(t, "POST", path, tc.sent, body)
+			for name, want := range tc.want {
 				if got := up.lastRequest(t).header.Get(name); got != want {
-					t.Errorf("%s, %s: the upstream got %s %q, want %q", c.name, path, name, got, want)
+					t.Errorf("%s, %s: the upstream got %s %q, want %q", tc.name, path, name, got, want)
 				}
 			}
 		}

@@ -50,7 +50,7 @@ func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 		}
 	}))
 	t.Cleanup(c.Close)
-	tr, err := trace.New(trace.Options{Endpoint: c.URL, Sample: sample, Failed: func(err error) { t.Error(err) }})
+	tr, err := trace.New(trace.Options{Endpoint: c.URL, Sample: sample, OnFailure: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

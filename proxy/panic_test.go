@@ -53,7 +53,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
-	for i, k := range []struct {
+	for i, tc := range []struct {
 		method, path, body string
 		dialect, class     string
 	}{
@@ -67,9 +67,9 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 		{"DELETE", "/v1/feedback", "", "precept", "4xx"},
 		{"DELETE", "/v1/responses", "", "none", "2xx"},
 	} {
-		counter := f.Options().Metrics.Series("requests").WithLabelValues(k.dialect, k.class)
+		counter := f.Options().Metrics.Series("requests").WithLabelValues(tc.dialect, tc.class)
 		before := testutil.ToFloat64(counter)
-		f.send(t, k.method, k.path, nil, k.body)
+		f.send(t, tc.method, tc.path, nil, tc.body)
 		eventually(t, func() bool { return testutil.ToFloat64(counter) == before+1 })
 		sum := 0.0
 		for _, d := range []string{"none", "chat", "responses", "messages", "precept"} {
@@ -78,7 +78,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 			}
 		}
 		if sum != float64(i+1) {
-			t.Errorf("after %s %s: total of the request metric = %v, want %d", k.method, k.path, sum, i+1)
+			t.Errorf("after %s %s: total of the request metric = %v, want %d", tc.method, tc.path, sum, i+1)
 		}
 	}
 }

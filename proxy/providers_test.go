@@ -97,7 +97,7 @@ func TestRequestReachesPathOfProvider(t *testing.T) {
 // If a base URL repeats a base path or an API path that precept knows, the path is sent once. Other repetitions are
 // kept.
 func TestRepeatedBasePathIsSentOnce(t *testing.T) {
-	for _, c := range []struct{ upstream, requested, want string }{
+	for _, tc := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},
 		{"https://a/v1", "/v1/v1/v1/chat/completions", "/v1/chat/completions"},
 		{"https://a", "/v1/v1/messages", "/v1/messages"},
@@ -111,12 +111,12 @@ func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 		{"https://a/v1", "/v1/v1", "/v1/v1"},
 		{"https://a/v1", "/v1/files/responses/responses/content", "/v1/files/responses/responses/content"},
 	} {
-		tg, err := proxy.NewTarget("x", c.upstream)
+		tg, err := proxy.NewTarget("x", tc.upstream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.Resolve(c.requested, "", false).EscapedPath(); got != c.want {
-			t.Errorf("NewTarget(%q).Resolve(%q): path = %s, want %s", c.upstream, c.requested, got, c.want)
+		if got := tg.Resolve(tc.requested, "", false).EscapedPath(); got != tc.want {
+			t.Errorf("NewTarget(%q).Resolve(%q): path = %s, want %s", tc.upstream, tc.requested, got, tc.want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 	}
 	st, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: store.Volatile{}, LookupTimeout: time.Second, Queue: store.QueueOptions{MaxMemoryBytes: 64 << 20}, Content: store.ContentOptions{Keep: true},
-		Hooks: store.Hooks{Failed: func(label.Step, error) {}, Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
+		Hooks: store.Hooks{OnFailure: func(label.Step, error) {}, OnPanic: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
 	})
 	if err != nil {
 		t.Fatal(err)

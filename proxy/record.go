@@ -105,7 +105,7 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	if req.Delta || from > req.Len() {
 		from = 0
 	}
-	x.NewFrom, x.Repeated = from, max(req.FirstNew()-from, 0)
+	x.FirstNew, x.Repeated = from, max(req.FirstNew()-from, 0)
 	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
 	for ; end < req.Len(); end++ {
 		n := len(req.Raw(end))

@@ -61,7 +61,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 			t.Errorf("GET %s with Anthropic-Version went to %q, want \"anthropic\"", path, got)
 		}
 	}
-	for _, c := range []struct{ method, path, want string }{
+	for _, tc := range []struct{ method, path, want string }{
 		{"POST", chatPath, "openai"},
 		{"POST", "/chat/completions", "openai"},
 		{"POST", "/v1/responses", "openai"},
@@ -81,9 +81,9 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 		{"POST", "/v1/responses/resp_1/cancel", "openai"},
 		{"POST", "/v1/embeddings", "openai"},
 	} {
-		f.send(t, c.method, c.path, nil, hiRequest)
-		if got := newlyUsedUpstreams(ups, before); got != c.want {
-			t.Errorf("%s %s went to %q, want %q", c.method, c.path, got, c.want)
+		f.send(t, tc.method, tc.path, nil, hiRequest)
+		if got := newlyUsedUpstreams(ups, before); got != tc.want {
+			t.Errorf("%s %s went to %q, want %q", tc.method, tc.path, got, tc.want)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 	ups := map[string]*upstream{"a": newUpstream(t, nil), "b": newUpstream(t, nil), "c": newUpstream(t, nil), "d-1": newUpstream(t, nil)}
 	f := newRoutedFixture(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
 	before := map[string]int{}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		path, want, uri string
 	}{
 		{chatPath, "a", chatPath},
@@ -110,18 +110,18 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 		{"/p/upstream=" + strings.TrimPrefix(ups["b"].URL, "http://") + chatPath, "", ""},
 		{"/p/upstream=" + strings.NewReplacer(":", "%3A", "/", "%2F").Replace(ups["b"].URL) + chatPath, "", ""},
 	} {
-		res, body := f.send(t, "POST", c.path, nil, hiRequest)
+		res, body := f.send(t, "POST", tc.path, nil, hiRequest)
 		got := newlyUsedUpstreams(ups, before)
-		if got != c.want {
-			t.Errorf("%s went to %q, want %q", c.path, got, c.want)
+		if got != tc.want {
+			t.Errorf("%s went to %q, want %q", tc.path, got, tc.want)
 		}
-		if c.want == "" {
+		if tc.want == "" {
 			if res.StatusCode != http.StatusBadGateway {
-				t.Errorf("%s: got status %d, want 502", c.path, res.StatusCode)
+				t.Errorf("%s: got status %d, want 502", tc.path, res.StatusCode)
 			}
 			checkErrorFormat(t, chatPath, body)
-		} else if uri := ups[c.want].lastRequest(t).uri; uri != c.uri {
-			t.Errorf("%s was forwarded to %s, want %s", c.path, uri, c.uri)
+		} else if uri := ups[tc.want].lastRequest(t).uri; uri != tc.uri {
+			t.Errorf("%s was forwarded to %s, want %s", tc.path, uri, tc.uri)
 		}
 	}
 }

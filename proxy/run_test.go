@@ -130,7 +130,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	long := strings.Repeat("a", 10<<10)
-	for i, c := range []struct{ header, path, name string }{
+	for i, tc := range []struct{ header, path, name string }{
 		{long, "", long},
 		{"", "/p/run=" + long, long},
 		{"../../etc/passwd", "", "../../etc/passwd"},
@@ -142,15 +142,15 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		{"", "/p/RUN=x,run=y", "x"},
 	} {
 		h := http.Header{"Authorization": {"Bearer k"}}
-		if c.header != "" {
-			h["Precept-Run"] = []string{c.header}
+		if tc.header != "" {
+			h["Precept-Run"] = []string{tc.header}
 		}
 		before := 0
-		if ses := f.Options().Store.AcquireInMemory(session.RunID("default", c.name)); ses != nil {
+		if ses := f.Options().Store.AcquireInMemory(session.RunID("default", tc.name)); ses != nil {
 			before = ses.Record.Unit.Members
 			f.Options().Store.Release(ses, 0)
 		}
-		res, _ := f.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
+		res, _ := f.send(t, "POST", tc.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
 		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
 			t.Errorf("run name %d: got status %s, X-Evil %q, want status 200 and no X-Evil", i, res.Status, res.Header.Get("X-Evil"))
 		}
@@ -163,12 +163,12 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		if got.uri != chatPath {
 			t.Errorf("run name %d: the upstream got path %s, want %s", i, got.uri, chatPath)
 		}
-		unit := waitForUnit(t, f, session.RunID("default", c.name), before+1)
+		unit := waitForUnit(t, f, session.RunID("default", tc.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
 			t.Errorf("run name %d: stored name = %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
 		}
-		body, _ := json.Marshal(obj{"run_id": c.name, "type": "approval"})
-		if strings.Contains(c.name, "\xff") {
+		body, _ := json.Marshal(obj{"run_id": tc.name, "type": "approval"})
+		if strings.Contains(tc.name, "\xff") {
 			continue
 		}
 		if res, answer := f.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {

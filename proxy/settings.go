@@ -33,7 +33,7 @@ type settings struct {
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
-		secret: fleet.Secret, tenantsUnknown: fleet.Unsure && c.Tenancy == "by-credential", hash: c.Hash(),
+		secret: fleet.Secret, tenantsUnknown: fleet.Unconfirmed && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
 	if err := s.upstreams(old); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	}
 	salt := c.Bandit.Salt.Reveal()
 	if salt == "" {
-		salt, s.excluded = fleet.Salt, fleet.Unsure
+		salt, s.excluded = fleet.Salt, fleet.Unconfirmed
 	}
 	s.injector = inject.New(Injection(c, salt))
 	var err error

@@ -236,7 +236,7 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 	system := func(text string, list []obj) []obj {
 		return append([]obj{{"role": "system", "content": text}}, list...)
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		chat  bool // whether the quoted conversation has no tools
 		key   string
 		head  http.Header // further headers
@@ -258,14 +258,14 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
-			playConversation(t, f, bearerHeader("k"), !c.chat)
-			body := obj{"messages": c.list}
-			if c.tools {
+			playConversation(t, f, bearerHeader("k"), !tc.chat)
+			body := obj{"messages": tc.list}
+			if tc.tools {
 				body["tools"] = []obj{{"type": "function", "function": obj{"name": "grade"}}}
 			}
 			b, _ := json.Marshal(body)
-			head := bearerHeader(c.key)
-			maps.Copy(head, c.head)
+			head := bearerHeader(tc.key)
+			maps.Copy(head, tc.head)
 			res, _ := f.send(t, "POST", chatPath, head, string(b))
 			if got := string(f.up.lastRequest(t).body); strings.Count(got, "[one]") != 1 {
 				t.Errorf("the upstream got %s (Precept-Skip %q), want lesson one exactly once", got, res.Header.Get("Precept-Skip"))

@@ -38,7 +38,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 	signed := func(owner, issued int) string {
 		return jwt("https://login.example", fmt.Sprint("user-", owner), issued)
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		answer  http.HandlerFunc
 		tenancy string
 		shared  bool // whether all agents have the same token
@@ -54,9 +54,9 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 		"shared signed token, random call ids, by-credential": {callingModel(), "by-credential", true, signed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := newUpstream(t, c.answer)
+			up := newUpstream(t, tc.answer)
 			f := newFixture(t, up, "", newBook(t, "one: build", "two: build"), map[string]string{
-				"tenancy": c.tenancy, "bandit.objective": "all", "bandit.epsilon": "0.5", "bandit.control": "0",
+				"tenancy": tc.tenancy, "bandit.objective": "all", "bandit.epsilon": "0.5", "bandit.control": "0",
 			})
 			agents, sessions, sent := make([]*agent, conversations), make([]string, conversations), make([][]byte, conversations)
 			for turn := range turns {
@@ -65,10 +65,10 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 						agents[i] = newAgent(fmt.Sprintf("Fix the build of part %d.", i))
 					}
 					owner := i
-					if c.shared {
+					if tc.shared {
 						owner = 0
 					}
-					res, reply := f.send(t, "POST", chatPath, bearerHeader(c.token(owner, turn/refresh)), agents[i].body())
+					res, reply := f.send(t, "POST", chatPath, bearerHeader(tc.token(owner, turn/refresh)), agents[i].body())
 					before := sent[i]
 					sent[i] = up.lastRequest(t).body
 					if turn == 0 {
@@ -172,7 +172,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 // continues its session, even with another credential.
 func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		path, reply, first, second string
 	}{
 		"call of the Messages API": {
@@ -197,11 +197,11 @@ func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				_, _ = fmt.Fprint(w, c.reply)
+				_, _ = fmt.Fprint(w, tc.reply)
 			})
 			f := newFixture(t, up, "", nil, nil)
-			one, _ := f.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
-			two, _ := f.send(t, "POST", c.path, bearerHeader("another"), c.second)
+			one, _ := f.send(t, "POST", tc.path, http.Header{"X-Api-Key": {"sk-one"}}, tc.first)
+			two, _ := f.send(t, "POST", tc.path, bearerHeader("another"), tc.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
 				t.Errorf("second request: session = %q, want %q of the first request, not empty", got, want)
 			}

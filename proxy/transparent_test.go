@@ -70,7 +70,7 @@ func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 	flags["debug_headers"] = "true"
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	signed := 0
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		header, value string
 		isSigned      bool
 	}{
@@ -86,15 +86,15 @@ func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 		{"Want-Content-Digest", "sha-256=1", false},
 		{"Authorization", "Bearer AWS4-HMAC-SHA256", false},
 	} {
-		res, _ := f.send(t, "POST", chatPath, http.Header{c.header: {c.value}, "Accept-Encoding": {"gzip"}}, body)
+		res, _ := f.send(t, "POST", chatPath, http.Header{tc.header: {tc.value}, "Accept-Encoding": {"gzip"}}, body)
 		got := up.lastRequest(t)
-		if isUnchanged := string(got.body) == body; isUnchanged != c.isSigned || (res.Header.Get("Precept-Skip") == "signed") != c.isSigned {
-			t.Errorf("%s %s: got unchanged body = %v and Precept-Skip = %q, want %v", c.header, c.value, isUnchanged, res.Header.Get("Precept-Skip"), c.isSigned)
+		if isUnchanged := string(got.body) == body; isUnchanged != tc.isSigned || (res.Header.Get("Precept-Skip") == "signed") != tc.isSigned {
+			t.Errorf("%s %s: got unchanged body = %v and Precept-Skip = %q, want %v", tc.header, tc.value, isUnchanged, res.Header.Get("Precept-Skip"), tc.isSigned)
 		}
-		if c.isSigned {
+		if tc.isSigned {
 			signed++
 			if encoding := got.header.Get("Accept-Encoding"); encoding != "gzip" {
-				t.Errorf("%s %s: got Accept-Encoding = %q, want gzip", c.header, c.value, encoding)
+				t.Errorf("%s %s: got Accept-Encoding = %q, want gzip", tc.header, tc.value, encoding)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		_, _ = io.WriteString(w, "tea")
 	})
 	f := newFixture(t, up, "", nil, nil)
-	for _, c := range []struct{ method, path, want string }{
+	for _, tc := range []struct{ method, path, want string }{
 		{"GET", "/v1/models", "/v1/models"},
 		{"GET", "/v1/models?a=1;b&c=%zz&&d", "/v1/models?a=1;b&c=%zz&&d"},
 		{"GET", "/v1/models?", "/v1/models?"},
@@ -124,11 +124,11 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		{"GET", "/models", "/v1/models"},
 		{"GET", "/p/agent=coder,session=ci-42/v1/models", "/v1/models"},
 	} {
-		t.Run(c.method+" "+c.path, func(t *testing.T) {
-			res, body := f.send(t, c.method, c.path, nil, "")
+		t.Run(tc.method+" "+tc.path, func(t *testing.T) {
+			res, body := f.send(t, tc.method, tc.path, nil, "")
 			got := up.lastRequest(t)
-			if got.uri != c.want || got.method != c.method {
-				t.Errorf("the upstream got %s %s, want %s %s", got.method, got.uri, c.method, c.want)
+			if got.uri != tc.want || got.method != tc.method {
+				t.Errorf("the upstream got %s %s, want %s %s", got.method, got.uri, tc.method, tc.want)
 			}
 			if res.StatusCode != http.StatusTeapot || string(body) != "tea" {
 				t.Errorf("the client got status %d and body %q, want 418 and \"tea\"", res.StatusCode, body)
@@ -196,26 +196,26 @@ func TestHeadersAreForwardedExceptPreceptAndHopByHop(t *testing.T) {
 }
 
 func TestUpstreamStatusIsForwarded(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		code int
 		kind string
 		body string
 	}{{429, "application/json", `{"error":{"message":"slow down"}}`}, {500, "text/html", "<h1>oops</h1>"}, {503, "", ""}, {418, "text/plain", "tea"}, {204, "", ""}} {
 		up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
-			if c.kind != "" {
-				w.Header().Set("Content-Type", c.kind)
+			if tc.kind != "" {
+				w.Header().Set("Content-Type", tc.kind)
 			}
 			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(c.code)
-			_, _ = io.WriteString(w, c.body)
+			w.WriteHeader(tc.code)
+			_, _ = io.WriteString(w, tc.body)
 		})
 		f := newFixture(t, up, "", nil, nil)
 		res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
-		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
-			t.Errorf("upstream status %d: the client got status %d, body %q, headers %v, want body %q, Retry-After 7 and Content-Type %q", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
+		if res.StatusCode != tc.code || string(body) != tc.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != tc.kind && tc.kind != "" {
+			t.Errorf("upstream status %d: the client got status %d, body %q, headers %v, want body %q, Retry-After 7 and Content-Type %q", tc.code, res.StatusCode, body, res.Header, tc.body, tc.kind)
 		}
 		if up.requestCount() != 1 {
-			t.Errorf("upstream status %d: the upstream got %d requests, want 1", c.code, up.requestCount())
+			t.Errorf("upstream status %d: the upstream got %d requests, want 1", tc.code, up.requestCount())
 		}
 	}
 }
@@ -520,7 +520,7 @@ func TestUnresponsiveUpstreamGivesGatewayTimeout(t *testing.T) {
 }
 
 func TestTargetResolvesPaths(t *testing.T) {
-	for _, c := range []struct{ base, path, want string }{
+	for _, tc := range []struct{ base, path, want string }{
 		{"https://api.openai.com/v1", "/v1/chat/completions", "https://api.openai.com/v1/chat/completions"},
 		{"https://openrouter.ai/api/v1", "/v1/chat/completions", "https://openrouter.ai/api/v1/chat/completions"},
 		{"http://127.0.0.1:11434/v1/", "/chat/completions", "http://127.0.0.1:11434/v1/chat/completions"},
@@ -530,12 +530,12 @@ func TestTargetResolvesPaths(t *testing.T) {
 		{"http://h:1", "/", "http://h:1/"},
 		{"http://h:1/v1", "/v1", "http://h:1/v1"},
 	} {
-		tg, err := proxy.NewTarget("x", c.base)
+		tg, err := proxy.NewTarget("x", tc.base)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.Resolve(c.path, "", false).String(); got != c.want {
-			t.Errorf("NewTarget(%q).Resolve(%q) = %s, want %s", c.base, c.path, got, c.want)
+		if got := tg.Resolve(tc.path, "", false).String(); got != tc.want {
+			t.Errorf("NewTarget(%q).Resolve(%q) = %s, want %s", tc.base, tc.path, got, tc.want)
 		}
 	}
 	for _, bad := range []string{"", "api.openai.com", "ftp://x/v1", "http://", "http://a b"} {

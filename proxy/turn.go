@@ -126,7 +126,7 @@ func (t *turn) resolve() {
 	learn := !claim.LearnOff && t.set.learns(&t.in.identity, claim.Agent)
 	claim.Agent = t.set.cleanName(claim.Agent)
 	exceeds := t.in.body.exceeds
-	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, Unsure: t.set.excluded, KnownOnly: exceeds != ""}
+	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, SaltUncertain: t.set.excluded, KnownOnly: exceeds != ""}
 	t.session = t.p.resolver.Resolve(t.in.r.Context(), &t.query)
 	if exceeds != "" {
 		t.uninspected(exceeds)

@@ -80,7 +80,7 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	system := obj{"role": "system", "content": "You build things."}
 	main := []obj{system, user("do alpha")}
 	work := tools("bash", "read", "write")
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name string
 		body obj
 		side bool
@@ -94,8 +94,8 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 		{"memory request with the first messages", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
 		{"second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
-		if skip := send(c.body); strings.HasPrefix(skip, "side:") != c.side {
-			t.Errorf("%s: Precept-Skip = %q, want prefix side: %t", c.name, skip, c.side)
+		if skip := send(tc.body); strings.HasPrefix(skip, "side:") != tc.side {
+			t.Errorf("%s: Precept-Skip = %q, want prefix side: %t", tc.name, skip, tc.side)
 		}
 	}
 	x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_side")["default"]

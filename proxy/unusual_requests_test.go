@@ -48,7 +48,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	preceptURL, plainURL := startProxy(t, up.url), startPlainProxy(t, up.url)
 	hi := fmt.Sprintf(conversation, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		head string // the request line without HTTP/1.1, and headers
 		body string
 		want string // expected request line, if it differs from that of ReverseProxy
@@ -88,26 +88,26 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 		"gzip transfer coding":       {head: "POST /v1/files\r\nTransfer-Encoding: gzip, chunked", body: chunks + "\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			method, _, _ := strings.Cut(k.head, " ")
-			line, headers, _ := strings.Cut(k.head, "\r\n")
+			method, _, _ := strings.Cut(tc.head, " ")
+			line, headers, _ := strings.Cut(tc.head, "\r\n")
 			if headers != "" {
 				headers += "\r\n"
 			}
-			if k.body != "" && !strings.Contains(headers, "chunked") && !strings.Contains(headers, "Content-Length") {
-				headers += fmt.Sprintf("Content-Length: %d\r\n", len(k.body))
+			if tc.body != "" && !strings.Contains(headers, "chunked") && !strings.Contains(headers, "Content-Length") {
+				headers += fmt.Sprintf("Content-Length: %d\r\n", len(tc.body))
 			}
-			bytes := line + " HTTP/1.1\r\nHost: x.example\r\n" + headers + "\r\n" + k.body
+			bytes := line + " HTTP/1.1\r\nHost: x.example\r\n" + headers + "\r\n" + tc.body
 			got := sendBytes(t, preceptURL, method, bytes)
-			if k.part != "" {
-				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.part) {
-					t.Errorf("got %+v, want a status and body with %q", got, k.part)
+			if tc.part != "" {
+				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), tc.part) {
+					t.Errorf("got %+v, want a status and body with %q", got, tc.part)
 				}
 				return
 			}
 			ref := sendBytes(t, plainURL, method, bytes)
-			if k.want != "" {
+			if tc.want != "" {
 				_, rest, _ := strings.Cut(ref.body, "\n")
-				ref.body = k.want + "\n" + rest
+				ref.body = tc.want + "\n" + rest
 			}
 			if got.status >= 400 && got.status == ref.status { // precept writes its own error body
 				got.body, got.end = ref.body, ref.end

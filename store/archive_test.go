@@ -160,7 +160,7 @@ func (f *fixture) playMixedSession(name string) *conversation {
 	c := f.newConversation(name)
 	c.turn(1, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
-		x.NewFrom, x.Repeated = 0, 0
+		x.FirstNew, x.Repeated = 0, 0
 		x.Reply = sample.Reply{Text: "I look.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 100, CachedTokens: 40, OutputTokens: 7}
 		x.Lessons = []sample.Lesson{{Slug: "kept-back", Arm: "a", State: "withheld", Propensity: 0.7}, {Slug: "shown", Arm: "b", State: "injected", Propensity: 0.7}}
 	})
@@ -182,7 +182,7 @@ func (f *fixture) playMixedSession(name string) *conversation {
 			json.RawMessage(`{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make\"}"}}]}`),
 			json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":"make: *** [all] Error 2\nexit code: 2"}`),
 		}
-		x.NewFrom = 2
+		x.FirstNew = 2
 		x.Reply = sample.Reply{Text: "It fails.", Error: ""}
 		x.Loops = 1
 	})
@@ -277,7 +277,7 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 	f := newFixture(t, nil)
 	f.playMixedSession("story")
 	f.newConversation("other").turn(1, nil)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		q    store.SessionQuery
 		want string
 		hit  string
@@ -290,11 +290,11 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "bash", Error: "exit"}}, "story", `1 call {"command":"make"}`},
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
-		list := f.browse(c.q)
-		checkEqual(t, fmt.Sprintf("sessions found by %+v", c.q), strings.Join(sessionNames(list), " "), c.want)
-		if c.hit != "" && len(list.Sessions) == 1 {
+		list := f.browse(tc.q)
+		checkEqual(t, fmt.Sprintf("sessions found by %+v", tc.q), strings.Join(sessionNames(list), " "), tc.want)
+		if tc.hit != "" && len(list.Sessions) == 1 {
 			found := list.Sessions[0].Found
-			checkEqual(t, "turn, role and text of the hit", fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), c.hit)
+			checkEqual(t, "turn, role and text of the hit", fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), tc.hit)
 		}
 	}
 }

@@ -45,12 +45,12 @@ type epochReader interface {
 // when the backend cannot lose the row any more. Only the holder of deliveryMu uses the shipper: one
 // goroutine at a time delivers rows, deletes sessions or closes sessions.
 type shipper struct {
-	backend syncer
-	fleet   epochReader // nil means this process owns the backend
-	handoff *handoff
-	writer  *writer
-	deps    deps
-	limits  shipperLimits
+	backend     syncer
+	epochReader epochReader // nil means this process owns the backend
+	handoff     *handoff
+	writer      *writer
+	deps        deps
+	limits      shipperLimits
 	// beforeDelivery repeats the deletions of other replicas. Otherwise the delivery would write deleted sessions
 	// again.
 	beforeDelivery func(ctx context.Context, now time.Time) error
@@ -109,7 +109,7 @@ func (s *shipper) ship(ctx context.Context, now time.Time) {
 	}
 	if s.err != nil && !errors.Is(s.err, ErrVolatile) {
 		s.deps.tally.WriteErrors.Add(1)
-		s.deps.failed(stepOf(s.err), s.err)
+		s.deps.onFailure(stepOf(s.err), s.err)
 		s.due.retry = now.Add(retryAfter)
 	}
 }
@@ -143,10 +143,10 @@ func (s *shipper) deliver(ctx context.Context, now time.Time) error {
 // watchEpoch checks whether the backend has lost acknowledged data. If so, all rows that are still in the outbox are
 // delivered again.
 func (s *shipper) watchEpoch(ctx context.Context, now time.Time) error {
-	if s.fleet == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
+	if s.epochReader == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil
 	}
-	epoch, err := s.fleet.Epoch(ctx)
+	epoch, err := s.epochReader.Epoch(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (s *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 	}
 	s.safe.epoch = epoch
 	if err := s.handoff.outbox.SetNote(epochNote, epoch); err != nil { // without the note, a restart delivers some rows twice
-		s.deps.failed(label.StepSpool, err)
+		s.deps.onFailure(label.StepSpool, err)
 	}
 	return nil
 }

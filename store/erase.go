@@ -49,7 +49,7 @@ type announcer interface {
 // goroutine of the shipper and under its lock, so that no delivery runs during a deletion.
 type eraser struct {
 	backend     deleter
-	fleet       announcer // nil means this process owns the backend
+	announcer   announcer // nil means this process owns the backend
 	sessions    *sessions
 	changes     *changeQueue
 	rewardQueue *rewardQueue
@@ -254,18 +254,18 @@ func (er *eraser) clearCaches() {
 }
 
 func (er *eraser) callErased() {
-	if er.options.Hooks.Erased != nil {
-		er.options.Hooks.Erased()
+	if er.options.Hooks.OnErasure != nil {
+		er.options.Hooks.OnErasure()
 	}
 }
 
 // announce announces an erasure to the other replicas. announce must run before the deletion, because a replica that
 // does not know the erasure could write the session again.
 func (er *eraser) announce(ctx context.Context, e session.Erasure) error {
-	if er.fleet == nil {
+	if er.announcer == nil {
 		return nil
 	}
-	place, err := er.fleet.Announce(ctx, e)
+	place, err := er.announcer.Announce(ctx, e)
 	if err == nil {
 		er.erasures.ownPositions = append(er.erasures.ownPositions, place)
 	}
@@ -277,12 +277,12 @@ func (er *eraser) announce(ctx context.Context, e session.Erasure) error {
 // tried again later, and does not stop the deliveries: its tombstones keep the deleted sessions out of them.
 func (er *eraser) followReplicas(ctx context.Context, now time.Time) error {
 	clockSetBack := er.erasures.nextRead.Sub(now) > erasuresEvery
-	if er.fleet == nil || now.Before(er.erasures.nextRead) && !clockSetBack {
+	if er.announcer == nil || now.Before(er.erasures.nextRead) && !clockSetBack {
 		return nil
 	}
 	er.retryErasures(ctx, now)
 	for {
-		list, err := er.fleet.Erasures(ctx, er.erasures.lastPosition)
+		list, err := er.announcer.Erasures(ctx, er.erasures.lastPosition)
 		if err != nil {
 			return err
 		}
@@ -327,7 +327,7 @@ func (er *eraser) tryErasure(ctx context.Context, e *session.Erasure, now time.T
 	}
 	er.erasures.failed, er.erasures.nextRetry = append(er.erasures.failed, *e), now.Add(erasureRetry)
 	err = fmt.Errorf("the erasure by another replica is incomplete here; precept repeats it in %s: %w", erasureRetry, err)
-	er.options.Hooks.Failed(label.StepForget, err)
+	er.options.Hooks.OnFailure(label.StepForget, err)
 }
 
 // repeatErasure repeats the erasure of another replica in memory and in the outbox. An erasure that is younger than
@@ -375,7 +375,7 @@ func (er *eraser) deleteOldAside(deleted bool, before time.Time) {
 		box.RequestScrub()
 	}
 	if err := box.DeleteAside(before); err != nil {
-		er.options.Hooks.Failed(label.StepRetain, err)
+		er.options.Hooks.OnFailure(label.StepRetain, err)
 	}
 }
 
@@ -406,7 +406,7 @@ func (er *eraser) deleteByAge(ctx context.Context) {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // more old sessions must be deleted
 		case err != nil && ctx.Err() == nil:
-			er.options.Hooks.Failed(label.StepRetain, err)
+			er.options.Hooks.OnFailure(label.StepRetain, err)
 		}
 	}
 	er.nextDeletionByAge = now.Add(pause)
@@ -417,7 +417,7 @@ func (er *eraser) deleteByAge(ctx context.Context) {
 		err = errors.Join(err, dropErr)
 	}
 	if err != nil && ctx.Err() == nil {
-		er.options.Hooks.Failed(label.StepRetain, err)
+		er.options.Hooks.OnFailure(label.StepRetain, err)
 	}
 	er.tombstones.deleteOld(now)
 	er.changes.dropHeldBefore(now.Add(-tombstoneAge))

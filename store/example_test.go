@@ -34,8 +34,8 @@ func Example() {
 		Queue:   store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 20},
 		Content: store.ContentOptions{Keep: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, err error) { log.Println(step, err) },
-			Panicked: func(step label.Step, value any) { log.Println(step, value) },
+			OnFailure: func(step label.Step, err error) { log.Println(step, err) },
+			OnPanic:   func(step label.Step, value any) { log.Println(step, value) },
 		},
 	})
 	if err != nil {

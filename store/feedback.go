@@ -66,7 +66,7 @@ type feedbackWriter struct {
 	rewardQueue *rewardQueue
 	guard       *guard.Guard
 	tally       *Tally
-	failed      func(step label.Step, err error)
+	onFailure   func(step label.Step, err error)
 }
 
 // addAndCount is like add, but counts the entries that a session rejects at its feedback limit, instead of returning
@@ -196,7 +196,7 @@ func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string,
 			err = f.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
 		})
 		if errors.Is(err, session.ErrInvalid) {
-			f.failed(label.StepImplicit, err)
+			f.onFailure(label.StepImplicit, err)
 			err = nil
 		}
 		if err != nil {

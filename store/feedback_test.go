@@ -230,7 +230,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 	refusal := detect.Signal{Feeling: detect.Rejection, Tier: 3, Rule: "refused"}
 	praise := detect.Signal{Feeling: detect.Approval, Tier: 3, Rule: "praise", Sentiment: true}
 	thanks := detect.Signal{Feeling: detect.Thanks, Tier: 3, Rule: "thanks", Sentiment: true}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		turn      int
 		signals   []detect.Signal
 		sentiment bool
@@ -248,11 +248,11 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 		"thanks with sentiment":      {2, []detect.Signal{thanks}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, func(o *store.Options) { o.Sentiment = c.sentiment })
+			f := newFixture(t, func(o *store.Options) { o.Sentiment = tc.sentiment })
 			id := f.beginSession(tenantA, "s", newAssignment(true))
-			f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", c.turn, f.clock.now()), Size: 10, Signals: c.signals})
+			f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", tc.turn, f.clock.now()), Size: 10, Signals: tc.signals})
 			f.deliver()
-			checkEqual(t, "reward", f.reward(id), c.want)
+			checkEqual(t, "reward", f.reward(id), tc.want)
 		})
 	}
 }

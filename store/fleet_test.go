@@ -51,7 +51,7 @@ func (f *fleet) KeepOptOuts(_ context.Context, marks map[session.ID]session.OptO
 	return nil
 }
 
-func (f *fleet) OptOutOf(_ context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
+func (f *fleet) OptOutMark(_ context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, ok = f.marks[id]

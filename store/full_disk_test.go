@@ -150,8 +150,8 @@ func (b remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]ses
 	return b.redis.KeepOptOuts(ctx, marks)
 }
 
-func (b remoteBackend) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
-	return b.redis.OptOutOf(ctx, id)
+func (b remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+	return b.redis.OptOutMark(ctx, id)
 }
 
 // withRedis returns a function that makes a Redis server the backend.

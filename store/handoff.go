@@ -61,7 +61,7 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	if h.appendErr != nil {
 		h.deps.state.outboxFailed.Store(true)
 		h.deps.tally.WriteErrors.Add(1)
-		h.deps.failed(label.StepSpool, h.appendErr)
+		h.deps.onFailure(label.StepSpool, h.appendErr)
 		h.nextAppend = now.Add(retryAfter)
 		return false
 	}
@@ -153,7 +153,7 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 		t.DroppedQuota.Add(exchanges)
 		t.Signals.Quota.Add(signals)
 	}
-	h.deps.failed(label.StepSpool, fmt.Errorf(
+	h.deps.onFailure(label.StepSpool, fmt.Errorf(
 		"%w: %s is reached, and %d new exchanges and %d entries of implicit feedback were dropped; repair the store, or raise %s",
 		errOutboxFull, limit, exchanges, signals, limit))
 }

@@ -264,8 +264,8 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: outboxIn(dir), MaxBytes: 1 << 30},
 		Content:       store.ContentOptions{Keep: true, RedactPersonal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, _ error) { f.addFailure(string(step)) },
-			Panicked: func(step label.Step, _ any) { f.addFailure("panic " + string(step)) },
+			OnFailure: func(step label.Step, _ error) { f.addFailure(string(step)) },
+			OnPanic:   func(step label.Step, _ any) { f.addFailure("panic " + string(step)) },
 		},
 	}
 	if change != nil {

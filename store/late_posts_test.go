@@ -291,15 +291,15 @@ func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 	}
 }
 
-// ForgetSession calls Hooks.Erased, which empties the caches of the dashboard pages.
+// ForgetSession calls Hooks.OnErasure, which empties the caches of the dashboard pages.
 func TestForgetSessionCallsErasedHook(t *testing.T) {
 	t.Parallel()
 	var erased atomic.Int64
-	f := newFixture(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
+	f := newFixture(t, func(o *store.Options) { o.Hooks.OnErasure = func() { erased.Add(1) } })
 	f.playOneTurn("s", newAssignment(true))
 	f.run()
 	if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
-		t.Errorf("ForgetSession: err = %v, %d calls of Hooks.Erased, want at least 1", err, erased.Load())
+		t.Errorf("ForgetSession: err = %v, %d calls of Hooks.OnErasure, want at least 1", err, erased.Load())
 	}
 }
 

@@ -59,16 +59,17 @@ type Session struct {
 	// placeholderNumbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was
 	// redacted yet. Only the recorder uses placeholderNumbers.
 	placeholderNumbers *redact.Numbers
-	// unsure means that the session began while the backend did not answer. An older record of the session may exist.
-	unsure atomic.Bool
+	// mayHaveOlderRecord means that the session began while the backend did not answer, so that the backend may hold
+	// an older record of the session.
+	mayHaveOlderRecord atomic.Bool
 	// unjudged means that the row was encoded, or left out, before the opt-out rules were applied to the newest turn.
 	// After their application the row is queued again.
 	unjudged atomic.Bool
 }
 
-// Unsure reports whether the session began while the backend did not answer, and an older record of the session may
-// still exist.
-func (s *Session) Unsure() bool { return s.unsure.Load() }
+// MayHaveOlderRecord reports whether the session began while the backend did not answer, so that the backend may still
+// hold an older record of the session.
+func (s *Session) MayHaveOlderRecord() bool { return s.mayHaveOlderRecord.Load() }
 
 func newLiveSessions(limit, tenantLimit int, volatile bool, replica string) *liveSessions {
 	return &liveSessions{

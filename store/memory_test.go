@@ -337,7 +337,7 @@ func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	switch {
 	case ses == nil:
 		ses, late = f.store.Acquire(f.t.Context(), tenantA, id)
-	case ses.Unsure():
+	case ses.MayHaveOlderRecord():
 		f.store.Refresh(f.t.Context(), ses)
 	}
 	if ses == nil {

@@ -21,9 +21,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = defaultSessions
 	}
-	s := &Store{options: &o, state: &state{recovered: o.Hooks.Recovered, outboxRecovered: o.Hooks.OutboxRecovered}, done: newDoneSignal()}
+	s := &Store{options: &o, state: &state{recovered: o.Hooks.OnRecovery, outboxRecovered: o.Hooks.OnOutboxRecovery}, done: newDoneSignal()}
 	s.guard = guard.New(guard.Options{
-		Now: o.Now, Failed: o.Hooks.Failed, Panicked: o.Hooks.Panicked, Before: o.Hooks.Before, Count: &s.Tally.SetAside,
+		Now: o.Now, OnFailure: o.Hooks.OnFailure, OnPanic: o.Hooks.OnPanic, Before: o.Hooks.Before, Count: &s.Tally.SetAside,
 		Clean: func(text string) string { return s.optOuts.newRedactor().Text(text) },
 	})
 	box, err := s.openOutbox()
@@ -37,31 +37,31 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MaxMemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
 	s.changes = &changeQueue{heldByRequest: map[string][]session.Echo{}}
 	s.rewardQueue = &rewardQueue{refs: map[session.Ref]bool{}}
-	s.optOuts = &optOutFilter{live: live, changes: s.changes, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, cleanTexts: o.Content.CleanTexts}
+	s.optOuts = &optOutFilter{live: live, changes: s.changes, marks: s.openMarks(box), tally: &s.Tally, onFailure: o.Hooks.OnFailure, cleanTexts: o.Content.CleanTexts}
 	s.sessions = &sessions{
-		live: live, backend: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookupTimeout: o.LookupTimeout, failed: o.Hooks.Failed,
+		live: live, backend: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookupTimeout: o.LookupTimeout, onFailure: o.Hooks.OnFailure,
 	}
 	feedback := &feedbackWriter{
-		backend: o.Backend, sessions: s.sessions, rewardQueue: s.rewardQueue, guard: s.guard, tally: &s.Tally, failed: o.Hooks.Failed,
+		backend: o.Backend, sessions: s.sessions, rewardQueue: s.rewardQueue, guard: s.guard, tally: &s.Tally, onFailure: o.Hooks.OnFailure,
 	}
 	tombs := &tombstones{sessions: map[session.ID]tombstone{}, tenants: map[string]tombstone{}}
-	undo := &undoer{tombstones: tombs, backend: o.Backend, failed: o.Hooks.Failed}
+	undo := &undoer{tombstones: tombs, backend: o.Backend, onFailure: o.Hooks.OnFailure}
 	s.poster = &poster{
 		backend: o.Backend, sessions: s.sessions, feedback: feedback, optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo,
 		late: &latePosts{outbox: box, now: o.Now, tombstones: tombs},
 	}
-	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
+	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo, onFailure: o.Hooks.OnFailure, onPanic: o.Hooks.OnPanic}
 
 	// The parts that bring turns to the backend.
-	shared := deps{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
+	shared := deps{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, onFailure: o.Hooks.OnFailure}
 	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MaxMemoryBytes}
 	s.recorder = &recorder{
 		inbox: s.inbox, changes: s.changes, optOuts: s.optOuts, tombstones: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
-		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment,
+		onPanic: o.Hooks.OnPanic, kept: o.Hooks.OnKept, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
 		backend: o.Backend, handoff: handoff, deps: shared,
-		writer: &writer{backend: o.Backend, cache: o.Exchanges, feedback: feedback, tombstones: tombs, guard: s.guard, failed: o.Hooks.Failed},
+		writer: &writer{backend: o.Backend, cache: o.Exchanges, feedback: feedback, tombstones: tombs, guard: s.guard, onFailure: o.Hooks.OnFailure},
 		limits: shipperLimits{maxBytes: o.Queue.MaxMemoryBytes, deliverInterval: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
@@ -70,8 +70,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.shipper.beforeDelivery = s.eraser.followReplicas
 	if o.Fleet != nil {
-		s.sessions.fleet, s.publisher.backend, s.eraser.fleet = o.Fleet, o.Backend, o.Fleet
-		s.shipper.fleet, s.shipper.safe.age = o.Fleet, safeAge
+		s.sessions.sharedMarks, s.publisher.backend, s.eraser.announcer = o.Fleet, o.Backend, o.Fleet
+		s.shipper.epochReader, s.shipper.safe.age = o.Fleet, safeAge
 	}
 
 	s.state.recordWrite(!o.BackendAbsent)
@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // openOutbox opens the outbox, and imports the spool of an earlier release. box is nil if no outbox is configured, or
-// if the file cannot be opened, which openOutbox reports to Hooks.Failed. Exchanges then wait in memory. err is not nil
+// if the file cannot be opened, which openOutbox reports to Hooks.OnFailure. Exchanges then wait in memory. err is not nil
 // if the import fails, or if a newer release has written the outbox.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
@@ -98,7 +98,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	err = s.guard.RunErr(label.StepSpool, func() (err error) {
 		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.MaxBytes, TenantQuotaBytes: o.Queue.MaxTenantBytes, MultiTenant: o.Queue.MultiTenant, Now: o.Now, Damaged: func(err error) {
 			s.state.mustReread.Store(true)
-			o.Hooks.Failed(label.StepSpool, err)
+			o.Hooks.OnFailure(label.StepSpool, err)
 		}})
 		return err
 	})
@@ -112,7 +112,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	if errors.Is(err, outbox.ErrNewer) {
 		return nil, err
 	}
-	o.Hooks.Failed(label.StepSpool, fmt.Errorf("the outbox cannot be opened; exchanges wait for the store in memory until the next start: %w", err))
+	o.Hooks.OnFailure(label.StepSpool, fmt.Errorf("the outbox cannot be opened; exchanges wait for the store in memory until the next start: %w", err))
 	return nil, nil //nolint:nilnil // see above
 }
 
@@ -124,7 +124,7 @@ func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	}
 	marks, err := openMarks(box, s.options.Content.Secret, s.options.Fleet)
 	if err != nil {
-		s.options.Hooks.Failed(label.StepOptOut, err)
+		s.options.Hooks.OnFailure(label.StepOptOut, err)
 	}
 	return marks
 }

@@ -23,7 +23,7 @@ type optOutFilter struct {
 	changes    *changeQueue
 	marks      *optOutMarks
 	tally      *Tally
-	failed     func(step label.Step, err error)
+	onFailure  func(step label.Step, err error)
 	cleanTexts *redact.CleanTexts // nil means every text is scanned
 
 	rules    atomic.Pointer[sample.OptOut] // nil means nothing opted out
@@ -51,7 +51,7 @@ func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out boo
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.IsHidden(x.Turn-1) {
-		x.New, x.NewFrom, x.Repeated = x.New[n:], x.NewFrom+n, 0
+		x.New, x.FirstNew, x.Repeated = x.New[n:], x.FirstNew+n, 0
 	}
 	ses.Record.SetOptedOut(x.Turn, out)
 	ses.Record.OptOut.ByRequest = ses.Record.OptOut.ByRequest || out
@@ -117,6 +117,6 @@ func (o *optOutFilter) queueUnitRow(ses *Session) {
 // again.
 func (o *optOutFilter) writeMarks(ctx context.Context) {
 	if err := errors.Join(o.marks.save(), o.marks.announce(ctx)); err != nil {
-		o.failed(label.StepOptOut, err)
+		o.onFailure(label.StepOptOut, err)
 	}
 }

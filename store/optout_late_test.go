@@ -16,7 +16,7 @@ import (
 // turns. If a turn is hidden, the text of feedback on the whole session is also hidden.
 func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		optOut *sample.OptOut
 		want   string // comments that are visible
 	}{
@@ -40,7 +40,7 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 			f.postFeedback(tenantA, v.id, e)
 		}
 		v.deliverAll()
-		f.store.SetOptOut(c.optOut)
+		f.store.SetOptOut(tc.optOut)
 		tr, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
 			t.Fatalf("%s: Transcript: Rewarded = %+v, err = %v, want a reward from 3 sources", name, tr.Rewarded, err)
@@ -54,8 +54,8 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 				comments = append(comments, x.Comment)
 			}
 		}
-		if got := strings.Join(comments, "|"); got != c.want {
-			t.Errorf("%s: got comments %q, want %q", name, got, c.want)
+		if got := strings.Join(comments, "|"); got != tc.want {
+			t.Errorf("%s: got comments %q, want %q", name, got, tc.want)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", Via: "run"}}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		facts  session.Facts
 		hidden []int
 		want   string
@@ -77,8 +77,8 @@ func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 		"a row of an older release":  {session.Facts{}, nil, "||"},
 		"turn 2 opted out":           {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
 	} {
-		rec := &session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: c.facts}
-		rec.OptOut.Turns = c.hidden
+		rec := &session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: tc.facts}
+		rec.OptOut.Turns = tc.hidden
 		row, err := rec.Row(func(text string) (string, bool) { return text, true })
 		if err != nil {
 			t.Fatal(err)
@@ -87,8 +87,8 @@ func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 		for _, e := range store.NewLateOptOut(out, &row, nil).VisibleFeedback(entries) {
 			comments = append(comments, e.Comment)
 		}
-		if got := strings.Join(comments, "|"); got != c.want {
-			t.Errorf("%s: got comments %q, want %q", name, got, c.want)
+		if got := strings.Join(comments, "|"); got != tc.want {
+			t.Errorf("%s: got comments %q, want %q", name, got, tc.want)
 		}
 	}
 	if entries[0].Comment == "" {

@@ -31,9 +31,9 @@ type optOutKeeper interface {
 // optOutMarks holds the marks of opted-out sessions. The goroutine of the shipper writes the marks to the outbox and to
 // the shared backend. A request that begins a session looks for the mark of the session.
 type optOutMarks struct {
-	outbox *outbox.Outbox // nil means no marks
-	secret []byte
-	fleet  optOutKeeper // nil means this process owns the backend
+	outbox      *outbox.Outbox // nil means no marks
+	secret      []byte
+	sharedMarks optOutKeeper // nil means this process owns the backend
 
 	mu          sync.Mutex                        // guards the fields below
 	byName      map[uint64]outbox.Mark            // the marks by their names, see markName
@@ -43,8 +43,8 @@ type optOutMarks struct {
 }
 
 // openMarks reads the marks of an outbox.
-func openMarks(box *outbox.Outbox, secret []byte, fleet optOutKeeper) (*optOutMarks, error) {
-	h := &optOutMarks{byName: map[uint64]outbox.Mark{}, secret: secret, fleet: fleet, unannounced: map[session.ID]session.OptOutMark{}}
+func openMarks(box *outbox.Outbox, secret []byte, sharedMarks optOutKeeper) (*optOutMarks, error) {
+	h := &optOutMarks{byName: map[uint64]outbox.Mark{}, secret: secret, sharedMarks: sharedMarks, unannounced: map[session.ID]session.OptOutMark{}}
 	if box == nil || len(secret) == 0 {
 		return h, nil
 	}
@@ -132,7 +132,7 @@ func (o *optOutMarks) save() error {
 
 // announceLater queues the mark of a session for the shared backend.
 func (o *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
-	if o.fleet == nil {
+	if o.sharedMarks == nil {
 		return
 	}
 	o.mu.Lock()
@@ -152,7 +152,7 @@ func (o *optOutMarks) announce(ctx context.Context) error {
 	}
 	o.unannounced = map[session.ID]session.OptOutMark{}
 	o.mu.Unlock()
-	err := o.fleet.KeepOptOuts(ctx, marks)
+	err := o.sharedMarks.KeepOptOuts(ctx, marks)
 	if err != nil {
 		for id, m := range marks {
 			o.announceLater(id, m)

@@ -45,7 +45,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses.Record.AddPendingTurn(n)
 	ses.Record.Mutex.Unlock()
 	x := newExchange(tenantA, c.name, n, c.fixture.clock.now())
-	x.New, x.NewFrom, x.Repeated = []json.RawMessage{
+	x.New, x.FirstNew, x.Repeated = []json.RawMessage{
 		json.RawMessage(fmt.Sprintf(`{"role":"assistant","content":"reply %d"}`, n-1)),
 		json.RawMessage(fmt.Sprintf(`{"role":"user","content":"ask %d"}`, n)),
 	}, 2*n-2, 1
@@ -121,8 +121,8 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 		t.Fatalf("Exchanges = %d exchanges, %v, want 2 (turns 1 and 3)", len(list), err)
 	}
 	stored := list[1]
-	if stored.Turn != 3 || stored.NewFrom != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
-		t.Errorf("second stored exchange: Turn = %d, NewFrom = %d, New = %s, want 3, 5 and one item without \"reply 2\"", stored.Turn, stored.NewFrom, stored.New)
+	if stored.Turn != 3 || stored.FirstNew != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
+		t.Errorf("second stored exchange: Turn = %d, FirstNew = %d, New = %s, want 3, 5 and one item without \"reply 2\"", stored.Turn, stored.FirstNew, stored.New)
 	}
 	found, err := f.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {

@@ -160,7 +160,7 @@ func (l *lossyBackend) KeepOptOuts(context.Context, map[session.ID]session.OptOu
 	return nil
 }
 
-func (l *lossyBackend) OptOutOf(context.Context, session.ID) (session.OptOutMark, bool, error) {
+func (l *lossyBackend) OptOutMark(context.Context, session.ID) (session.OptOutMark, bool, error) {
 	return session.OptOutMark{}, false, nil
 }
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }

@@ -204,7 +204,7 @@ func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	})
 	if err != nil {
 		l.nextDelivery = now.Add(latePause)
-		po.feedback.failed(label.StepFeedback, err)
+		po.feedback.onFailure(label.StepFeedback, err)
 	}
 }
 
@@ -271,7 +271,7 @@ func (po *poster) countLate(err error) {
 		t.Full.Add(1)
 	case guard.IsPermanent(err), errors.Is(err, ErrVolatile):
 		t.Bad.Add(1)
-		po.feedback.failed(label.StepFeedback, err)
+		po.feedback.onFailure(label.StepFeedback, err)
 	default:
 		t.Unknown.Add(1)
 	}

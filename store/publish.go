@@ -25,13 +25,13 @@ const (
 // publisher writes the decisions of turns to a shared backend before the client has the end of the answer, because the
 // client's next request may reach another replica.
 type publisher struct {
-	backend  batchWriter // nil means this process owns the backend
-	optOuts  *optOutFilter
-	changes  *changeQueue
-	state    *state
-	undoer   *undoer
-	failed   func(step label.Step, err error)
-	panicked func(step label.Step, value any)
+	backend   batchWriter // nil means this process owns the backend
+	optOuts   *optOutFilter
+	changes   *changeQueue
+	state     *state
+	undoer    *undoer
+	onFailure func(step label.Step, err error)
+	onPanic   func(step label.Step, value any)
 
 	writes    sync.WaitGroup
 	overdue   atomic.Int64 // writes in progress whose request has stopped waiting
@@ -124,13 +124,13 @@ func (p *publisher) startWrite(request string, write func(ctx context.Context) e
 		defer close(written)
 		defer func() {
 			if r := recover(); r != nil {
-				p.panicked(label.StepPublish, RequestPanic{request, r})
+				p.onPanic(label.StepPublish, RequestPanic{request, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 		defer cancel()
 		if err := write(ctx); err != nil {
-			p.failed(label.StepPublish, err)
+			p.onFailure(label.StepPublish, err)
 		}
 	})
 	return written

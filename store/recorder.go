@@ -22,7 +22,7 @@ type recorder struct {
 	guard      *guard.Guard
 	tally      *Tally
 	state      *state
-	panicked   func(step label.Step, value any)
+	onPanic    func(step label.Step, value any)
 	kept       func(x *sample.Exchange) // nil means not called
 	sentiment  bool                     // the user's sentiment counts as implicit feedback
 
@@ -104,7 +104,7 @@ func (r *recorder) admit(t Turn) {
 				atRequest.Request = x.RequestID
 				r.guard.SetAside(label.StepRecord, sessionRef(x), x.ID, value)
 			}
-			r.panicked(label.StepRecord, atRequest)
+			r.onPanic(label.StepRecord, atRequest)
 		}
 	}()
 	x := t.Exchange

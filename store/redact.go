@@ -138,7 +138,7 @@ func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool)
 		return r.Text(text), true
 	})
 	if err != nil {
-		o.failed(label.StepEncode, err)
+		o.onFailure(label.StepEncode, err)
 		return session.Row{}, false
 	}
 	row.Closed = false // only a settlement may close the stored session, and the backend settles no session whose row is closed

@@ -181,7 +181,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 func TestOptOutByPath(t *testing.T) {
 	t.Parallel()
 	readArgs := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		calls, answered []string
 		kept            bool
 	}{
@@ -196,26 +196,26 @@ func TestOptOutByPath(t *testing.T) {
 			id := f.beginSession(tenantA, "s", newAssignment(true))
 			f.change(id, store.Decided, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}
-				for i, args := range append(c.calls, c.answered...) {
+				for i, args := range append(tc.calls, tc.answered...) {
 					rec.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
 				}
 			})
 			x := newExchange(tenantA, "s", 1, f.clock.now())
 			x.Reply.Text = "zebra crossing"
-			for _, args := range c.calls {
+			for _, args := range tc.calls {
 				x.Reply.Calls = append(x.Reply.Calls, sample.Call{Name: "read", Args: args})
 			}
-			f.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: c.answered})
+			f.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: tc.answered})
 			f.closeSessions()
-			checkEqual(t, "counter closed", f.counter("", "closed"), float64(map[bool]int{true: 1}[c.kept]))
+			checkEqual(t, "counter closed", f.counter("", "closed"), float64(map[bool]int{true: 1}[tc.kept]))
 			want, counted := 0, int64(1)
-			if c.kept {
+			if tc.kept {
 				want, counted = 1, 0
 			}
 			checkEqual(t, "stored exchanges", f.exchanges(id), want)
 			checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), counted)
 			text := strings.ToLower(string(f.readBack(id)))
-			checkEqual(t, "the stored text contains zebra", strings.Contains(text, "zebra"), c.kept)
+			checkEqual(t, "the stored text contains zebra", strings.Contains(text, "zebra"), tc.kept)
 			if strings.Contains(text, ".env") {
 				t.Errorf("the stored text contains the path .env: %s", text)
 			}

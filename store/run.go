@@ -115,7 +115,7 @@ func (s *Store) drain() error {
 	s.guard.StorePending(ctx, s.options.Backend)
 	s.optOuts.writeMarks(ctx)
 	if n := s.countInMemory(); n > 0 {
-		s.options.Hooks.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(appendErr, d.err)))
+		s.options.Hooks.OnFailure(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(appendErr, d.err)))
 	}
 	return errors.Join(appendErr, d.err, d.close())
 }

@@ -14,7 +14,7 @@ const maxRunSessions = 200
 type RunSessions struct {
 	Name     string        `json:"name"`
 	Sessions []SessionItem `json:"sessions"`
-	More     int           `json:"more"`    // number of sessions that are not listed
+	Unlisted int           `json:"more"`    // number of sessions that are not listed
 	Reward   *float64      `json:"reward"`  // shared reward; null: none
 	Verdict  string        `json:"verdict"` // verdict of the shared reward
 }
@@ -40,7 +40,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 		out.Sessions = append(out.Sessions, x)
 	}
 	member := rec.Member()
-	out.More, member.Members = max(member.Members-maxRunSessions, 0), min(member.Members, maxRunSessions)
+	out.Unlisted, member.Members = max(member.Members-maxRunSessions, 0), min(member.Members, maxRunSessions)
 	err = session.EachMember(ctx, a.backend, tenant, &member, func(ids []session.ID) error {
 		for _, id := range ids {
 			x, ok, err := items.itemOf(ctx, tenant, id)

@@ -111,7 +111,7 @@ func (s *shipper) lagReason() error {
 // bypassFullDisk delivers rows to a shared backend without the outbox, if this machine's disk is full. The outbox then
 // has no copy of these rows if the backend loses them.
 func (s *shipper) bypassFullDisk(ctx context.Context) error {
-	if s.fleet == nil || s.handoff.outbox == nil {
+	if s.epochReader == nil || s.handoff.outbox == nil {
 		return nil
 	}
 	if _, err := s.handoff.lagAndAppendError(); !errors.Is(err, outbox.ErrFull) {

@@ -30,22 +30,22 @@ type sessionFinder interface {
 // optOutFinder is the part of a shared backend that returns the opt-out mark of a session. ok is false if the session
 // has no mark.
 type optOutFinder interface {
-	OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
+	OptOutMark(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
 }
 
 // sessions finds sessions in memory, then in the backend.
 type sessions struct {
 	live          *liveSessions
 	backend       sessionFinder
-	fleet         optOutFinder // nil if this process is the only user of the backend
+	sharedMarks   optOutFinder // nil if this process is the only user of the backend
 	marks         *optOutMarks
 	state         *state
 	now           func() time.Time
 	lookupTimeout time.Duration // maximum time that a request waits for the backend
-	failed        func(step label.Step, err error)
+	onFailure     func(step label.Step, err error)
 }
 
-func (s *sessions) hasFleet() bool { return s.fleet != nil }
+func (s *sessions) hasReplicas() bool { return s.sharedMarks != nil }
 
 // acquire returns a session from memory or from the backend, and pins it; nil means an unknown session. uncertain
 // reports that the session may exist although acquire returns nil.
@@ -71,14 +71,14 @@ func (s *sessions) fetchRecord(ctx context.Context, tenant string, id session.ID
 	defer cancel()
 	row, ok, err := s.backend.Session(ctx, tenant, id)
 	if err != nil {
-		s.failed(label.StepLookup, err)
+		s.onFailure(label.StepLookup, err)
 		return nil, false, err
 	}
 	if !ok {
 		return nil, false, nil
 	}
 	if rec, err = session.Decode(id, row.Data); err != nil {
-		s.failed(label.StepDecode, err)
+		s.onFailure(label.StepDecode, err)
 	}
 	return rec, row.Closed, err
 }
@@ -89,14 +89,14 @@ func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.apply(rec)
 	ses := s.live.add(rec, !rec.State.Provisional && !rec.Unit.IsRun, s.now(), s.state.progress())
 	if ses != nil && ses.Record == rec && rec.State.Provisional {
-		ses.unsure.Store(true)
+		ses.mayHaveOlderRecord.Store(true)
 	}
 	return ses
 }
 
-// echoes returns the sessions that the backend stores for each echo key (see session.EchoKey). If uncertain is true,
+// findByEchoes returns the sessions that the backend stores for each echo key (see session.EchoKey). If uncertain is true,
 // the result may be incomplete.
-func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
+func (s *sessions) findByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	if len(keys) == 0 {
 		return nil, false
 	}
@@ -104,7 +104,7 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 	defer cancel()
 	found, err := s.backend.FindEcho(ctx, tenant, keys)
 	if err != nil {
-		s.failed(label.StepLookup, err)
+		s.onFailure(label.StepLookup, err)
 		return nil, true
 	}
 	for k, ids := range found {
@@ -160,13 +160,13 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 		return
 	}
 	if rec == nil {
-		ses.unsure.Store(s.mayBeInOutbox())
+		ses.mayHaveOlderRecord.Store(s.mayBeInOutbox())
 		s.applyOptOutAgain(ctx, ses)
 		return
 	}
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
-	ses.unsure.Store(false)
+	ses.mayHaveOlderRecord.Store(false)
 	switch {
 	case ses.Record.State.Provisional && !rec.State.Provisional:
 		ses.Record.Adopt(rec)
@@ -181,7 +181,7 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 // rejoin merges the stored record of a unit, a run or a parent session, into the record in memory. The stored record
 // may have coins that other replicas flipped. A coin is the random decision to inject or to withhold a lesson.
 func (s *sessions) rejoin(ctx context.Context, unit *Session) {
-	if !s.hasFleet() && !unit.Unsure() {
+	if !s.hasReplicas() && !unit.MayHaveOlderRecord() {
 		return
 	}
 	rec, closed, err := s.fetchRecord(ctx, unit.Record.Identity.Tenant, unit.Record.Identity.ID)
@@ -189,13 +189,13 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 		return
 	}
 	if rec == nil {
-		unit.unsure.Store(unit.unsure.Load() && s.mayBeInOutbox())
+		unit.mayHaveOlderRecord.Store(unit.mayHaveOlderRecord.Load() && s.mayBeInOutbox())
 		return
 	}
 	rec.State.Closed = rec.State.Closed || closed
 	unit.Record.Mutex.Lock()
 	defer unit.Record.Mutex.Unlock()
-	unit.unsure.Store(false)
+	unit.mayHaveOlderRecord.Store(false)
 	if unit.Record.State.Provisional && !rec.State.Provisional {
 		unit.Record.Adopt(rec)
 		unit.Record.Assignment.Exclude(trial.ExcludedLate)
@@ -208,7 +208,7 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 // applyOptOut applies the opt-out mark of a session that is new to this replica. If the backend does not answer,
 // applyOptOut assumes that all earlier turns opted out, so that no opted-out text is stored.
 func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
-	if !s.hasFleet() || items <= 0 {
+	if !s.hasReplicas() || items <= 0 {
 		return
 	}
 	assumed := session.OptOutMark{Turns: 1, Items: items}
@@ -218,10 +218,10 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
-	m, ok, err := s.fleet.OptOutOf(ctx, rec.Identity.ID)
+	m, ok, err := s.sharedMarks.OptOutMark(ctx, rec.Identity.ID)
 	switch {
 	case err != nil:
-		s.failed(label.StepLookup, err)
+		s.onFailure(label.StepLookup, err)
 		rec.Hide(assumed)
 	case ok:
 		rec.Hide(m)
@@ -235,12 +235,12 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.IsFullyOptedOut()
 	ses.Record.Mutex.Unlock()
-	if !silent || !s.hasFleet() {
+	if !silent || !s.hasReplicas() {
 		return
 	}
-	m, ok, err := s.fleet.OptOutOf(ctx, ses.Record.Identity.ID)
+	m, ok, err := s.sharedMarks.OptOutMark(ctx, ses.Record.Identity.ID)
 	if err != nil {
-		s.failed(label.StepLookup, err)
+		s.onFailure(label.StepLookup, err)
 		return
 	}
 	if ok {
@@ -260,7 +260,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 		ses.Record.Mutex.Unlock()
 		ses.pins.Add(-1)
 	}
-	if inMemory != nil && !inMemory.State.Provisional && !s.hasFleet() { // no other process can have written a newer row
+	if inMemory != nil && !inMemory.State.Provisional && !s.hasReplicas() { // no other process can have written a newer row
 		return inMemory
 	}
 	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
@@ -269,7 +269,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 		if err == nil {
 			stored = rec
 		} else { // the session closes without a contribution to the counters, because it would otherwise stay due for ever
-			s.failed(label.StepDecode, err)
+			s.onFailure(label.StepDecode, err)
 		}
 	}
 	if inMemory == nil || stored.Thread.Turns > inMemory.Thread.Turns || inMemory.State.Provisional && !stored.State.Provisional {

@@ -11,11 +11,11 @@ import (
 
 // deps holds the dependencies that several parts of a Store share.
 type deps struct {
-	now    func() time.Time
-	guard  *guard.Guard
-	tally  *Tally
-	state  *state
-	failed func(step label.Step, err error) // reports a failure; does not block
+	now       func() time.Time
+	guard     *guard.Guard
+	tally     *Tally
+	state     *state
+	onFailure func(step label.Step, err error) // reports a failure; does not block
 }
 
 // state holds the progress and the health of recorder and shipper. The fields are atomic, so that readers do not wait

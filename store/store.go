@@ -52,14 +52,14 @@ type ContentOptions struct {
 
 // Hooks are functions that the store calls. A hook must not block.
 type Hooks struct {
-	Failed          func(step label.Step, err error) // called for every failure
-	Panicked        func(step label.Step, value any) // called for every panic
-	Recovered       func()                           // called when the backend takes a write after a failed one; nil means not called
-	OutboxRecovered func()                           // called when the outbox takes exchanges after a failure; nil means not called
-	Erased          func()                           // called when sessions were deleted, on request or by age; nil means not called
-	Kept            func(x *sample.Exchange)         // called for every exchange that is kept, after redaction; must not change x; nil means not called
-	// Damaged is called when a list or an export leaves out a session with a damaged exchange; nil means not called.
-	Damaged func(ref session.Ref, err error)
+	OnFailure        func(step label.Step, err error) // called for every failure
+	OnPanic          func(step label.Step, value any) // called for every panic
+	OnRecovery       func()                           // called when the backend takes a write after a failed one; nil means not called
+	OnOutboxRecovery func()                           // called when the outbox takes exchanges after a failure; nil means not called
+	OnErasure        func()                           // called when sessions were deleted, on request or by age; nil means not called
+	OnKept           func(x *sample.Exchange)         // called for every exchange that is kept, after redaction; must not change x; nil means not called
+	// OnDamage is called when a list or an export leaves out a session with a damaged exchange; nil means not called.
+	OnDamage func(ref session.Ref, err error)
 	// Before is called before each step on a session or an exchange; nil means not called. Tests use Before to make a
 	// step panic.
 	Before func(step label.Step, id session.ID, exchange string)
@@ -100,7 +100,7 @@ func (s *Store) Guard() *guard.Guard { return s.guard }
 func (s *Store) Archive(reward feedback.Definition) *Archive {
 	return &Archive{
 		now: s.options.Now, backend: s.options.Backend, exchanges: s.Exchanges, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
-		damaged: s.options.Hooks.Damaged,
+		damaged: s.options.Hooks.OnDamage,
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *Store) Done() <-chan struct{} { return s.done.done }
 func (s *Store) Sessions() int { return s.sessions.live.count() }
 
 // Shared reports whether other replicas serve the same sessions.
-func (s *Store) Shared() bool { return s.sessions.hasFleet() }
+func (s *Store) Shared() bool { return s.sessions.hasReplicas() }
 
 // Acquire looks for the session in memory, then in the backend for at most Options.LookupTimeout, and pins the session.
 // A pinned session stays in memory. The caller ends the pin with Release. ses is nil if the tenant has no such session.
@@ -200,7 +200,7 @@ func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int,
 // sessions may be missing from found, because the backend did not answer in time, or because no session was found while
 // some rows are only in the outbox.
 func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
-	return s.sessions.echoes(ctx, tenant, keys)
+	return s.sessions.findByEchoes(ctx, tenant, keys)
 }
 
 // Member returns the name and the unit of a session; ok is false if the tenant has no such session.

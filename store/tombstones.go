@@ -88,7 +88,7 @@ type undoer struct {
 	backend    interface {
 		Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	}
-	failed func(step label.Step, err error)
+	onFailure func(step label.Step, err error)
 }
 
 // undo deletes a session from the backend, and returns true, if the session was erased since finishedErasures
@@ -100,7 +100,7 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write may have used up its time
 	defer cancel()
 	if _, err := u.backend.Forget(ctx, tenant, id); err != nil {
-		u.failed(label.StepForget, err)
+		u.onFailure(label.StepForget, err)
 	}
 	return true
 }

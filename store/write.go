@@ -21,7 +21,7 @@ type writer struct {
 	feedback   *feedbackWriter
 	tombstones *tombstones
 	guard      *guard.Guard
-	failed     func(step label.Step, err error)
+	onFailure  func(step label.Step, err error)
 }
 
 // refusedOutcome is the outcome of an exchange that the backend can never store.
@@ -97,7 +97,7 @@ func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 		return err
 	}
 	if len(echoes) == 1 {
-		w.failed(label.StepWrite, err)
+		w.onFailure(label.StepWrite, err)
 		return nil
 	}
 	half := len(echoes) / 2
@@ -111,7 +111,7 @@ func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange strin
 		return false, nil
 	}
 	if errors.Is(err, session.ErrInvalid) {
-		w.failed(label.StepWrite, err)
+		w.onFailure(label.StepWrite, err)
 		return false, nil
 	}
 	return err == nil, err

@@ -14,7 +14,7 @@ import (
 
 func TestParseReadsEachKindOfFeedback(t *testing.T) {
 	long := strings.Repeat("x", feedback.MaxID+1)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, body string
 		want       feedback.Post // compared without correction and comment
 		fault      string        // expected part of the error
@@ -69,11 +69,11 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"empty", ` `, feedback.Post{}, "empty"},
 		{"not UTF-8", "{\"session_id\":\"\xff\",\"type\":\"approval\"}", feedback.Post{}, "UTF-8"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			posts, errs, bulk, err := feedback.Parse([]byte(c.body))
-			if c.fault != "" {
-				if err == nil || !strings.Contains(err.Error(), c.fault) || len(posts) > 0 || bulk {
-					t.Errorf("err = %v, %d posts, bulk = %v, want an error with %q, no post and false", err, len(posts), bulk, c.fault)
+		t.Run(tc.name, func(t *testing.T) {
+			posts, errs, bulk, err := feedback.Parse([]byte(tc.body))
+			if tc.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fault) || len(posts) > 0 || bulk {
+					t.Errorf("err = %v, %d posts, bulk = %v, want an error with %q, no post and false", err, len(posts), bulk, tc.fault)
 				}
 				return
 			}
@@ -82,8 +82,8 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 			}
 			p := posts[0]
 			p.Entry.Correction, p.Entry.Comment = nil, ""
-			if fmt.Sprintf("%+v", p) != fmt.Sprintf("%+v", c.want) {
-				t.Errorf("got  %+v\nwant %+v", p, c.want)
+			if fmt.Sprintf("%+v", p) != fmt.Sprintf("%+v", tc.want) {
+				t.Errorf("got  %+v\nwant %+v", p, tc.want)
 			}
 		})
 	}

@@ -20,7 +20,7 @@ func TestRewardIsMeanOfHighestTier(t *testing.T) {
 	e := func(id string, sec, tier int, rater string, score float64) feedback.Entry {
 		return feedback.Entry{ID: id, At: at(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		entries []feedback.Entry
 		tiers   []int
@@ -42,8 +42,8 @@ func TestRewardIsMeanOfHighestTier(t *testing.T) {
 		{"same time, greater hash last", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.Outcome{1, 1, true}},
 		{"same rater in two member sessions", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
 	} {
-		if got := feedback.Reward(c.entries, c.tiers); got != c.want {
-			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		if got := feedback.Reward(tc.entries, tc.tiers); got != tc.want {
+			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
 }

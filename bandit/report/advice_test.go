@@ -24,7 +24,7 @@ func TestDocsStateAdviceOfEachVerdict(t *testing.T) {
 // While a trial runs, the next action is to wait. A lesson that harmed in an older presentation keeps the advice of its
 // verdict, because its text is still in use.
 func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		row  report.Row
 		want string
 	}{
@@ -37,8 +37,8 @@ func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
 			"The lesson has another presentation now, with its own row. Retire or rewrite the lesson: a new text starts a new measurement.",
 		},
 	} {
-		if got := c.row.NextAction(); got != c.want {
-			t.Errorf("%s, %s, trial %q: NextAction = %q, want %q", c.row.State, c.row.Verdict, c.row.Trial, got, c.want)
+		if got := tc.row.NextAction(); got != tc.want {
+			t.Errorf("%s, %s, trial %q: NextAction = %q, want %q", tc.row.State, tc.row.Verdict, tc.row.Trial, got, tc.want)
 		}
 	}
 }

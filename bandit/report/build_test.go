@@ -100,7 +100,7 @@ func rowOfLessonA(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)
 }
 
 func TestVerdictDependsOnData(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		a    arm
 		want report.Verdict
 	}{
@@ -117,15 +117,15 @@ func TestVerdictDependsOnData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
-			addArm(counters, "a", c.a)
+			addArm(counters, "a", tc.a)
 			r := rowOfLessonA(t, counters)
-			if r.Verdict != c.want {
-				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, c.want, r.SRM, r.Reporting)
+			if r.Verdict != tc.want {
+				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, tc.want, r.SRM, r.Reporting)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
 				t.Errorf("verdict %s: row has worst-case bounds = %t, want them only for invalid rows", r.Verdict, r.WorstLo != nil)
 			}
-			if undecided := c.want == report.Unproven || c.want == report.Benched; undecided != (r.NeedsPicks > 0) {
+			if undecided := tc.want == report.Unproven || tc.want == report.Benched; undecided != (r.NeedsPicks > 0) {
 				t.Errorf("verdict %s: NeedsPicks = %d, want more than 0: %t", r.Verdict, r.NeedsPicks, undecided)
 			}
 		})
@@ -473,7 +473,7 @@ func TestRetireReasonOfUselessExpiredAndHarmfulLessons(t *testing.T) {
 	addArm(short, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
 	harmful := bandit.New()
 	addArm(harmful, "a", arm{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		c      *bandit.Chooser
 		change func(*report.Input)
 		want   string
@@ -485,8 +485,8 @@ func TestRetireReasonOfUselessExpiredAndHarmfulLessons(t *testing.T) {
 		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
-		if got := rowOfLessonA(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: Retire = %q, want %q in it (empty: none)", name, got, c.want)
+		if got := rowOfLessonA(t, tc.c, tc.change).Retire; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: Retire = %q, want %q in it (empty: none)", name, got, tc.want)
 		}
 	}
 	if got := rowOfLessonA(t, short).Retire; strings.Contains(got, "60 days") {

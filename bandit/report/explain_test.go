@@ -223,7 +223,7 @@ func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 				want = report.ProvenHelps
 			case 1/row.EHarms <= e.ProofBar:
 				want = report.ProvenHarms
-			case len(row.PlannedTrials) > 0 && row.PlannedTrials[0].Taken && *row.PlannedTrials[0].P <= 0.05:
+			case len(row.PlannedTrials) > 0 && row.PlannedTrials[0].Evaluated && *row.PlannedTrials[0].P <= 0.05:
 				want = report.TrialHelps
 			case e.Smallest <= e.ClaimBar && *row.Effect > 0:
 				want = report.Helps

@@ -9,7 +9,7 @@ import (
 // Each session of the experiment is in one group. No group has more sessions than the experiment, although counters of
 // an earlier release may have more rewards than closed sessions.
 func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		closed, outside, rewarded              int64
 		wantUnmatched, wantReward, wantWithout int64
 	}{
@@ -18,12 +18,12 @@ func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
 		"more matches than sessions": {closed: 10, outside: 2, rewarded: 7, wantReward: 7, wantWithout: 3},
 	} {
 		got := flow(trial.Stats{
-			All:    trial.AllSessions{Closed: c.closed, Outside: c.outside, Rewarded: c.rewarded},
+			All:    trial.AllSessions{Closed: tc.closed, Outside: tc.outside, Rewarded: tc.rewarded},
 			Strata: []trial.Stratum{{Assigned: [2]int64{1, 6}}, {Assigned: [2]int64{2, 3}}},
 		})
-		if got.Treated != 9 || got.Control != 3 || got.MeasuredRules != 2 || got.Unmatched != c.wantUnmatched || got.Rewarded != c.wantReward || got.Unrewarded != c.wantWithout {
+		if got.Treated != 9 || got.Control != 3 || got.MeasuredRules != 2 || got.Unmatched != tc.wantUnmatched || got.Rewarded != tc.wantReward || got.Unrewarded != tc.wantWithout {
 			t.Errorf("%s: flow = %+v, want 9 treated, 3 control, 2 with a measured section, %d unmatched, %d rewarded and %d unrewarded",
-				name, got, c.wantUnmatched, c.wantReward, c.wantWithout)
+				name, got, tc.wantUnmatched, tc.wantReward, tc.wantWithout)
 		}
 	}
 }

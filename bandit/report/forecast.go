@@ -117,7 +117,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 		f.Width, f.Anytime = trial.Change(f.Width)/100, trial.Change(f.Anytime)/100
 	}
 	for i := range row.PlannedTrials {
-		if !row.PlannedTrials[i].Taken && row.Trial == running {
+		if !row.PlannedTrials[i].Evaluated && row.Trial == running {
 			f.Running = &row.PlannedTrials[i]
 		}
 	}

@@ -78,7 +78,7 @@ func TestForecastTextGolden(t *testing.T) {
 func TestForecastRefusesInvalidGoals(t *testing.T) {
 	r := reportWithCosts(0.1)
 	nan := math.NaN()
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		g         report.Goal
 		wantError string
 	}{
@@ -96,9 +96,9 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 		{report.Goal{Picks: 5, Epsilon: 1}, "lie between 0 and 1"},
 		{report.Goal{Picks: 5, Epsilon: nan}, "lie between 0 and 1"},
 	} {
-		_, err := r.Forecast("a", c.g)
-		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("goal %+v: err = %v, want an error with %q (empty: nil)", c.g, err, c.wantError)
+		_, err := r.Forecast("a", tc.g)
+		if (err == nil) != (tc.wantError == "") || err != nil && !strings.Contains(err.Error(), tc.wantError) {
+			t.Errorf("goal %+v: err = %v, want an error with %q (empty: nil)", tc.g, err, tc.wantError)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {

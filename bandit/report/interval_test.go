@@ -95,13 +95,13 @@ func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
 // The operator's guide says that an effect of 10 points takes about 1,100 picks at a holdout of 0.2, and an effect of 5
 // points about 4,500 picks at 0.2 and 2,900 at 0.5.
 func TestSessionsForMatchesGuide(t *testing.T) {
-	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
-		n := picksForWidth(c.target, 0.2*trial.VarianceFactor(c.eps))
-		if n < c.lo || n > c.hi {
-			t.Errorf("%+v: sessionsFor = %v, want %v to %v", c, n, c.lo, c.hi)
+	for _, tc := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
+		n := picksForWidth(tc.target, 0.2*trial.VarianceFactor(tc.eps))
+		if n < tc.lo || n > tc.hi {
+			t.Errorf("%+v: sessionsFor = %v, want %v to %v", tc, n, tc.lo, tc.hi)
 		}
-		if trial.HalfWidth(n, 0.2*trial.VarianceFactor(c.eps), trial.LessonTightestAt) > c.target || trial.HalfWidth(n-1, 0.2*trial.VarianceFactor(c.eps), trial.LessonTightestAt) <= c.target {
-			t.Errorf("%+v: sessionsFor = %v, want the smallest number with a half-width of at most the target", c, n)
+		if trial.HalfWidth(n, 0.2*trial.VarianceFactor(tc.eps), trial.LessonTightestAt) > tc.target || trial.HalfWidth(n-1, 0.2*trial.VarianceFactor(tc.eps), trial.LessonTightestAt) <= tc.target {
+			t.Errorf("%+v: sessionsFor = %v, want the smallest number with a half-width of at most the target", tc, n)
 		}
 	}
 	if n := picksForWidth(0, 1); n != 1e9 {

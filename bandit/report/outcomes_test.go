@@ -159,8 +159,8 @@ func TestPlannedTrialOnRecurrence(t *testing.T) {
 	got := report.Build(report.Input{Counters: c, Lessons: l})
 	row := &got.Lessons[0]
 	planned := row.PlannedTrials[0]
-	if !planned.Taken || planned.Verdict != report.Verdict(report.Prevents) || *planned.Effect > -0.5 {
-		t.Errorf("planned trial = %+v, want Taken, verdict %q and an effect of at most -0.5", planned, report.Prevents)
+	if !planned.Evaluated || planned.Verdict != report.Verdict(report.Prevents) || *planned.Effect > -0.5 {
+		t.Errorf("planned trial = %+v, want Evaluated, verdict %q and an effect of at most -0.5", planned, report.Prevents)
 	}
 	if got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
 		t.Errorf("PlannedTrials.Proven = %d, Trial = %q, want 1, ended", got.PlannedTrials.Proven, row.Trial)

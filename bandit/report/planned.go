@@ -31,7 +31,7 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 		}
 	}
 	slices.Sort(ps)
-	sum.Taken, sum.Bar = len(ps), math.Max(0, trial.Discoveries(
+	sum.Evaluated, sum.Bar = len(ps), math.Max(0, trial.Discoveries(
 		ps, sum.Planned, trial.DiscoveryRate,
 	))
 	out := map[trial.Arm][]PlannedTrial{}
@@ -49,7 +49,7 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 // plannedTrialOf returns the planned trial of an evaluation, with the effect if there are enough picks.
 func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
-		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Taken: l.Taken,
+		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Evaluated: l.Evaluated,
 		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
 	}
 	if l.Rewarded > 0 {
@@ -65,7 +65,7 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	if o, ok := l.TestedOutcome(); ok {
 		out.Effect, out.Lo, out.Hi = new(inUnit(o, e)), new(inUnit(o, e-h)), new(inUnit(o, e+h))
 	}
-	if l.Taken {
+	if l.Evaluated {
 		out.P = new(trial.PlannedP(e, s.count, v))
 	}
 	return out
@@ -134,7 +134,7 @@ func (b *builder) setTrial(r *Row, l Lesson) {
 // trialVerdict returns the verdict of the latest evaluated trial on the reward.
 func (r *Row) trialVerdict() Verdict {
 	for _, l := range slices.Backward(r.PlannedTrials) {
-		if l.Taken && l.Outcome == "" {
+		if l.Evaluated && l.Outcome == "" {
 			return l.Verdict
 		}
 	}

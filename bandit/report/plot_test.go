@@ -4,7 +4,7 @@ import "testing"
 
 func TestPlotDrawsEffectAndInterval(t *testing.T) {
 	a := axis(0.1)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		e, lo, hi float64
 		want      string
 	}{
@@ -14,8 +14,8 @@ func TestPlotDrawsEffectAndInterval(t *testing.T) {
 		{0.5, 0.4, 0.6, "          |         o"},
 		{0.03, 0.01, 0.1, "          |--o-------"},
 	} {
-		if got := a.plot(&c.e, &c.lo, &c.hi); got != c.want {
-			t.Errorf("%+v: plot =\n%q, want\n%q", c, got, c.want)
+		if got := a.plot(&tc.e, &tc.lo, &tc.hi); got != tc.want {
+			t.Errorf("%+v: plot =\n%q, want\n%q", tc, got, tc.want)
 		}
 	}
 	if got := a.plot(nil, nil, nil); got != "          |          " {

@@ -49,9 +49,9 @@ type Report struct {
 
 // Open describes the open sessions of the tenant, which the report does not include.
 type Open struct {
-	Sessions   int    `json:"sessions"`
-	More       bool   `json:"more,omitempty"` // sessions is a lower bound, which may be 0
-	CloseAfter string `json:"close_after"`    // age at which a session closes and counts
+	Sessions     int    `json:"sessions"`
+	IsLowerBound bool   `json:"more,omitempty"` // Sessions is a lower bound, which may be 0
+	CloseAfter   string `json:"close_after"`    // age at which a session closes and counts
 	// FirstCloses is the time at which the oldest of the sessions closes.
 	FirstCloses time.Time `json:"first_closes,omitzero"`
 	// Inserted is the number of the sessions with an inserted lesson.
@@ -67,10 +67,10 @@ type Open struct {
 // String returns a sentence about the open sessions.
 func (o *Open) String() string {
 	bound, verb := "", "sessions are open and do not count yet."
-	if o.More && o.Sessions == 0 {
+	if o.IsLowerBound && o.Sessions == 0 {
 		return "It is not known how many sessions are open, because other tenants have too many open sessions." + o.closes()
 	}
-	if o.More {
+	if o.IsLowerBound {
 		bound = "More than "
 	}
 	if o.Sessions == 1 {
@@ -314,11 +314,11 @@ type Opinions struct {
 // test, so the level applies to the whole list: of the rows with a verdict "proven in trial" at most one in twenty may
 // be wrong.
 type PlannedTrials struct {
-	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, including running and abandoned ones
-	Taken   int     `json:"taken"`   // evaluated trials
-	Proven  int     `json:"proven"`  // trials whose p is at most Bar
-	Level   float64 `json:"level"`   // false discovery rate of the list
-	Bar     float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
+	Planned   int     `json:"planned"` // trials with a number of picks that was set beforehand, including running and abandoned ones
+	Evaluated int     `json:"taken"`   // evaluated trials
+	Proven    int     `json:"proven"`  // trials whose p is at most Bar
+	Level     float64 `json:"level"`   // false discovery rate of the list
+	Bar       float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }
 
 // PlannedTrial is a planned trial of a row. An evaluated trial uses the first Planned rewarded
@@ -329,7 +329,7 @@ type PlannedTrial struct {
 	Outcome   string    `json:"outcome,omitempty"` // outcome that the trial measures; empty: the reward
 	Planned   int64     `json:"planned"`           // rewarded picks; of a trial on an outcome: closed picks
 	Rewarded  int64     `json:"told"`              // rewarded picks of closed sessions so far
-	Taken     bool      `json:"taken"`             // the evaluation is final
+	Evaluated bool      `json:"taken"`             // the evaluation is final
 	Last      time.Time `json:"last,omitzero"`     // start of the last session in the sums
 	NInjected int64     `json:"n_injected"`        // picks in the sums
 	NWithheld int64     `json:"n_withheld"`

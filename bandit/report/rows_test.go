@@ -21,7 +21,7 @@ func TestSoonerListsRemedies(t *testing.T) {
 		a.mute1, a.mute0 = mute1, mute0
 		return a
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		a      arm
 		others int // rewarded sessions of other lessons
 		eps    float64
@@ -36,15 +36,15 @@ func TestSoonerListsRemedies(t *testing.T) {
 		"small holdout":                {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
-		addArm(counters, "a", c.a)
-		if c.others > 0 {
-			addArm(counters, "others", arm{eps: 0.5, n1: c.others / 2, n0: c.others / 2, y1: 0.5, y0: 0.5})
+		addArm(counters, "a", tc.a)
+		if tc.others > 0 {
+			addArm(counters, "others", arm{eps: 0.5, n1: tc.others / 2, n0: tc.others / 2, y1: 0.5, y0: 0.5})
 		}
-		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
-		if !slices.Equal(r.Sooner, c.want) {
-			t.Errorf("%s: Sooner = %q, want %q", name, r.Sooner, c.want)
+		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
+		if !slices.Equal(r.Sooner, tc.want) {
+			t.Errorf("%s: Sooner = %q, want %q", name, r.Sooner, tc.want)
 		}
-		want := math.Ceil(float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.others) / float64(r.Rewarded))
+		want := math.Ceil(float64(r.NeedsPicks) * float64(int(r.Rewarded)+tc.others) / float64(r.Rewarded))
 		if math.Abs(float64(r.NeedsSessions)-want) > 1 {
 			t.Errorf("%s: NeedsSessions = %d for %d needed picks, want %v", name, r.NeedsSessions, r.NeedsPicks, want)
 		}

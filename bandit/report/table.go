@@ -392,7 +392,7 @@ func (t table) foot(r Report, shown []Row) {
 		t.sentence(
 			"Planned trials: %d, of which %d had their one look (the evaluation after the last planned pick). "+
 				"Of the rows called \"proven in trial\" one in twenty may be wrong.",
-			r.PlannedTrials.Planned, r.PlannedTrials.Taken,
+			r.PlannedTrials.Planned, r.PlannedTrials.Evaluated,
 		)
 	}
 	t.sentence(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. Rows called "likely" or "benched" are predictions of the model that selects the lessons, not proofs. See docs/EXPERIMENT.md.`)

@@ -111,14 +111,14 @@ func reportWithAlarms() report.Report {
 	r := report.Build(inputOfAllRows())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
 	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
-	r.PlannedTrials = report.PlannedTrials{Planned: 4, Taken: 2, Proven: 1}
+	r.PlannedTrials = report.PlannedTrials{Planned: 4, Evaluated: 2, Proven: 1}
 	e, lo, hi, p := 0.12, 0.05, 0.19, 0.004
 	full := report.PlannedTrial{Began: noon, Planned: 400, Rewarded: 400}
 	early, young, taken, thin := full, full, full, full
 	early.Rewarded, early.Effect, early.Lo, early.Hi = 399, &e, &lo, &hi
 	young.Rewarded = 12
-	taken.Taken, taken.Effect, taken.Lo, taken.Hi, taken.P = true, &e, &lo, &hi, &p
-	thin.Taken = true
+	taken.Evaluated, taken.Effect, taken.Lo, taken.Hi, taken.P = true, &e, &lo, &hi, &p
+	thin.Evaluated = true
 	weeks := func(x float64) *float64 { return &x }
 	for i := range r.Lessons {
 		switch row := &r.Lessons[i]; row.Slug {

@@ -61,8 +61,8 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 			}
 			l := row.PlannedTrials[0]
 			if row.Trial != tc.trial || row.Verdict != tc.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != tc.evaluation ||
-				(l.Effect != nil) != tc.shown || l.Taken != (tc.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
-				t.Errorf(`%s: Trial = %q, Verdict = %q, Next = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Taken, P and Next: %v`,
+				(l.Effect != nil) != tc.shown || l.Evaluated != (tc.trial == "ended") || (l.P != nil) != l.Evaluated || (row.Next != "") != l.Evaluated {
+				t.Errorf(`%s: Trial = %q, Verdict = %q, Next = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Evaluated, P and Next: %v`,
 					tc.slug, row.Trial, row.Verdict, row.Next, l, tc.trial, tc.verdict, tc.evaluation, tc.shown, tc.trial == "ended")
 			}
 		}
@@ -73,8 +73,8 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 	// 130 instead of 100 successes of 200 give a score of 3.03 and p = 0.0024. Two such p-values among six trials are
 	// proofs, and the largest p-value of a proof is 0.05*2/6.
-	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Taken != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
-		t.Errorf("PlannedTrials = %+v, want Planned = 6, Taken = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
+	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Evaluated != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
+		t.Errorf("PlannedTrials = %+v, want Planned = 6, Evaluated = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
 	var text strings.Builder
 	if err := r.Table(&text, report.Full); err != nil {

@@ -90,9 +90,9 @@ func (p *PlannedTrial) text() string {
 		s += ", " + p.Interval()
 	}
 	switch {
-	case !p.Taken && p.Effect != nil:
+	case !p.Evaluated && p.Effect != nil:
 		return s + ", which does not count before the last pick"
-	case !p.Taken:
+	case !p.Evaluated:
 		return s
 	case p.Effect == nil:
 		return s + ", too few picks in one arm"

@@ -53,25 +53,25 @@ func TestSlugOfArmHasNoHash(t *testing.T) {
 // sessions.
 func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 	const sessions = 20_000
-	for _, c := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
+	for _, tc := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
 		injected, withheld, p := 0.0, 0.0, math.NaN()
 		for i := range sessions {
 			var a trial.Assignment
 			name := fmt.Sprintf("%032x", i)
-			a.Open("salt", name, c.control)
+			a.Open("salt", name, tc.control)
 			if a.Control {
 				continue
 			}
-			a.Flip("salt", name, trial.Pick{Slug: "a", Eps: c.eps})
+			a.Flip("salt", name, trial.Pick{Slug: "a", Eps: tc.eps})
 			if p = a.Picks[0].Propensity; a.Picks[0].Injected {
 				injected++
 			} else {
 				withheld++
 			}
 		}
-		for what, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, c.eps * (1 - c.control)}} {
+		for what, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, tc.eps * (1 - tc.control)}} {
 			if se := math.Sqrt(x[1] * (1 - x[1]) / sessions); math.Abs(x[0]-x[1]) > 4*se+1e-12 {
-				t.Errorf("%+v: %s in %v of the sessions, want %v", c, what, x[0], x[1])
+				t.Errorf("%+v: %s in %v of the sessions, want %v", tc, what, x[0], x[1])
 			}
 		}
 	}

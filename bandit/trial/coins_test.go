@@ -81,9 +81,9 @@ func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 }
 
 func TestNormalReturnsQuantiles(t *testing.T) {
-	for _, c := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
-		if got := trial.Normal(c.u); math.Abs(got-c.want) > 1e-5 {
-			t.Errorf("Normal(%v) = %v, want %v", c.u, got, c.want)
+	for _, tc := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
+		if got := trial.Normal(tc.u); math.Abs(got-tc.want) > 1e-5 {
+			t.Errorf("Normal(%v) = %v, want %v", tc.u, got, tc.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

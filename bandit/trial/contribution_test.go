@@ -32,7 +32,7 @@ func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
 	z := (1 - 0.55) / 0.8
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		scope, field string
 		day          int32
 		want         float64
@@ -78,8 +78,8 @@ func TestContributionMatchesFormulas(t *testing.T) {
 		{string(trial.LoopArm), "n1", 20000, 1},
 		{string(trial.LoopArm), "z", 20000, 0.6 / 0.8},
 	} {
-		if got := deltaValue(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("scope %q, field %s = %v, want %v", c.scope, c.field, got, c.want)
+		if got := deltaValue(ds, tc.scope, tc.field, tc.day); math.Abs(got-tc.want) > 1e-6 {
+			t.Errorf("scope %q, field %s = %v, want %v", tc.scope, tc.field, got, tc.want)
 		}
 	}
 	ds = a.Contribution(0.3, 3)
@@ -263,7 +263,7 @@ func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},
 	}}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name                  string
 		refused, uncut, rules bool
 		want                  [4]float64 // the lesson, the cut section, the kept section, all lessons
@@ -273,11 +273,11 @@ func TestRefusalsCountForAffectedArms(t *testing.T) {
 		{"insertion", true, false, true, [4]float64{1, 1, 1, 0}},
 		{"insertion without measured sections", true, false, false, [4]float64{1, 1, 1, 1}},
 	} {
-		a.Refused, a.Uncut, a.Rules = c.refused, c.uncut, c.rules
+		a.Refused, a.Uncut, a.Rules = tc.refused, tc.uncut, tc.rules
 		ds := a.Closing()
 		got := [4]float64{deltaValue(ds, "a@1", "refused1", 0), deltaValue(ds, "rule:F#s@1", "refused0", 0), deltaValue(ds, "rule:F#k@1", "refused1", 0), deltaValue(ds, "", "refused1", 0)}
-		if got != c.want {
-			t.Errorf("%s: counts of the lesson, the cut section, the kept section and all lessons = %v, want %v", c.name, got, c.want)
+		if got != tc.want {
+			t.Errorf("%s: counts of the lesson, the cut section, the kept section and all lessons = %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func BenchmarkContribution(b *testing.B) {
 
 // Recent and ClosedPerDay are rates over the last four weeks, or over the days since the first day if there are fewer.
 func TestRatesCoverLastFourWeeks(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		days           []int32 // days with a rewarded pick
 		today          int32
 		recent, closed float64 // rewarded picks of the arm and closed sessions, per day
@@ -186,17 +186,17 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 		{[]int32{500, 501}, 500, 2, 1},                    // the clock of another replica is a day ahead
 	} {
 		k := trial.NewCounters()
-		for _, day := range c.days {
+		for _, day := range tc.days {
 			a := sessionWithPick(0.5, day%2 == 0, 0.5)
 			a.Day = day
 			k.Add(append(a.Closing(), a.Contribution(1, 1)...))
 		}
-		k.Advance(c.today)
-		if got := k.Stats("a@1").Recent; math.Abs(got-c.recent) > 1e-9 {
-			t.Errorf("%+v: Recent = %v, want %v", c, got, c.recent)
+		k.Advance(tc.today)
+		if got := k.Stats("a@1").Recent; math.Abs(got-tc.recent) > 1e-9 {
+			t.Errorf("%+v: Recent = %v, want %v", tc, got, tc.recent)
 		}
-		if got := k.ClosedPerDay(c.today); math.Abs(got-c.closed) > 1e-9 {
-			t.Errorf("%+v: ClosedPerDay = %v, want %v", c, got, c.closed)
+		if got := k.ClosedPerDay(tc.today); math.Abs(got-tc.closed) > 1e-9 {
+			t.Errorf("%+v: ClosedPerDay = %v, want %v", tc, got, tc.closed)
 		}
 	}
 	for at, want := range map[time.Time]int32{

@@ -384,7 +384,7 @@ func TestCoinEqualToEpsInjects(t *testing.T) {
 // PicksFor returns the result of the usual formula for the size of a trial. The quantiles are from a table of the
 // normal distribution.
 func TestPicksForMatchesPublishedFormula(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		detect, power, level, epsilon, variance float64
 		quantiles                               float64 // z(1-level/2) + z(power)
 	}{
@@ -393,13 +393,13 @@ func TestPicksForMatchesPublishedFormula(t *testing.T) {
 		{0.03, 0.8, 0.01, 0.05, 0.25, 2.575829 + 0.841621},
 		{0.2, 0.5, 0.1, 0.9, 0.1, 1.644854 + 0},
 	} {
-		want := math.Pow(c.quantiles/c.detect, 2) * c.variance * (1/(1-c.epsilon) + 1/c.epsilon)
-		got := trial.PicksFor(c.detect, c.power, c.level, c.epsilon, c.variance)
+		want := math.Pow(tc.quantiles/tc.detect, 2) * tc.variance * (1/(1-tc.epsilon) + 1/tc.epsilon)
+		got := trial.PicksFor(tc.detect, tc.power, tc.level, tc.epsilon, tc.variance)
 		if math.Abs(float64(got)-want) > 1.01 || float64(got) < want-0.01 {
-			t.Errorf("PicksFor(%+v) = %d, want %v", c, got, want)
+			t.Errorf("PicksFor(%+v) = %d, want %v", tc, got, want)
 		}
-		if back := trial.DetectableEffect(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
-			t.Errorf("DetectableEffect(%+v) of %d picks = %v, want %v", c, got, back, c.detect)
+		if back := trial.DetectableEffect(got, tc.power, tc.level, tc.epsilon, tc.variance); back > tc.detect || back < tc.detect*0.99 {
+			t.Errorf("DetectableEffect(%+v) of %d picks = %v, want %v", tc, got, back, tc.detect)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	with := pickWithOutcomes(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
 	without := pickWithOutcomes(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
 	z := 0.5 / 0.8
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		ds    []trial.Delta
 		field string
 		want  float64
@@ -68,8 +68,8 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 		{without, "errors.y0", 0.2},
 		{without, "errors.z", (0.5 - 0.2) / 0.2},
 	} {
-		if got := deltaValue(c.ds, "in@1", c.field, 0); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("field %s = %v, want %v", c.field, got, c.want)
+		if got := deltaValue(tc.ds, "in@1", tc.field, 0); math.Abs(got-tc.want) > 1e-6 {
+			t.Errorf("field %s = %v, want %v", tc.field, got, tc.want)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 
 // EvidenceBar returns the threshold of the Benjamini-Hochberg procedure for e-values.
 func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		es   []float64
 		want float64
 	}{
@@ -186,12 +186,12 @@ func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 		{[]float64{21, 22, 23, 24}, 20},
 		{nil, 20},
 	} {
-		logs := make([]float64, len(c.es))
-		for i, e := range c.es {
+		logs := make([]float64, len(tc.es))
+		for i, e := range tc.es {
 			logs[i] = math.Log(e)
 		}
-		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("threshold for the e-values %v = %v, want %v", c.es, got, c.want)
+		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-tc.want) > 1e-9 {
+			t.Errorf("threshold for the e-values %v = %v, want %v", tc.es, got, tc.want)
 		}
 	}
 }

@@ -133,17 +133,17 @@ func (t *plannedTrial) clone() *plannedTrial {
 // Planned entries. While there are fewer entries, the sums cover the entries so far and support no
 // conclusion.
 type Evaluation struct {
-	Arm      Arm
-	Trial    string // name
-	Began    int64  // seconds since 1970
-	Planned  int64
-	Outcome  string  // empty: a trial on the reward
-	Rewarded int64   // number of entries so far
-	Taken    bool    // the evaluation is final: Rewarded has reached Planned
-	At       int64   // start of the last session in the sums
-	Z, ZZ    float64 // sums of z and of its square
-	Injected int64
-	Withheld int64
+	Arm       Arm
+	Trial     string // name
+	Began     int64  // seconds since 1970
+	Planned   int64
+	Outcome   string  // empty: a trial on the reward
+	Rewarded  int64   // number of entries so far
+	Evaluated bool    // the evaluation is final: Rewarded has reached Planned
+	At        int64   // start of the last session in the sums
+	Z, ZZ     float64 // sums of z and of its square
+	Injected  int64
+	Withheld  int64
 }
 
 // NewEvaluation returns an evaluation without entries. The start, the number of picks and the outcome are read from the
@@ -176,7 +176,7 @@ func (t *plannedTrial) evaluate(k Arm, name string) Evaluation {
 	defer t.mu.Unlock()
 	t.sort()
 	out.Rewarded = int64(len(t.entries))
-	out.Taken = out.Planned > 0 && out.Rewarded >= out.Planned
+	out.Evaluated = out.Planned > 0 && out.Rewarded >= out.Planned
 	for _, e := range t.entries[:min(out.Rewarded, out.Planned)] {
 		z := fromFixed(e.z)
 		out.Z += z

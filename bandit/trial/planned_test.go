@@ -69,8 +69,8 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 		c, parts := trial.NewCounters(), [2][]trial.Delta{}
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
-			if l := c.Evaluations(); i == 20 && len(l) > 0 && l[0].Taken {
-				t.Fatalf("evaluation after %d sessions = %+v, want Taken = false", i, l[0])
+			if l := c.Evaluations(); i == 20 && len(l) > 0 && l[0].Evaluated {
+				t.Fatalf("evaluation after %d sessions = %+v, want Evaluated = false", i, l[0])
 			}
 			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 		}
@@ -79,7 +79,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 			c.Add(mergeDeltas(parts[0], parts[1]))
 		}
 		l := c.Evaluations()
-		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
+		if len(l) != 1 || !l[0].Evaluated || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
 			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
 			t.Fatalf("round %d: evaluations = %+v, want one of %v picks, %v of them injected, with Z = %v and ZZ = %v", round, l, n, injected, z, zz)
 		}
@@ -95,7 +95,7 @@ func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 		a := trial.Assignment{At: 101, Picks: []trial.Pick{{Slug: "rule:CLAUDE.md#Unit #1 tests", Arm: arm, Eps: 0.5, Injected: i == 0, Trial: name}}}
 		c.Add(a.TrialEntries(id, 1))
 	}
-	if l := c.Evaluations(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Taken || l[0].Injected != 1 || l[0].Withheld != 1 {
+	if l := c.Evaluations(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Evaluated || l[0].Injected != 1 || l[0].Withheld != 1 {
 		t.Errorf("evaluations = %+v, want one of %s with one injected and one withheld session", l, arm)
 	}
 }
@@ -131,21 +131,21 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
-	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
+	for _, tc := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
 		found := 0
 		for run := range uint64(runs) {
-			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n, ""), c.effect, run), trial.NewCounters()
+			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n, ""), tc.effect, run), trial.NewCounters()
 			for i := range all {
 				k.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 			}
 			l := k.Evaluations()[0]
 			e := l.Z / float64(n)
-			if l.Taken && trial.PlannedP(e, float64(n), l.ZZ/float64(n)-e*e) <= 0.05 {
+			if l.Evaluated && trial.PlannedP(e, float64(n), l.ZZ/float64(n)-e*e) <= 0.05 {
 				found++
 			}
 		}
-		if share := float64(found) / runs; share < c.least || share > c.most {
-			t.Errorf("effect %v: share of runs of %d picks that report an effect = %v, want %v to %v", c.effect, n, share, c.least, c.most)
+		if share := float64(found) / runs; share < tc.least || share > tc.most {
+			t.Errorf("effect %v: share of runs of %d picks that report an effect = %v, want %v to %v", tc.effect, n, share, tc.least, tc.most)
 		}
 	}
 }
@@ -255,11 +255,11 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	addReward("cccccccc-2", 102, false, 1)
 	checkEvaluation(trial.Evaluation{Rewarded: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
 	addReward("dddddddd-3", 103, true, 0)
-	checkEvaluation(trial.Evaluation{Rewarded: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Rewarded: 3, Evaluated: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("eeeeeeee-4", 104, false, 0) // began after the third session
-	checkEvaluation(trial.Evaluation{Rewarded: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
+	checkEvaluation(trial.Evaluation{Rewarded: 4, Evaluated: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("aaaaaaaa-5", 102, false, 0) // began in the same second as the second session, with a name that sorts first
-	checkEvaluation(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
+	checkEvaluation(trial.Evaluation{Rewarded: 5, Evaluated: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
 // The entry of a pick in a planned trial contains z in millionths and whether the pick was injected.
@@ -277,8 +277,8 @@ func TestPlannedEntryContainsZAndSide(t *testing.T) {
 		c.Add(ds)
 		l := c.Evaluations()[0]
 		z := trial.Round(weightedReward(min(max(y, 0), 1), centre, eps, injected))
-		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
-			t.Fatalf("evaluation = %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Taken = true", l, z, injected)
+		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Evaluated {
+			t.Fatalf("evaluation = %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Evaluated = true", l, z, injected)
 		}
 	})
 }
@@ -306,8 +306,8 @@ func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
-	for _, at := range []struct{ arm, name string }{{"c@1", "8.5"}, {"a@1", "9.10"}, {"b@1", "9.10"}, {"a@1", "9.2"}, {"a@1", "10.1"}} {
-		want = append(want, at.arm+" "+at.name)
+	for _, tc := range []struct{ arm, name string }{{"c@1", "8.5"}, {"a@1", "9.10"}, {"b@1", "9.10"}, {"a@1", "9.2"}, {"a@1", "10.1"}} {
+		want = append(want, tc.arm+" "+tc.name)
 	}
 	for _, i := range []int{3, 0, 4, 2, 1} {
 		arm, name, _ := strings.Cut(want[i], " ")

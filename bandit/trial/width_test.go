@@ -64,7 +64,7 @@ func TestMomentsAreMeanAndVariance(t *testing.T) {
 
 // Enough needs 50 rewarded sessions, with 5 injected and 5 withheld. Claimable needs 50 injected and 50 withheld.
 func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		n, injected, withheld float64
 		shown, claimed        bool
 	}{
@@ -77,8 +77,8 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{99, 49, 50, true, false},
 		{100, 50, 50, true, true},
 	} {
-		if shown, claimed := trial.EnoughPicks(c.n, c.injected, c.withheld), trial.Claimable(c.injected, c.withheld); shown != c.shown || claimed != c.claimed {
-			t.Errorf("%+v: EnoughPicks = %v and Claimable = %v, want %v and %v", c, shown, claimed, c.shown, c.claimed)
+		if shown, claimed := trial.EnoughPicks(tc.n, tc.injected, tc.withheld), trial.Claimable(tc.injected, tc.withheld); shown != tc.shown || claimed != tc.claimed {
+			t.Errorf("%+v: EnoughPicks = %v and Claimable = %v, want %v and %v", tc, shown, claimed, tc.shown, tc.claimed)
 		}
 	}
 }
@@ -104,21 +104,21 @@ func (p *countedPicks) session(eps float64, injected bool, y, centre float64) {
 // The maxima of an arm are those of the intervals farthest above 0 and farthest below 0, among the intervals with 50
 // injected and 50 withheld rewarded picks. They also include the time of the first interval within 3 points of 0.
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
-	for name, c := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
+	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
 		p := &countedPicks{Counters: trial.NewCounters()}
 		var up, down float64
 		var idle int64
 		for i := range 4000 {
 			injected := r.Float64() >= 0.5
-			chance, y := c.without, 0.0
+			chance, y := tc.without, 0.0
 			if injected {
-				chance = c.with
+				chance = tc.with
 			}
 			if r.Float64() < chance {
 				y = 1
 			}
-			p.session(0.5, injected, y, c.centre)
+			p.session(0.5, injected, y, tc.centre)
 			if i%7 != 0 {
 				continue
 			}
@@ -155,14 +155,14 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 // 0.
 func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		up, down, idle int64
 		want           bool
 	}{{bar - 1, 0, 0, false}, {bar, 0, 0, true}, {bar, bar - 1, 0, true}, {bar, bar, 0, false}, {0, bar, 0, false}, {0, 0, 1, true}, {bar, bar, 1, true}} {
 		k := trial.NewCounters()
-		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: c.up}, {Key: key("a@1", "out-", 0), Value: c.down}, {Key: key("a@1", "idle_at", 0), Value: c.idle}})
-		if got := k.Progress("a@1", 0, "", 0); got.Concluded != c.want || got.Proven {
-			t.Errorf("%+v: Progress = %+v, want Concluded = %v and Proven = false", c, got, c.want)
+		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.up}, {Key: key("a@1", "out-", 0), Value: tc.down}, {Key: key("a@1", "idle_at", 0), Value: tc.idle}})
+		if got := k.Progress("a@1", 0, "", 0); got.Concluded != tc.want || got.Proven {
+			t.Errorf("%+v: Progress = %+v, want Concluded = %v and Proven = false", tc, got, tc.want)
 		}
 	}
 }

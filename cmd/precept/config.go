@@ -300,7 +300,7 @@ const optOutInterval = 10 * time.Second
 // configuration has faults, the last opt-outs stay in effect.
 func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
-	current, err := server.OptOutOf(cfg)
+	current, err := server.NewOptOut(cfg)
 	readAt, lastFault := inv.tools.Now(), ""
 	return func() *sample.OptOut {
 		mu.Lock()
@@ -313,7 +313,7 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 		next, err := f.source(inv, true).Load()
 		if err == nil {
 			var optOut *sample.OptOut
-			if optOut, err = server.OptOutOf(next); err == nil {
+			if optOut, err = server.NewOptOut(next); err == nil {
 				current, lastFault = optOut, ""
 				return current
 			}

@@ -64,7 +64,7 @@ func TestCircleExplainsRowsOfTwoPresentations(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active
 	earlier.State = "shown otherwise"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		rows      []report.Row
 		explained bool
 	}{
@@ -72,9 +72,9 @@ func TestCircleExplainsRowsOfTwoPresentations(t *testing.T) {
 		"one presentation":  {[]report.Row{active}, false},
 	} {
 		var out strings.Builder
-		rows := printCircleRows(c.rows, func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
-		if text := out.String(); len(rows) != len(c.rows) || !strings.Contains(text, "active, as a caution\n") || strings.Contains(text, "each presentation is measured separately") != c.explained {
-			t.Errorf("%s: got %d rows and output\n%s\nwant %d rows, the explanation = %v", name, len(rows), text, len(c.rows), c.explained)
+		rows := printCircleRows(tc.rows, func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
+		if text := out.String(); len(rows) != len(tc.rows) || !strings.Contains(text, "active, as a caution\n") || strings.Contains(text, "each presentation is measured separately") != tc.explained {
+			t.Errorf("%s: got %d rows and output\n%s\nwant %d rows, the explanation = %v", name, len(rows), text, len(tc.rows), tc.explained)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 	defer closeStore()
 	d.Options.Select.Tenant, d.Options.Select.Since, d.Options.DryRun, d.Options.Select.Settled = f.tenant, since, f.dryRun, f.follow
 	d.Options.Select.SetAside = f.setAside
-	d.Options.Failed = func(session string, err error) {
+	d.Options.OnFailure = func(session string, err error) {
 		fmt.Fprintln(inv.stderr, "precept:", report.Printable("session "+session+": "+err.Error()))
 	}
 	if f.follow {
@@ -267,11 +267,11 @@ func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config,
 	if err != nil {
 		return nil, nil, err
 	}
-	place, closeBank, err := tools.OpenPlace(cfg)
+	storage, closeBank, err := tools.OpenStorage(cfg)
 	if err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}
-	d, err := tools.NewDistiller(cfg, st, optOut, place) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
+	d, err := tools.NewDistiller(cfg, st, optOut, storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 	if err != nil {
 		closeBank()
 		return nil, nil, errors.Join(err, st.Close())

@@ -63,7 +63,7 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 func TestPostFeedbackErrors(t *testing.T) {
 	t.Parallel()
 	w := &invocation{stderr: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		code  int
 		limit time.Duration
 		posts int
@@ -73,10 +73,10 @@ func TestPostFeedbackErrors(t *testing.T) {
 		{http.StatusTooManyRequests, time.Minute, 1},
 		{http.StatusServiceUnavailable, 0, 1},
 	} {
-		base, stop := startFeedbackServer(t, c.code)
-		_, err := w.postFeedback(t.Context(), c.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
-		if got := stop(); err == nil || len(got) != c.posts || got[0] != "mine" {
-			t.Errorf("status %d: err = %v after posts with ids %q, want an error after %d posts with the id mine", c.code, err, got, c.posts)
+		base, stop := startFeedbackServer(t, tc.code)
+		_, err := w.postFeedback(t.Context(), tc.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
+		if got := stop(); err == nil || len(got) != tc.posts || got[0] != "mine" {
+			t.Errorf("status %d: err = %v after posts with ids %q, want an error after %d posts with the id mine", tc.code, err, got, tc.posts)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

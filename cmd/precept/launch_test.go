@@ -64,17 +64,17 @@ func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 // Run and session have separate keys in the base URL and separate variables. If only the run is set, PRECEPT_SESSION is
 // also the run.
 func TestPointSeparatesRunAndSession(t *testing.T) {
-	for _, c := range []struct{ run, session, base, sessionVariable string }{
+	for _, tc := range []struct{ run, session, base, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
 		{"r", "s,1", "http://h/p/agent=a,run=r,session=s%2C1", "s,1"},
 		{"", "s", "http://h/p/agent=a,session=s", "s"},
 	} {
-		p := &launch{dataURL: "http://h", agent: "a", run: c.run, session: c.session, args: []string{"x"}, env: map[string]string{}, cfg: &configs.Config{}}
+		p := &launch{dataURL: "http://h", agent: "a", run: tc.run, session: tc.session, args: []string{"x"}, env: map[string]string{}, cfg: &configs.Config{}}
 		if err := p.configure(); err != nil {
 			t.Fatal(err)
 		}
-		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.sessionVariable {
-			t.Errorf(`run %q, session %q: got environment %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q, PRECEPT_SESSION=%q`, c.run, c.session, p.env, c.base+"/v1", c.run, c.sessionVariable)
+		if p.env["OPENAI_BASE_URL"] != tc.base+"/v1" || p.env["PRECEPT_RUN"] != tc.run || p.env["PRECEPT_SESSION"] != tc.sessionVariable {
+			t.Errorf(`run %q, session %q: got environment %v, want OPENAI_BASE_URL=%q, PRECEPT_RUN=%q, PRECEPT_SESSION=%q`, tc.run, tc.session, p.env, tc.base+"/v1", tc.run, tc.sessionVariable)
 		}
 	}
 }

@@ -55,11 +55,11 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, err := argumentBank(inv.tools, cfg, args)
+		storage, err := argumentBank(inv.tools, cfg, args)
 		if err != nil {
 			return err
 		}
-		defer place.Close() //nolint:errcheck // Redis has confirmed every write
+		defer storage.Close() //nolint:errcheck // Redis has confirmed every write
 		texts, err := readTexts(inv.stderr, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
 			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
@@ -70,7 +70,7 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), server.BankTimeout)
 		defer cancel()
-		changed, findings, err := inv.tools.NewBank(place).Replace(ctx, texts, userName(inv.env))
+		changed, findings, err := inv.tools.NewBank(storage).Replace(ctx, texts, userName(inv.env))
 		printFindings(inv.stderr, findings)
 		if err != nil {
 			return fmt.Errorf("push failed and changed nothing: %w", err)
@@ -94,14 +94,14 @@ func (inv *invocation) lessonsPull() *cobra.Command {
 	}
 	addJSON(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		place, err := argumentBank(inv.tools, cfg, args)
+		storage, err := argumentBank(inv.tools, cfg, args)
 		if err != nil {
 			return err
 		}
-		defer place.Close() //nolint:errcheck // the bank was only read
+		defer storage.Close() //nolint:errcheck // the bank was only read
 		ctx, cancel := context.WithTimeout(c.Context(), server.BankTimeout)
 		defer cancel()
-		r, err := place.Read(ctx)
+		r, err := storage.Read(ctx)
 		if err != nil {
 			return err
 		}

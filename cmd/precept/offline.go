@@ -88,12 +88,12 @@ func startOffline(
 	var mu sync.Mutex
 	var stepErrs error
 	options.Retention = 0 // only a server deletes by age
-	options.Hooks.Failed = func(step label.Step, err error) {
+	options.Hooks.OnFailure = func(step label.Step, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		stepErrs = errors.Join(stepErrs, fmt.Errorf("%s: %w", step, err))
 	}
-	options.Hooks.Panicked = func(step label.Step, value any) { options.Hooks.Failed(step, fmt.Errorf("panic: %v", value)) }
+	options.Hooks.OnPanic = func(step label.Step, value any) { options.Hooks.OnFailure(step, fmt.Errorf("panic: %v", value)) }
 	s, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, errors.Join(err, backend.Close(), lock.Close())

@@ -89,7 +89,7 @@ func (inv *invocation) report() *cobra.Command {
 		if f.asJSON {
 			return writeJSON(inv.stdout, r)
 		}
-		if r.Global.NTreated+r.Global.NControl+r.Flow.Closed == 0 && (r.Open == nil || r.Open.Sessions == 0 && !r.Open.More) {
+		if r.Global.NTreated+r.Global.NControl+r.Flow.Closed == 0 && (r.Open == nil || r.Open.Sessions == 0 && !r.Open.IsLowerBound) {
 			fmt.Fprintf(inv.stderr, "precept: the tenant %s has no session that counts or is open; --tenant NAME shows another tenant\n", report.Printable(f.query.Tenant))
 		}
 		return r.Table(inv.stdout, outputWidth(inv.stdout))
@@ -153,8 +153,8 @@ func readReport(
 		return report.Report{}, err
 	}
 	o := tools.LearnOptions(cfg, db)
-	o.Failed = func(label.Step, error) {}
-	o.Guard = guard.New(guard.Options{Now: tools.Now, Failed: o.Failed, Panicked: func(label.Step, any) {}})
+	o.OnFailure = func(label.Step, error) {}
+	o.Guard = guard.New(guard.Options{Now: tools.Now, OnFailure: o.OnFailure, OnPanic: func(label.Step, any) {}})
 	l, err := learn.Open(ctx, o)
 	if err != nil {
 		return report.Report{}, errors.Join(err, db.Close())

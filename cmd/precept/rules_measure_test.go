@@ -75,27 +75,27 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 		r := rules.Registered{File: "CLAUDE.md", Section: strings.Fields(section)[1], Hash: rules.Hash(section)}
 		rep.Lessons = append(rep.Lessons, report.Row{Arm: string(r.Arm()), Effect: new(0.0), Lo: new(-.04), Hi: &hi, NInjected: 700, NWithheld: 710})
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		margin  float64
 		force   bool
 		removed string
 	}{{.05, false, "Style"}, {.05, true, "Style Keys"}, {.02, false, ""}, {.02, true, "Keys"}, {.3, false, "Style Tests"}} {
 		var out strings.Builder
-		p := propose("CLAUDE.md", text, judge("CLAUDE.md", text, &rep, c.margin, c.force))
+		p := propose("CLAUDE.md", text, judge("CLAUDE.md", text, &rep, tc.margin, tc.force))
 		if err := p.print(&out); err != nil {
 			t.Fatal(err)
 		}
-		if want := len(strings.Fields(c.removed)); len(p.Removed) != want || len(p.Removed)+len(p.Kept) != 3 || (p.Diff == "") != (want == 0) {
-			t.Errorf("margin %.2f, force %t: got proposal %+v, want %d of 3 sections removed, and a diff if any is removed", c.margin, c.force, p, want)
+		if want := len(strings.Fields(tc.removed)); len(p.Removed) != want || len(p.Removed)+len(p.Kept) != 3 || (p.Diff == "") != (want == 0) {
+			t.Errorf("margin %.2f, force %t: got proposal %+v, want %d of 3 sections removed, and a diff if any is removed", tc.margin, tc.force, p, want)
 		}
 		for _, name := range []string{"Style", "Keys", "Tests"} {
-			removed := strings.Contains(c.removed, name)
+			removed := strings.Contains(tc.removed, name)
 			if strings.Contains(out.String(), "# removed: "+name+": non-inferior") != removed || strings.Contains(out.String(), "-## "+name+"\n") != removed {
-				t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant only %q removed", c.margin, c.force, out.String(), c.removed)
+				t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant only %q removed", tc.margin, tc.force, out.String(), tc.removed)
 			}
 		}
-		if c.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
-			t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant \"95%% interval -4.0 to\" in it", c.margin, c.force, out.String())
+		if tc.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
+			t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant \"95%% interval -4.0 to\" in it", tc.margin, tc.force, out.String())
 		}
 	}
 }

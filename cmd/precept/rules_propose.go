@@ -214,7 +214,7 @@ func removalRule(r *report.Row, margin float64) (rule, why string) {
 // is preferred. It is narrower, because the number of sessions was fixed in advance.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
-		if l := &r.PlannedTrials[i]; l.Taken && l.Outcome == "" && l.Effect != nil {
+		if l := &r.PlannedTrials[i]; l.Evaluated && l.Outcome == "" && l.Effect != nil {
 			return l.Effect, l.Lo, l.Hi
 		}
 	}

@@ -103,7 +103,7 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		return out
 	}
 	call := sample.Reply{Text: "assistant words", Calls: []sample.Call{{ID: "c1", Name: "shell", Args: `{"command":"make"}`}}}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		dialect string
 		second  []json.RawMessage
 	}{
@@ -111,14 +111,14 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 		{"messages", raw(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":"make: *** no rule"}]}`)},
 		{"responses", raw(`{"type":"function_call_output","call_id":"c1","output":"make: *** no rule\nexit code: 2"}`)},
 	} {
-		xs := []sample.Exchange{userExchange(c.dialect, "user words"), {Dialect: c.dialect, New: c.second}, {Dialect: c.dialect, New: raw(`{"role":`)}}
+		xs := []sample.Exchange{userExchange(tc.dialect, "user words"), {Dialect: tc.dialect, New: tc.second}, {Dialect: tc.dialect, New: raw(`{"role":`)}}
 		xs[0].Reply = call
 		qs := backtest.Queries(xs)
 		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
-			t.Fatalf(`%s: queries = %+v, want two, the first with the words "user words", the agent coder and the tool shell`, c.dialect, qs)
+			t.Fatalf(`%s: queries = %+v, want two, the first with the words "user words", the agent coder and the tool shell`, tc.dialect, qs)
 		}
 		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
-			t.Errorf(`%s: second query = %+v, want no words, and one error of the tool shell with "no rule"`, c.dialect, qs[1])
+			t.Errorf(`%s: second query = %+v, want no words, and one error of the tool shell with "no rule"`, tc.dialect, qs[1])
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestRunKeepsTenExamples(t *testing.T) {
 func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		exchange sample.Exchange
 		want     int
 	}{
@@ -160,9 +160,9 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 	} {
 		l := lessonWithKeywords("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)
-		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
-		if got := run.ResultOf("a-b"); got.Fired != c.want || got.Sessions != 1 {
-			t.Errorf("%s: got matches in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, c.want)
+		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{tc.exchange}})
+		if got := run.ResultOf("a-b"); got.Fired != tc.want || got.Sessions != 1 {
+			t.Errorf("%s: got matches in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, tc.want)
 		}
 	}
 }

@@ -64,11 +64,11 @@ func TestSentenceCloserToAnotherLessonIsNotASimilarityMatch(t *testing.T) {
 }
 
 func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
-	for _, c := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
+	for _, tc := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
-		l.Trigger.Like = c.declaresLike
-		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
-			t.Errorf("like of lesson %v, match.like on %v: Injected = %v, want %v", c.declaresLike, c.on, r.Like.Injected, c.injected)
+		l.Trigger.Like = tc.declaresLike
+		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.Likeness{On: tc.on}).ResultOf(l.Slug); r.Like.Injected != tc.injected {
+			t.Errorf("like of lesson %v, match.like on %v: Injected = %v, want %v", tc.declaresLike, tc.on, r.Like.Injected, tc.injected)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backt
 // A captured session names its agent, but not its role or skill. So a target by role or skill is assumed to match. One
 // matching target suffices.
 func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		targets []lesson.Target
 		matches bool
@@ -43,9 +43,9 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 		{"another agent or the same agent", []lesson.Target{{Operator: "writer"}, {Operator: "coder"}}, true},
 	} {
 		l := lessonWithKeywords("a-b", "load more")
-		l.Trigger.Targets = c.targets
-		if r := runBacktest(l, nil, "load more"); r.Fired == 1 != c.matches {
-			t.Errorf("%s: got matches in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
+		l.Trigger.Targets = tc.targets
+		if r := runBacktest(l, nil, "load more"); r.Fired == 1 != tc.matches {
+			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Fired, tc.matches)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 // dialect are skipped.
 func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, words string
 		matches     bool
 	}{
@@ -64,8 +64,8 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 		{"in the middle of 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
 		{"in the middle of 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
-		if r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
-			t.Errorf("%s: got matches in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
+		if r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, tc.words); r.Fired == 1 != tc.matches {
+			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Fired, tc.matches)
 		}
 	}
 	cut := userExchange("chat", "load more")
@@ -145,7 +145,7 @@ func TestTagsMatchByConfiguredPhrases(t *testing.T) {
 // A text with all words of a keyword is a near miss, in any letter case, order and distance. Numbers are words. A text
 // that has only some of the words, or that matches, is not a near miss.
 func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		keyword, words string
 		near           bool
 	}{
@@ -156,8 +156,8 @@ func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 		{"naïve café", "the café is naïve", true},
 		{"the", "the one", false}, // stop words are not searched
 	} {
-		if r := runBacktest(lessonWithKeywords("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
-			t.Errorf("%q in %q: near misses = %+v, want one: %t", c.keyword, c.words, r.Near, c.near)
+		if r := runBacktest(lessonWithKeywords("a-b", tc.keyword), nil, tc.words); r.Near.Sessions == 1 != tc.near {
+			t.Errorf("%q in %q: near misses = %+v, want one: %t", tc.keyword, tc.words, r.Near, tc.near)
 		}
 	}
 	near := make([]string, 14)

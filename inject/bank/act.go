@@ -254,7 +254,7 @@ func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change
 	if from, ok := s.book.StateAt(l.Slug, s.now); ok {
 		e.From = from
 	}
-	l.Path = s.placeName + "/" + archiveName
+	l.Path = s.storageName + "/" + archiveName
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
@@ -266,7 +266,7 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 		if !archived || path.Base(name) != slug+".md" {
 			continue
 		}
-		l, err := lesson.Parse(s.placeName+"/"+back, text)
+		l, err := lesson.Parse(s.storageName+"/"+back, text)
 		if err != nil {
 			return nil, "", refusal(err)
 		}
@@ -279,7 +279,7 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 // like any hand-written file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
-		l, err := lesson.Parse(s.placeName+"/"+name, text)
+		l, err := lesson.Parse(s.storageName+"/"+name, text)
 		if err != nil {
 			return Change{}, refusal(err)
 		}

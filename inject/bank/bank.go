@@ -50,13 +50,13 @@ func (l Limits) orDefaults() Limits {
 
 // Options configure a bank.
 type Options struct {
-	Place      Place
+	Storage    Storage
 	Now        func() time.Time
 	Checks     lesson.Checks                   // checks of lessons; the bank sets Checks.Now
 	Keys       lesson.Secrets                  // returns the kinds of secrets in a text; a hand-written file with a secret is quarantined; nil skips the search
 	Counts     func(slug string) lesson.Counts // measured counts for the index; nil keeps the counts in the index
 	Limits     Limits
-	ParseCache *lesson.ParseCache // cache that is shared with other readers of the place; nil means no cache
+	ParseCache *lesson.ParseCache // cache that is shared with other readers of the storage; nil means no cache
 }
 
 // Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no
@@ -72,7 +72,7 @@ type Bank struct {
 	archivedTexts *lesson.Texts // archived texts, parsed
 }
 
-// New returns a bank. It does not read or write the place.
+// New returns a bank. It does not read or write the storage.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.Secrets
@@ -80,8 +80,8 @@ func New(o Options) *Bank {
 		secrets = append(secrets, o.Keys)
 	}
 	return &Bank{
-		options: o, texts: lesson.NewTexts(o.Place.Name(), secrets...).Share(o.ParseCache),
-		archivedTexts: lesson.NewTexts(o.Place.Name() + "/" + lesson.ArchiveDir),
+		options: o, texts: lesson.NewTexts(o.Storage.Name(), secrets...).Share(o.ParseCache),
+		archivedTexts: lesson.NewTexts(o.Storage.Name() + "/" + lesson.ArchiveDir),
 	}
 }
 
@@ -100,7 +100,7 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, err := b.options.Place.Read(ctx)
+	r, err := b.options.Storage.Read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,35 +122,37 @@ func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem
 
 // Log returns the newest n events of the audit log, oldest first.
 func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) {
-	return b.options.Place.Tail(ctx, n)
+	return b.options.Storage.Tail(ctx, n)
 }
 
 // snapshot is the content of the bank at the start of a commit, with the changes of the earlier writes of this commit.
 type snapshot struct {
-	bank      *Bank
-	now       time.Time
-	placeName string
-	texts     map[string][]byte // including archived texts
-	book      *lesson.Book
-	problems  []lesson.Problem
-	version   string
-	usage     *quota               // counts that the limits restrict; computed at the first use
-	numbers   map[lesson.Scope]int // by scope, the highest number of a lesson; computed at the first use
+	bank        *Bank
+	now         time.Time
+	storageName string
+	texts       map[string][]byte // including archived texts
+	book        *lesson.Book
+	problems    []lesson.Problem
+	version     string
+	usage       *quota               // counts that the limits restrict; computed at the first use
+	numbers     map[lesson.Scope]int // by scope, the highest number of a lesson; computed at the first use
 }
 
 func (b *Bank) read(ctx context.Context) (*snapshot, error) {
-	r, err := b.options.Place.Read(ctx)
+	r, err := b.options.Storage.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	book, more, _ := b.texts.Load(r.Texts)
 	return &snapshot{
-		bank: b, now: b.options.Now().UTC(), placeName: b.options.Place.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
+		bank: b, now: b.options.Now().UTC(), storageName: b.options.Storage.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
 	}, nil
 }
 
-// name returns the name of a lesson's text in the place.
-func (s *snapshot) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.placeName+"/") }
+// name returns the name of a lesson's text in the storage.
+func (s *snapshot) name(l *lesson.Lesson) string {
+	return strings.TrimPrefix(l.Path, s.storageName+"/")
+}
 
 // get returns the lesson slug and the name of its text.
 func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
@@ -197,7 +199,7 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.options.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
+	return b.options.Storage.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
 }
 
 // isSlugUsed reports whether a lesson or an archived lesson has the slug.

@@ -27,7 +27,7 @@ func newProposal(slug string) bank.Proposal {
 
 // newBankAcceptingEvidence returns a bank that accepts any evidence.
 func newBankAcceptingEvidence(m *memory, limits bank.Limits, current func() time.Time) *bank.Bank {
-	return bank.New(bank.Options{Place: m, Now: current, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
+	return bank.New(bank.Options{Storage: m, Now: current, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
 // A write to a bank that changed in the meantime is retried on the new content. If every attempt conflicts, the write
@@ -211,13 +211,13 @@ func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
 // index.
 func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": lessonText(t, "one"), "two.md": lessonText(t, "two")}}
-	counted := bank.New(bank.Options{Place: m, Now: noon, Counts: func(slug string) lesson.Counts {
+	counted := bank.New(bank.Options{Storage: m, Now: noon, Counts: func(slug string) lesson.Counts {
 		return map[string]lesson.Counts{"one": {Success: 7, Failure: 2}}[slug]
 	}})
 	if err := counted.Reindex(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	plain := bank.New(bank.Options{Place: m, Now: noon})
+	plain := bank.New(bank.Options{Storage: m, Now: noon})
 	if _, err := plain.Put(t.Context(), "three.md", lessonText(t, "three"), "me"); err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 
 // A program's lesson waits in quarantine until a person approves exactly this text.
 func ExampleBank_Propose() {
-	b := bank.New(bank.Options{Place: &memory{texts: map[string][]byte{}}, Now: noon})
+	b := bank.New(bank.Options{Storage: &memory{texts: map[string][]byte{}}, Now: noon})
 	ctx := context.Background()
 	r, err := b.Propose(ctx, bank.Proposal{Source: "distill", Lesson: &lesson.Lesson{
 		Title: "Read the page id again after a jump.", Outcome: "success",

@@ -55,7 +55,7 @@ func (b *Bank) change(ctx context.Context, change func(*snapshot) (Change, error
 }
 
 // commit commits the first n writes in one step, and returns n. A write that changes archived texts is the last write
-// of its commit, because a snapshot learns the archived slugs only from the place.
+// of its commit, because a snapshot learns the archived slugs only from the storage.
 func (b *Bank) commit(writes []*write) (n int) {
 	ctx, cancel := joinContexts(writes)
 	defer cancel()
@@ -81,7 +81,7 @@ func (b *Bank) commit(writes []*write) (n int) {
 		if combined.Edits = mergeEdits(combined.Edits); len(combined.Edits) > 0 {
 			combined.Index = b.index(s.texts)
 		}
-		err = b.options.Place.Commit(ctx, combined)
+		err = b.options.Storage.Commit(ctx, combined)
 	}
 	for _, w := range writes[:n] {
 		if w.err == nil {
@@ -157,7 +157,7 @@ func (s *snapshot) applyChange(c Change) bool {
 		if !isComplete {
 			continue
 		}
-		l, err := lesson.Parse(s.placeName+"/"+e.Name, e.New)
+		l, err := lesson.Parse(s.storageName+"/"+e.Name, e.New)
 		if err != nil {
 			isComplete = false
 			continue

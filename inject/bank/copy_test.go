@@ -24,7 +24,7 @@ func newDirectoryBank(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	for _, slug := range slugs {
 		banktest.WriteLesson(t, dir, slug, "pages of "+slug)
 	}
-	return bank.New(bank.Options{Place: bank.Directory(dir), Now: noon}), dir
+	return bank.New(bank.Options{Storage: bank.Directory(dir), Now: noon}), dir
 }
 
 // lessonText returns the text that banktest.WriteLesson writes for slug.

@@ -22,7 +22,7 @@ import (
 // lessonMode is the file mode of lessons. Every user may read lessons, because they are not secret.
 const lessonMode = 0o644
 
-// Directory is a Place on disk: a directory with LESSON.md files, the index, the audit log and the archive.
+// Directory is a Storage on disk: a directory with LESSON.md files, the index, the audit log and the archive.
 type Directory string
 
 // Name returns the path of the directory.
@@ -208,5 +208,5 @@ func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
 	return raw, nil
 }
 
-// IsName reports whether name is a valid name of a lesson or an archived lesson in a place.
+// IsName reports whether name is a valid name of a lesson or an archived lesson in a storage.
 func IsName(name string) bool { return lesson.IsLessonPath(strings.TrimPrefix(name, Archive)) }

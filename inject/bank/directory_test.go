@@ -11,7 +11,7 @@ import (
 )
 
 func TestDirectoryPassesTheBankSuite(t *testing.T) {
-	banktest.Run(t, func(t *testing.T) bank.Place {
+	banktest.Run(t, func(t *testing.T) bank.Storage {
 		t.Helper()
 		return bank.Directory(filepath.Join(t.TempDir(), "lessons"))
 	})

@@ -1,6 +1,6 @@
 // Package bank writes the lessons of people, API clients, agents and the distiller into a directory or into
-// the Redis of a fleet. A Bank checks the lessons. A Place (Directory here, redis.Bank in store/redis)
-// stores the texts, and package banktest is the conformance suite of places.
+// the Redis of a fleet. A Bank checks the lessons. A Storage (Directory here, redis.Bank in store/redis)
+// stores the texts, and package banktest is the conformance suite of storages.
 //
 // A program writes a lesson with Propose. The lesson is checked, and claims of its author about counts, state
 // and approval are dropped. The lesson is quarantined until a person approves its text with Act. Only a lesson

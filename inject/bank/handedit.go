@@ -42,7 +42,7 @@ func (b *Bank) RecordEdits(
 	for _, h := range edits[:min(len(edits), maxHandEdits)] {
 		var text []byte
 		if h.action != actionRemove {
-			text = s.texts[strings.TrimPrefix(h.path, s.placeName+"/")] // empty for an unread file
+			text = s.texts[strings.TrimPrefix(h.path, s.storageName+"/")] // empty for an unread file
 		}
 		origins[h] = origin(ctx, h.path, text)
 	}
@@ -91,7 +91,7 @@ type handEdit struct {
 // handEdits returns the changes without precept that the audit log does not contain. It compares each lesson with its
 // newest event.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
-	events, err := s.bank.options.Place.Tail(ctx, allEvents)
+	events, err := s.bank.options.Storage.Tail(ctx, allEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ type CautionChange struct {
 
 // LoggedCautions returns the lessons that are cautions according to the audit log, as a map from slug to content hash.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
-	events, err := b.options.Place.Tail(ctx, allEvents)
+	events, err := b.options.Storage.Tail(ctx, allEvents)
 	return loggedCautions(events), err
 }
 
@@ -194,7 +194,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 // RecordCautionChanges appends an event to the audit log for each change that another replica has not logged already.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.change(ctx, func(s *snapshot) (c Change, err error) {
-		events, err := s.bank.options.Place.Tail(ctx, allEvents)
+		events, err := s.bank.options.Storage.Tail(ctx, allEvents)
 		if err != nil {
 			return c, err
 		}

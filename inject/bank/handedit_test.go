@@ -22,7 +22,7 @@ func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, pass func() []less
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b = bank.New(bank.Options{Place: bank.Directory(dir), Now: func() time.Time { return now }})
+	b = bank.New(bank.Options{Storage: bank.Directory(dir), Now: func() time.Time { return now }})
 	var before *lesson.Book
 	return b, dir, func() []lesson.Event {
 		t.Helper()

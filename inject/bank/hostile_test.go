@@ -20,7 +20,7 @@ func now() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 func newCheckedBank(t *testing.T) *bank.Bank {
 	t.Helper()
 	return bank.New(bank.Options{
-		Place: bank.Directory(filepath.Join(t.TempDir(), "lessons")), Now: now,
+		Storage: bank.Directory(filepath.Join(t.TempDir(), "lessons")), Now: now,
 		Limits: bank.Limits{AgentHour: 1 << 30, TenantHour: 1 << 30, Waiting: 1 << 30},
 		Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }, Secrets: func(text string) []string {
 			r := redact.New(true)

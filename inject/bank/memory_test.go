@@ -13,7 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// memory is an in-memory bank.Place that records the commits and returns the errors that a test sets.
+// memory is an in-memory bank.Storage that records the commits and returns the errors that a test sets.
 type memory struct {
 	mu      sync.Mutex
 	texts   map[string][]byte
@@ -77,17 +77,17 @@ func (m *memory) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-// newMemoryBank returns a bank over an in-memory place with manually written lessons, and the place.
+// newMemoryBank returns a bank over an in-memory storage with manually written lessons, and the storage.
 func newMemoryBank(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	t.Helper()
 	m := &memory{texts: map[string][]byte{}}
 	for _, slug := range slugs {
 		m.texts[slug+".md"] = lessonText(t, slug)
 	}
-	return bank.New(bank.Options{Place: m, Now: noon}), m
+	return bank.New(bank.Options{Storage: m, Now: noon}), m
 }
 
-// The in-memory place passes the suite, so the suite requires nothing that only a directory or Redis can do.
+// The in-memory storage passes the suite, so the suite requires nothing that only a directory or Redis can do.
 func TestMemoryPassesTheBankSuite(t *testing.T) {
-	banktest.Run(t, func(*testing.T) bank.Place { return &memory{texts: map[string][]byte{}} })
+	banktest.Run(t, func(*testing.T) bank.Storage { return &memory{texts: map[string][]byte{}} })
 }

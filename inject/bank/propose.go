@@ -34,7 +34,7 @@ type Result struct {
 // maxConfidence is the maximum confidence of a program's lesson.
 const maxConfidence = 0.5
 
-// Propose writes a program's lesson. The error is Result.Err, or an error of the place.
+// Propose writes a program's lesson. The error is Result.Err, or an error of the storage.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	all, err := b.ProposeAll(ctx, []Proposal{p})
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit. Each lesson has its own result. After an error of the place, nothing
+// ProposeAll writes several lessons in one commit. Each lesson has its own result. After an error of the storage, nothing
 // is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (all Change, err error) {
@@ -60,7 +60,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// propose returns the change of one proposal, and adds its lesson to the snapshot. The error is an error of the place.
+// propose returns the change of one proposal, and adds its lesson to the snapshot. The error is an error of the storage.
 // The reason why a proposal is not accepted is in the result.
 func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
 	q, err := s.quota(ctx)
@@ -191,7 +191,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if s.isSlugUsed(l.Slug) {
 		return nil, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another, or revise that lesson", l.Slug)
 	}
-	l.Path = s.placeName + "/" + p.Source + "/" + l.Slug + ".md"
+	l.Path = s.storageName + "/" + p.Source + "/" + l.Slug + ".md"
 	if !IsName(s.name(l)) {
 		return nil, refuse(lesson.CodeInternal, "", "%q is not a source", p.Source)
 	}

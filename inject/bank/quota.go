@@ -49,7 +49,7 @@ const initialEvents = 4000
 // the number of events that are read doubles until the oldest of them is an hour old.
 func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	for n := initialEvents; ; n *= 2 {
-		events, err := s.bank.options.Place.Tail(ctx, n)
+		events, err := s.bank.options.Storage.Tail(ctx, n)
 		if err != nil || len(events) < n {
 			return events, err
 		}

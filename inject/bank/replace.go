@@ -22,7 +22,7 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		next := *s
 		var problems []lesson.Problem
-		next.book, problems, _ = lesson.NewTexts(s.placeName).Load(withArchive(texts, s.texts))
+		next.book, problems, _ = lesson.NewTexts(s.storageName).Load(withArchive(texts, s.texts))
 		if len(problems) > 0 {
 			return Change{}, &Refused{faultsWithPaths(problems)}
 		}
@@ -45,7 +45,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		next := *s
 		all := maps.Clone(s.texts)
 		maps.Copy(all, texts)
-		next.book, _, _ = lesson.NewTexts(s.placeName).Load(all)
+		next.book, _, _ = lesson.NewTexts(s.storageName).Load(all)
 		n = 0
 		for name := range texts {
 			if !IsName(name) {

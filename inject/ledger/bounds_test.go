@@ -28,17 +28,17 @@ func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
 		}
 	}
 	e := newEntry(1)
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		field    *string
 		maxChars int
 	}{"intent_id": {&e.IntentID, 200}, "file": {&e.File, 1024}, "cause": {&e.Cause, 4096}, "resolution": {&e.Resolution, 4096}, "rule": {&e.Rule, 4096}} {
-		for n, fits := range map[int]bool{c.maxChars: true, c.maxChars + 1: false} {
-			*c.field = strings.Repeat("ü", n)
+		for n, fits := range map[int]bool{tc.maxChars: true, tc.maxChars + 1: false} {
+			*tc.field = strings.Repeat("ü", n)
 			if err := e.Validate(); (err == nil) != fits {
 				t.Errorf("%s of %d characters: err = %v, want valid: %t", name, n, err, fits)
 			}
 		}
-		*c.field = "x"
+		*tc.field = "x"
 	}
 	body := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if _, err := ledger.Decode(strings.NewReader(body + strings.Repeat(" ", 8<<20-len(body)))); err != nil {

@@ -20,7 +20,7 @@ func failureLines(text string) string {
 
 // A closed pipe may truncate the output of a program. Complete failures are read, and incomplete ones are left out.
 func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
+	for _, tc := range []struct{ name, text, want string }{
 		{"ruff, cut before the position", "F401 `os` imported but unused", ""},
 		{"ruff, cut after the position", "F401 `os` imported but unused\n --> shop/cart.py:1:8", "ruff | shop/cart.py | F401 `os` imported but unused"},
 		{"rustc, cut before the position", "error[E0425]: cannot find value `total`", ""},
@@ -38,15 +38,15 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 		{"truncated eslint JSON", `[{"filePath":"/home/dev/shop/a.js","messages":[{"ruleId":"r-1","severity":2,"mess`, ""},
 		{"pytest, cut in a section", "____ test_total ____\n\nE   assert 3 == 4", "pytest | . | test_total: assert 3 == 4"},
 	} {
-		if got := failureLines(c.text); got != c.want {
-			t.Errorf("%s: failures =\n%s\nwant\n%s", c.name, got, c.want)
+		if got := failureLines(tc.text); got != tc.want {
+			t.Errorf("%s: failures =\n%s\nwant\n%s", tc.name, got, tc.want)
 		}
 	}
 }
 
 // A failure does not contain the lines of another failure, of a passing test or of a quotation.
 func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
+	for _, tc := range []struct{ name, text, want string }{
 		{"an error below the name of a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
 		{"an error after a blank line", "/home/dev/shop/a.js\n\n  3:7  error  'x' is not defined  no-undef\n", ""},
 		{"two files", "a.js\n  3:7  error  one  r-1\n\nb.js\n  4:7  error  two\n", "eslint | a.js | one (r-1)\neslint | b.js | two"},
@@ -117,8 +117,8 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		{"a file that pytest cannot collect", "____ ERROR collecting a.py ____\nE   no module x\n==== short test summary info ====\nERROR a.py\n", "pytest | a.py | no module x"},
 		{"one failure at two lines", "a.go:3:4: undefined: x\na.go:9:4: undefined: x\n", "go vet | a.go | undefined: x"},
 	} {
-		if got := failureLines(c.text); got != c.want {
-			t.Errorf("%s: failures =\n%s\nwant\n%s", c.name, got, c.want)
+		if got := failureLines(tc.text); got != tc.want {
+			t.Errorf("%s: failures =\n%s\nwant\n%s", tc.name, got, tc.want)
 		}
 	}
 	if got := ledger.Failures(ledger.Output{Text: "/home/dev/shop/a.go:3:4: undefined: x\n"}); len(got) != 1 || got[0].File != "/home/dev/shop/a.go" {
@@ -149,7 +149,7 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		text    string
 		entries int
 	}{
@@ -160,9 +160,9 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 		"an item between fields":    {strings.Join(all[:4], "\n") + "\n- [x] by hand\n" + all[6], 0},
 		"a field that occurs twice": {bullet + "    - **Corrective Rule:** Another rule.\n", 1},
 	} {
-		got := ledger.Entries([]byte("## Lessons Learned\n\n" + c.text))
-		if len(got) != c.entries {
-			t.Errorf("%s: entries = %+v, want %d", name, got, c.entries)
+		got := ledger.Entries([]byte("## Lessons Learned\n\n" + tc.text))
+		if len(got) != tc.entries {
+			t.Errorf("%s: entries = %+v, want %d", name, got, tc.entries)
 		}
 		for _, e := range got {
 			if e.Entry != newEntry(1) || e.At.IsZero() != (name == "no time") {
@@ -204,7 +204,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 // The keyword of an entry's lesson is the path of the entry, if the path is specific. Its error pattern is a part of
 // the error that does not vary.
 func TestLessonOfEntryMatchesPathAndError(t *testing.T) {
-	for _, c := range []struct{ file, err, keyword, pattern string }{
+	for _, tc := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
 		{"Makefile", "cannot resolve the address of it", "", "cannot resolve the address of it"},
 		{strings.Repeat("long/", 20) + "a.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
@@ -224,16 +224,16 @@ func TestLessonOfEntryMatchesPathAndError(t *testing.T) {
 		{"a/b.go", strings.Repeat("word ", 30), "a/b.go", strings.TrimSpace(strings.Repeat("word ", 20))},
 	} {
 		e := newEntry(1)
-		e.File, e.Error = c.file, c.err
+		e.File, e.Error = tc.file, tc.err
 		l := newLedger(t, "")
 		record(t, l, e)
 		list := ledger.Lessons([]byte(readLedger(t, l)))
-		if (len(list) == 1) != (c.keyword+c.pattern != "") {
-			t.Errorf("%s, %s: got %d lessons, want one: %t", c.file, c.err, len(list), c.keyword+c.pattern != "")
+		if (len(list) == 1) != (tc.keyword+tc.pattern != "") {
+			t.Errorf("%s, %s: got %d lessons, want one: %t", tc.file, tc.err, len(list), tc.keyword+tc.pattern != "")
 		}
 		for _, got := range list {
-			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != c.keyword || p != c.pattern {
-				t.Errorf("%s, %s: keywords = %q, error patterns = %q, want %q and %q", c.file, c.err, k, p, c.keyword, c.pattern)
+			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != tc.keyword || p != tc.pattern {
+				t.Errorf("%s, %s: keywords = %q, error patterns = %q, want %q and %q", tc.file, tc.err, k, p, tc.keyword, tc.pattern)
 			}
 		}
 	}

@@ -116,7 +116,7 @@ func FuzzFailures(f *testing.F) {
 
 // If no reader recognises the output, the name of the command decides the format.
 func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
-	for _, c := range []struct{ command, text, want string }{
+	for _, tc := range []struct{ command, text, want string }{
 		{
 			"bundle exec rubocop", "Inspecting 2 files\nCC\n\nlib/cart.rb:4:1: C: Layout/EmptyLines: Extra blank line detected.\n\n^\nlib/cart.rb:9:81: C: Layout/LineLength: Line is too long. [83/80]\n",
 			"rubocop lint lib/cart.rb Layout/EmptyLines: Extra blank line detected.|rubocop lint lib/cart.rb Layout/LineLength: Line is too long. [83/80]",
@@ -137,11 +137,11 @@ func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
 		{"mypy .", "a.py:3: error: Bad type  [assignment]\n", "mypy static-analysis a.py Bad type [assignment]"},
 	} {
 		var got []string
-		for _, f := range ledger.Failures(ledger.Output{Text: c.text, Command: strings.Fields(c.command), Dir: "/home/dev/shop"}) {
+		for _, f := range ledger.Failures(ledger.Output{Text: tc.text, Command: strings.Fields(tc.command), Dir: "/home/dev/shop"}) {
 			got = append(got, strings.Join([]string{f.Tool, f.Type, f.File, f.Error}, " "))
 		}
-		if joined := strings.Join(got, "|"); joined != c.want {
-			t.Errorf("%s: failures = %q, want %q", c.command, joined, c.want)
+		if joined := strings.Join(got, "|"); joined != tc.want {
+			t.Errorf("%s: failures = %q, want %q", tc.command, joined, tc.want)
 		}
 	}
 }

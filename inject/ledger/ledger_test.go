@@ -228,7 +228,7 @@ func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
 }
 
 func TestSummaryIsOneShortSafeLine(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
+	for _, tc := range []struct{ in, want string }{
 		{strings.Repeat("x", 500), strings.Repeat("x", 500)},
 		{strings.Repeat("x", 501), strings.Repeat("x", 500) + "..."},
 		{strings.Repeat("é", 501), strings.Repeat("é", 500) + "..."},
@@ -237,8 +237,8 @@ func TestSummaryIsOneShortSafeLine(t *testing.T) {
 		{"a <!-- b", "a &lt;!-- b"},
 		{"right\u202eto left\u200b", "rightto left"},
 	} {
-		if got := ledger.Summary(c.in); got != c.want {
-			t.Errorf("Summary(%.40q) = %q, want %q", c.in, got, c.want)
+		if got := ledger.Summary(tc.in); got != tc.want {
+			t.Errorf("Summary(%.40q) = %q, want %q", tc.in, got, tc.want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestEntriesReadsRecordedEntries(t *testing.T) {
 }
 
 func TestLessonOfEntryHasPathAndErrorPattern(t *testing.T) {
-	for _, c := range []struct{ file, err, keyword, pattern string }{
+	for _, tc := range []struct{ file, err, keyword, pattern string }{
 		{"src/cart.go", "TestTotal/empty: Total([]) = 1, want 0", "src/cart.go", ""},
 		{"ts/a.ts", "TS2322: Type 'string' is not assignable to type 'number'.", "ts/a.ts", "is not assignable to type"},
 		{"store.py", "F401 `os` imported but unused", "store.py", "imported but unused"},
@@ -36,22 +36,22 @@ func TestLessonOfEntryHasPathAndErrorPattern(t *testing.T) {
 		{"a/main.go", "cannot find module `left pad` in the cache of this machine", "a/main.go", "in the cache of this machine"},
 	} {
 		e := newEntry(1)
-		e.File, e.Error = c.file, c.err
+		e.File, e.Error = tc.file, tc.err
 		l := newLedger(t, "")
 		record(t, l, e)
 		got := ledger.Lessons([]byte(readLedger(t, l)))
-		if c.keyword == "" && c.pattern == "" {
+		if tc.keyword == "" && tc.pattern == "" {
 			if len(got) != 0 {
-				t.Errorf("%s, %s: lessons = %+v, want none, because neither gives a trigger", c.file, c.err, got)
+				t.Errorf("%s, %s: lessons = %+v, want none, because neither gives a trigger", tc.file, tc.err, got)
 			}
 			continue
 		}
 		if len(got) != 1 {
-			t.Fatalf("%s, %s: got %d lessons, want 1", c.file, c.err, len(got))
+			t.Fatalf("%s, %s: got %d lessons, want 1", tc.file, tc.err, len(got))
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
-		if k != c.keyword || p != c.pattern {
-			t.Errorf("%s: keywords = %q, error patterns = %q, want %q and %q", c.err, k, p, c.keyword, c.pattern)
+		if k != tc.keyword || p != tc.pattern {
+			t.Errorf("%s: keywords = %q, error patterns = %q, want %q and %q", tc.err, k, p, tc.keyword, tc.pattern)
 		}
 	}
 }

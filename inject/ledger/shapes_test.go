@@ -10,7 +10,7 @@ import (
 
 // Failures reads the output format of each tool.
 func TestFailuresReadsEachOutputFormat(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
+	for _, tc := range []struct{ name, text, want string }{
 		{
 			"eslint's compact form", "/home/dev/shop/cart.ts: line 3, col 7, Error - 'x' is not defined (no-undef)\n",
 			"eslint | lint | cart.ts | 'x' is not defined (no-undef)",
@@ -115,11 +115,11 @@ func TestFailuresReadsEachOutputFormat(t *testing.T) {
 		},
 	} {
 		var got []string
-		for _, f := range ledger.Failures(ledger.Output{Text: c.text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
+		for _, f := range ledger.Failures(ledger.Output{Text: tc.text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
 			got = append(got, fmt.Sprintf("%s | %s | %s | %s", f.Tool, f.Type, f.File, f.Error))
 		}
-		if strings.Join(got, "\n") != c.want {
-			t.Errorf("%s: failures =\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
+		if strings.Join(got, "\n") != tc.want {
+			t.Errorf("%s: failures =\n%s\nwant\n%s", tc.name, strings.Join(got, "\n"), tc.want)
 		}
 	}
 }

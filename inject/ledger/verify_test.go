@@ -16,7 +16,7 @@ import (
 // The cause and the rule of an entry name the command that found the failure.
 func TestEntryNamesTheFailedCommand(t *testing.T) {
 	long := strings.Repeat("é", 300)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name        string
 		failure     ledger.Failure
 		command     []string
@@ -49,19 +49,19 @@ func TestEntryNamesTheFailedCommand(t *testing.T) {
 			"Found by `x " + strings.Repeat("é", 198) + "...` (x): " + strings.Repeat("é", 200) + "....", "", "",
 		},
 	} {
-		e := c.failure.Entry("INT-7", c.command)
-		if e.IntentID != "INT-7" || e.Type != c.failure.Type || e.Error != c.failure.Error || e.Cause != c.cause {
-			t.Errorf(`%s: entry = %+v, want intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
+		e := tc.failure.Entry("INT-7", tc.command)
+		if e.IntentID != "INT-7" || e.Type != tc.failure.Type || e.Error != tc.failure.Error || e.Cause != tc.cause {
+			t.Errorf(`%s: entry = %+v, want intent "INT-7", type %q, error %q and cause %q`, tc.name, e, tc.failure.Type, tc.failure.Error, tc.cause)
 		}
-		if c.rule != "" && (e.Rule != c.rule || e.File != c.file) {
-			t.Errorf("%s: rule = %q, file = %q, want %q and %q", c.name, e.Rule, e.File, c.rule, c.file)
+		if tc.rule != "" && (e.Rule != tc.rule || e.File != tc.file) {
+			t.Errorf("%s: rule = %q, file = %q, want %q and %q", tc.name, e.Rule, e.File, tc.rule, tc.file)
 		}
-		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
+		if err := e.Validate(); err != nil || !strings.HasSuffix(tc.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
 			t.Errorf("%s: err = %v, file = %q, rule = %q, want a valid entry whose file is the end of the path and occurs in the rule",
-				c.name, err, e.File, e.Rule)
+				tc.name, err, e.File, e.Rule)
 		}
 		if e.Resolution == "" {
-			t.Errorf("%s: resolution is empty, want a placeholder", c.name)
+			t.Errorf("%s: resolution is empty, want a placeholder", tc.name)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 // If the format of an output is unknown, the error is its last five nonblank lines. The words of the command decide the
 // type.
 func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
-	for _, c := range []struct{ command, text, kind, want string }{
+	for _, tc := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
 		{"npm run lint", "1\n2\n3\n4\n5\n6\n7\n", ledger.TypeLint, "3 4 5 6 7"},
 		{"gofmt -l .", "cart.go\n", ledger.TypeLint, "cart.go"},
@@ -107,9 +107,9 @@ func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
 		{"./smoke.sh", "\n \n", ledger.TypeTest, "exit status 3 without output"},
 		{"./smoke.sh", "first\n" + strings.Repeat("x", ledger.MaxSummary) + "\n", ledger.TypeTest, strings.Repeat("x", ledger.MaxSummary)},
 	} {
-		got := ledger.UnrecognizedFailure(strings.Fields(c.command), 3, c.text)
-		if got.Tool != strings.Fields(c.command)[0] || got.Type != c.kind || got.File != "." || got.Error != c.want {
-			t.Errorf("%s: failure = %+v, want the first word as tool, type %s, file . and error %q", c.command, got, c.kind, c.want)
+		got := ledger.UnrecognizedFailure(strings.Fields(tc.command), 3, tc.text)
+		if got.Tool != strings.Fields(tc.command)[0] || got.Type != tc.kind || got.File != "." || got.Error != tc.want {
+			t.Errorf("%s: failure = %+v, want the first word as tool, type %s, file . and error %q", tc.command, got, tc.kind, tc.want)
 		}
 	}
 }

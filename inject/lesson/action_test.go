@@ -29,7 +29,7 @@ func TestActSetsStateAndPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	hash, plan := l.ContentHash, TrialPlan{Epsilon: 0.4, Until: 0.03}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		action    Action
 		wantPlan  TrialPlan
 		wantState State
@@ -50,21 +50,21 @@ func TestActSetsStateAndPlan(t *testing.T) {
 		{Restore, TrialPlan{}, Rejected},
 	} {
 		given := TrialPlan{}
-		if c.action == StartTrial {
+		if tc.action == StartTrial {
 			given = plan
 		}
-		if l, err = Act(l, c.action, given, "kim", at); err != nil {
-			t.Fatalf("%s: error = %v, want nil", c.action, err)
+		if l, err = Act(l, tc.action, given, "kim", at); err != nil {
+			t.Fatalf("%s: error = %v, want nil", tc.action, err)
 		}
-		if l.State != c.wantState || l.Plan != c.wantPlan || l.ContentHash != hash {
+		if l.State != tc.wantState || l.Plan != tc.wantPlan || l.ContentHash != hash {
 			t.Errorf("%s: state %s, plan %+v, hash %s, want state %s, plan %+v, hash %s",
-				c.action, l.State, l.Plan, l.ContentHash, c.wantState, c.wantPlan, hash)
+				tc.action, l.State, l.Plan, l.ContentHash, tc.wantState, tc.wantPlan, hash)
 		}
-		if c.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
-			t.Errorf("%s: approval = %+v, want one by kim with hash %s and time %s", c.action, l.Approval, hash, at)
+		if tc.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
+			t.Errorf("%s: approval = %+v, want one by kim with hash %s and time %s", tc.action, l.Approval, hash, at)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
-			t.Errorf("%s removed a comment of the file:\n%s", c.action, l.Raw)
+			t.Errorf("%s removed a comment of the file:\n%s", tc.action, l.Raw)
 		}
 	}
 	if strings.Contains(l.Raw, "trial_") || strings.Contains(l.Raw, "former_state") {
@@ -80,7 +80,7 @@ func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	hash := l.ContentHash
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		written     string
 		action      Action
 		read, after State
@@ -95,15 +95,15 @@ func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
 		{"state: archived, source: distill", Restore, Archived, Paused},                                               // never approved
 		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since
 	} {
-		text := strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+c.written+"}}\nevidence:", 1)
+		text := strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+tc.written+"}}\nevidence:", 1)
 		book, problems, _ := NewTexts("bank").Load(map[string][]byte{"look-twice.md": []byte(text)})
 		l, ok := book.Get("look-twice")
-		if !ok || l.State != c.read {
-			t.Errorf("%s: lesson = %+v, problems = %v, want state %s", c.written, l, problems, c.read)
+		if !ok || l.State != tc.read {
+			t.Errorf("%s: lesson = %+v, problems = %v, want state %s", tc.written, l, problems, tc.read)
 			continue
 		}
-		if l, err = Act(l, c.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != c.after {
-			t.Errorf("%s: %s = %+v, %v, want state %s", c.written, c.action, l, err, c.after)
+		if l, err = Act(l, tc.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != tc.after {
+			t.Errorf("%s: %s = %+v, %v, want state %s", tc.written, tc.action, l, err, tc.after)
 		}
 	}
 }

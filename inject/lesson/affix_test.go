@@ -5,7 +5,7 @@ import "testing"
 // A keyword matches a word with an attached particle, article or punctuation of its language, but not a different word
 // that begins or ends with the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		language, phrase string
 		in, out          []string // texts that the phrase matches, and texts that it does not match
 	}{
@@ -51,15 +51,15 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 		{"ellipsis", "loading...", []string{"loading…"}, nil},
 		{"Ukrainian", "комп'ютер", []string{"комп’ютер", "компʼютер"}, nil},
 	} {
-		for want, texts := range map[bool][]string{true: c.in, false: c.out} {
+		for want, texts := range map[bool][]string{true: tc.in, false: tc.out} {
 			for _, text := range texts {
-				l := lessonWithKeywords("it", c.phrase)
+				l := lessonWithKeywords("it", tc.phrase)
 				if got := len(NewBook([]*Lesson{l}).Match(&Query{Words: []string{text}})) > 0; got != want {
-					t.Errorf("%s: keyword %q in %q: match = %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: keyword %q in %q: match = %t, want %t", tc.language, tc.phrase, text, got, want)
 				}
-				e := lessonWithTrigger("it", Trigger{ErrorPatterns: []string{c.phrase}})
+				e := lessonWithTrigger("it", Trigger{ErrorPatterns: []string{tc.phrase}})
 				if got := len(NewBook([]*Lesson{e}).Match(&Query{Errors: []ErrorText{{Text: text}}})) > 0; got != want {
-					t.Errorf("%s: error pattern %q in %q: match = %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: error pattern %q in %q: match = %t, want %t", tc.language, tc.phrase, text, got, want)
 				}
 			}
 		}

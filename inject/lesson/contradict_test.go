@@ -24,7 +24,7 @@ func TestContradictsUsesIndex(t *testing.T) {
 
 // Two titles contradict each other if one orders what the other forbids.
 func TestOppositeTitlesContradict(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		a, b string
 		want bool
 	}{
@@ -48,9 +48,9 @@ func TestOppositeTitlesContradict(t *testing.T) {
 		{"Always", "Never", false},
 		{"", "", false},
 	} {
-		a, b := newClaim(&Lesson{Title: c.a}), newClaim(&Lesson{Title: c.b})
-		if got, reverse := a.hasOppositeAdvice(b), b.hasOppositeAdvice(a); got != c.want || reverse != c.want {
-			t.Errorf("%q and %q: hasOppositeAdvice = %t, in reverse order %t, want %t", c.a, c.b, got, reverse, c.want)
+		a, b := newClaim(&Lesson{Title: tc.a}), newClaim(&Lesson{Title: tc.b})
+		if got, reverse := a.hasOppositeAdvice(b), b.hasOppositeAdvice(a); got != tc.want || reverse != tc.want {
+			t.Errorf("%q and %q: hasOppositeAdvice = %t, in reverse order %t, want %t", tc.a, tc.b, got, reverse, tc.want)
 		}
 	}
 }

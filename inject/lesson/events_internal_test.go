@@ -10,13 +10,13 @@ import (
 )
 
 // If the kernel refuses to watch a folder, for example because of its limit of watches, the watcher walks the directory
-// at each poll and calls Polling once with the reason.
+// at each poll and calls OnPolling once with the reason.
 func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	books, why := 0, []error(nil)
 	w := NewWatcher(dir, func(*Book, []Problem) { books++ })
-	w.Polling = func(err error) { why = append(why, err) }
+	w.OnPolling = func(err error) { why = append(why, err) }
 	if err := w.events.open(); err != nil {
 		t.Skip(err)
 	}
@@ -33,7 +33,7 @@ func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 		w.reload(t.Context())
 	}
 	if books != 3 || len(why) != 1 {
-		t.Errorf("three polls: %d books, Polling reasons %v, want 3 books and 1 reason", books, why)
+		t.Errorf("three polls: %d books, reasons of OnPolling %v, want 3 books and 1 reason", books, why)
 	}
 }
 

@@ -24,7 +24,7 @@ func runWithKernelEvents(t *testing.T, dir string, fn func(updates <-chan update
 		updates <- u
 	})
 	w.Events, w.Poll, w.Debounce = true, 200*time.Millisecond, 20*time.Millisecond
-	w.Polling = func(why error) { t.Logf("this system does not report changes: %v", why) }
+	w.OnPolling = func(why error) { t.Logf("this system does not report changes: %v", why) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()

@@ -27,7 +27,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		return l
 	}
 	words := lesson.Query{Words: []string{"please mend the build"}, Agent: "coder", Role: "reviewer", Model: "m-1", Tenant: "default"}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		lessons []*lesson.Lesson
 		query   lesson.Query
@@ -117,22 +117,22 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			}()}, words, false, "keyword mend the build words", "two supersedes the lesson",
 		},
 	} {
-		q := c.query
+		q := tc.query
 		q.Now = explainNow()
-		all := lesson.NewBook(c.lessons).Explain(&q)
-		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != c.fires {
-			t.Errorf(`%s: Explain = %+v, want only the lesson one with Fires = %v`, c.name, all, c.fires)
+		all := lesson.NewBook(tc.lessons).Explain(&q)
+		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != tc.fires {
+			t.Errorf(`%s: Explain = %+v, want only the lesson one with Fires = %v`, tc.name, all, tc.fires)
 			continue
 		}
 		var by []string
 		for _, cause := range all[0].Causes {
 			by = append(by, strings.Join([]string{cause.Kind, cause.Text, cause.Where}, " "))
 		}
-		if got := strings.Join(by, ", "); got != c.by {
-			t.Errorf("%s: causes = %q, want %q", c.name, got, c.by)
+		if got := strings.Join(by, ", "); got != tc.by {
+			t.Errorf("%s: causes = %q, want %q", tc.name, got, tc.by)
 		}
-		if got := strings.Join(all[0].Obstacles, "; "); !strings.HasPrefix(got, c.not) || c.not == "" && got != "" {
-			t.Errorf("%s: obstacles = %q, want %q", c.name, got, c.not)
+		if got := strings.Join(all[0].Obstacles, "; "); !strings.HasPrefix(got, tc.not) || tc.not == "" && got != "" {
+			t.Errorf("%s: obstacles = %q, want %q", tc.name, got, tc.not)
 		}
 	}
 }

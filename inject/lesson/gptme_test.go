@@ -59,7 +59,7 @@ func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 			return nil
 		},
 	}
-	for _, c := range []struct{ text, want string }{
+	for _, tc := range []struct{ text, want string }{
 		{gptmeText("keywords: [the]"), "match.keywords[0]"},
 		{gptmeText("keywords: [look again, '!!']"), "match.keywords[1]"},
 		{gptmeText("keywords: [read the log]"), "match.keywords[0]"},
@@ -73,16 +73,16 @@ func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 		{strings.Replace(gptmeText("keywords: [look again]"), "# Look twice", "# sk-secret", 1), "# (title)"},
 		{gptmeText("keywords: [look again]") + "## Context\nsk-secret\n", "# Context"},
 	} {
-		book := NewBook([]*Lesson{mustParse(t, "look-twice.md", c.text)})
+		book := NewBook([]*Lesson{mustParse(t, "look-twice.md", tc.text)})
 		var fields []string
 		for _, f := range checks.Book(book) {
 			fields = append(fields, f.Field)
 			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
-				t.Errorf("finding %q names a field of the AIP-11 form:\n%s", f, c.text)
+				t.Errorf("finding %q names a field of the AIP-11 form:\n%s", f, tc.text)
 			}
 		}
-		if !slices.Contains(fields, c.want) {
-			t.Errorf("fields of the findings = %q, want %s among them:\n%s", fields, c.want, c.text)
+		if !slices.Contains(fields, tc.want) {
+			t.Errorf("fields of the findings = %q, want %s among them:\n%s", fields, tc.want, tc.text)
 		}
 	}
 	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checks{}).Book(got)) > 0 {

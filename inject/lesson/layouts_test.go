@@ -13,7 +13,7 @@ import (
 func TestEditChangesOnlyItsFieldInAnyLayout(t *testing.T) {
 	const state = "\nmetadata:\n  precept:\n    state: quarantined\n    source: import\n"
 	quarantine := func(l *lesson.Lesson) { l.State = lesson.Quarantined }
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, from, to string // lines of the frontmatter, before and after the edit
 		change         func(*lesson.Lesson)
 	}{
@@ -36,25 +36,25 @@ func TestEditChangesOnlyItsFieldInAnyLayout(t *testing.T) {
 		{"no change", "outcome: success # for now", "outcome: success # for now", func(*lesson.Lesson) {}},
 	} {
 		for _, eol := range []string{"\n", "\r\n"} {
-			file := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.from)...), "\n", eol)
+			file := strings.ReplaceAll(lessonFile("the-edited", replacementFor(tc.from)...), "\n", eol)
 			l, err := lesson.Parse("the-edited.md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: Parse: %v", c.name, err)
+				t.Fatalf("%s: Parse: %v", tc.name, err)
 			}
-			got, err := lesson.Edit(l, c.change)
+			got, err := lesson.Edit(l, tc.change)
 			if err != nil {
-				t.Errorf("%s: Edit: %v", c.name, err)
+				t.Errorf("%s: Edit: %v", tc.name, err)
 				continue
 			}
-			want := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.to)...), "\n", eol)
-			if c.name == "added field" {
+			want := strings.ReplaceAll(lessonFile("the-edited", replacementFor(tc.to)...), "\n", eol)
+			if tc.name == "added field" {
 				want = strings.Replace(want, "[load more]"+eol, "[load more]"+eol+"      tools: [browser]"+eol, 1)
 			}
 			if string(got.Raw) != want {
-				t.Errorf("%s: edited file =\n%s\nwant\n%s", c.name, got.Raw, want)
+				t.Errorf("%s: edited file =\n%s\nwant\n%s", tc.name, got.Raw, want)
 			}
 			if again, err := lesson.Edit(got, quarantine); err != nil || again.State != lesson.Quarantined {
-				t.Errorf("%s: second edit = %v, %v, want state %s", c.name, again, err, lesson.Quarantined)
+				t.Errorf("%s: second edit = %v, %v, want state %s", tc.name, again, err, lesson.Quarantined)
 			}
 		}
 	}

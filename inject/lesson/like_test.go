@@ -157,21 +157,21 @@ func TestSimilarityMatchObeysLessonConditions(t *testing.T) {
 		}, Query{}, 0},
 		"tag not in the text": {func(l *Lesson) { l.Trigger.Tags = []string{"http-api"} }, Query{}, 1},
 	}
-	for name, c := range cases {
+	for name, tc := range cases {
 		all := paraphrases(t)
 		var lessons []*Lesson
 		for _, p := range all {
 			if p.lesson.Slug == "keep-public-api" {
-				c.change(p.lesson)
+				tc.change(p.lesson)
 			}
 			lessons = append(lessons, p.lesson)
 		}
-		c.query.Words = []string{words}
-		hits := slices.DeleteFunc(NewBook(lessons).WithLikeness(capturedTraffic(t, 210), 0.005).Match(&c.query), func(h Hit) bool {
+		tc.query.Words = []string{words}
+		hits := slices.DeleteFunc(NewBook(lessons).WithLikeness(capturedTraffic(t, 210), 0.005).Match(&tc.query), func(h Hit) bool {
 			return h.Lesson.Slug != "keep-public-api"
 		})
-		if len(hits) != c.want {
-			t.Errorf("%s: got %d matches, want %d", name, len(hits), c.want)
+		if len(hits) != tc.want {
+			t.Errorf("%s: got %d matches, want %d", name, len(hits), tc.want)
 		}
 	}
 }

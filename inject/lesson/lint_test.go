@@ -41,7 +41,7 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		return lesson.Checks{Backtest: func(*lesson.Lesson) (int, int) { return fired, sessions }}
 	}
 	blob := strings.Repeat("aB3x", 16) // 64 characters, mixed as an encoding does
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name                  string
 		want                  string        // the finding
 		hit, miss             string        // the file of the lesson with the finding, and of the lesson without
@@ -72,18 +72,18 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		{name: "another lesson with the opposite outcome", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{lessonFile("z-other", "load more", "other words", "success", "failure")}},
 		{name: "another lesson with a mixed outcome", hit: keywords("other words"), miss: one(), others: []string{lessonFile("z-other", "load more", "other words", "success", "mixed")}},
 	} {
-		want := []string{c.want}
-		if c.want == "" {
+		want := []string{tc.want}
+		if tc.want == "" {
 			want = nil
 		}
-		if got := findingsAbout(t, c.hitChecks, c.hit, c.others...); !slices.Equal(got, want) {
-			t.Errorf("%s: findings = %q, want %q", c.name, got, want)
+		if got := findingsAbout(t, tc.hitChecks, tc.hit, tc.others...); !slices.Equal(got, want) {
+			t.Errorf("%s: findings = %q, want %q", tc.name, got, want)
 		}
-		if c.missChecks.Backtest == nil {
-			c.missChecks = c.hitChecks
+		if tc.missChecks.Backtest == nil {
+			tc.missChecks = tc.hitChecks
 		}
-		if got := findingsAbout(t, c.missChecks, c.miss, c.others...); len(got) > 0 {
-			t.Errorf("%s, lesson miss: findings = %q, want none", c.name, got)
+		if got := findingsAbout(t, tc.missChecks, tc.miss, tc.others...); len(got) > 0 {
+			t.Errorf("%s, lesson miss: findings = %q, want none", tc.name, got)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func TestContradictionNeedsCommonAudience(t *testing.T) {
 		return "metadata: {precept: {source: api, tenant: " + tenant + ", agent: " + agent + ", state: active, content_hash: HASH}}\noutcome"
 	}
 	targets := func(list string) string { return "  targets: [" + list + "]\n  description" }
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name      string
 		yes, no   []string // replacements in the lesson with outcome success and in the lesson with outcome failure
 		different bool     // whether the lessons have no common audience, so that they do not contradict each other
@@ -131,19 +131,19 @@ func TestContradictionNeedsCommonAudience(t *testing.T) {
 			file := strings.Replace(lessonFile(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
 			draft, err := lesson.Parse(slug+".md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s without its hash: %v", c.name, slug, err)
+				t.Fatalf("%s: Parse of %s without its hash: %v", tc.name, slug, err)
 			}
 			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s: %v", c.name, slug, err)
+				t.Fatalf("%s: Parse of %s: %v", tc.name, slug, err)
 			}
 			return l
 		}
-		yes, no := parse("yes-lesson", "success", c.yes), parse("no-lesson", "failure", c.no)
+		yes, no := parse("yes-lesson", "success", tc.yes), parse("no-lesson", "failure", tc.no)
 		book := lesson.NewBook([]*lesson.Lesson{yes, no})
 		for _, l := range []*lesson.Lesson{yes, no} {
-			if got := len(book.Contradicts(l)); got != 0 == c.different {
-				t.Errorf("%s: %s contradicts %d lessons, want none: %t", c.name, l.Slug, got, c.different)
+			if got := len(book.Contradicts(l)); got != 0 == tc.different {
+				t.Errorf("%s: %s contradicts %d lessons, want none: %t", tc.name, l.Slug, got, tc.different)
 			}
 		}
 	}

@@ -396,7 +396,7 @@ func TestMatchCostIsBounded(t *testing.T) {
 		return NewBook(list)
 	}
 	a := strings.Repeat("a", 9)
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		phrase func(i int) string
 		text   string
 		spent  bool
@@ -407,10 +407,10 @@ func TestMatchCostIsBounded(t *testing.T) {
 		"nested suffixes, found 4000 times":     {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
 		"one phrase, found 4000 times":          {func(int) string { return "build script" }, strings.Repeat("the build script ", 4000), false, lessons},
 	} {
-		q := Query{Words: []string{c.text}}
-		hits := book(c.phrase).Match(&q)
-		if q.LimitExceeded != c.spent || len(hits) != c.hits {
-			t.Errorf("%s: LimitExceeded = %v, %d matches, want LimitExceeded = %v, %d matches", name, q.LimitExceeded, len(hits), c.spent, c.hits)
+		q := Query{Words: []string{tc.text}}
+		hits := book(tc.phrase).Match(&q)
+		if q.LimitExceeded != tc.spent || len(hits) != tc.hits {
+			t.Errorf("%s: LimitExceeded = %v, %d matches, want LimitExceeded = %v, %d matches", name, q.LimitExceeded, len(hits), tc.spent, tc.hits)
 		}
 	}
 }

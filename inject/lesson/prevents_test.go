@@ -32,7 +32,7 @@ func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 	if err != nil || !l.IsAboutError() {
 		t.Fatalf("Parse with prevents = %+v, %v, want a lesson about an error", l, err)
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		text lesson.ErrorText
 		want bool
 	}{
@@ -40,8 +40,8 @@ func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 		"phrase":        {lesson.ErrorText{Text: "Error: Address already taken"}, true},
 		"another error": {lesson.ErrorText{Text: "Error: no such file", Kinds: []detect.Kind{"path-missing"}}, false},
 	} {
-		if got := l.ShouldPrevent([]lesson.ErrorText{c.text}); got != c.want {
-			t.Errorf("%s: ShouldPrevent = %t, want %t", name, got, c.want)
+		if got := l.ShouldPrevent([]lesson.ErrorText{tc.text}); got != tc.want {
+			t.Errorf("%s: ShouldPrevent = %t, want %t", name, got, tc.want)
 		}
 	}
 	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))

@@ -30,7 +30,7 @@ func TestMarkdownHeadings(t *testing.T) {
 
 // Fence returns the code fence that is open after a line, given the fence that is open before.
 func TestCodeFences(t *testing.T) {
-	for _, c := range []struct{ open, line, want string }{
+	for _, tc := range []struct{ open, line, want string }{
 		{"", "```", "```"},
 		{"", "```go", "```"},
 		{"", "   ~~~~ x", "~~~~"},
@@ -49,8 +49,8 @@ func TestCodeFences(t *testing.T) {
 		{"~~~", "~~~", ""},
 		{"~~~", "text", "~~~"},
 	} {
-		if got := lesson.Fence(c.open, c.line); got != c.want {
-			t.Errorf("Fence(%q, %q) = %q, want %q", c.open, c.line, got, c.want)
+		if got := lesson.Fence(tc.open, tc.line); got != tc.want {
+			t.Errorf("Fence(%q, %q) = %q, want %q", tc.open, tc.line, got, tc.want)
 		}
 	}
 }
@@ -93,15 +93,15 @@ func TestSlugAndFileNameLimits(t *testing.T) {
 			t.Errorf("IsSlug(%q) = %v, want %v", slug, got, want)
 		}
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		text string
 		most int
 		want string
 	}{
 		{"Look, twice!", 80, "look-twice"}, {"2 or 3 times", 80, "or-3-times"}, {"--", 80, ""}, {"Überall", 80, "uberall"}, {"Große Łódź, ÆSIR d’été", 80, "grosse-lodz-aesir-d-ete"}, {"e\u0301te\u0301", 80, "ete"}, {"Только так", 80, ""}, {"İstanbul_2", 80, "istanbul-2"}, {"look twice", 5, "look"}, {"look twice", 6, "look-t"}, {"", 5, ""},
 	} {
-		if got := lesson.Slugify(c.text, c.most); got != c.want {
-			t.Errorf("Slugify(%q, %d) = %q, want %q", c.text, c.most, got, c.want)
+		if got := lesson.Slugify(tc.text, tc.most); got != tc.want {
+			t.Errorf("Slugify(%q, %d) = %q, want %q", tc.text, tc.most, got, tc.want)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 
 // Headline falls back to the slug if the title has no text to show, and then to the word "lesson".
 func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
-	for _, c := range []struct{ title, slug, want string }{
+	for _, tc := range []struct{ title, slug, want string }{
 		{"Look  twice.\nAlways.", "a-b", "Look twice. Always."},
 		{"End of lessons.", "look-twice", "look twice"},
 		{"", "look-twice", "look twice"},
@@ -139,9 +139,9 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 		{"[LOOP DETECTED]", "", "lesson"},
 		{strings.Repeat("ü", 300), "a-b", strings.Repeat("ü", 200)},
 	} {
-		l := &lesson.Lesson{Title: c.title, Slug: c.slug}
-		if got := l.Headline(); got != c.want {
-			t.Errorf("title %q, slug %q: Headline = %q, want %q", c.title, c.slug, got, c.want)
+		l := &lesson.Lesson{Title: tc.title, Slug: tc.slug}
+		if got := l.Headline(); got != tc.want {
+			t.Errorf("title %q, slug %q: Headline = %q, want %q", tc.title, tc.slug, got, tc.want)
 		}
 	}
 	if got := lesson.Line("End of lessons."); got != "" {
@@ -393,7 +393,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 // Picks is the number of injected and withheld picks after which a trial ends. Validate accepts a number of at most
 // 100,000 that gives at least 20 injected and 20 withheld picks. Picks and Until exclude each other.
 func TestTrialPlanLimits(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		plan lesson.TrialPlan
 		fine bool
 	}{
@@ -413,8 +413,8 @@ func TestTrialPlanLimits(t *testing.T) {
 		{lesson.TrialPlan{Picks: 100_001}, false},
 		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
 	} {
-		if err := c.plan.Validate(); (err == nil) != c.fine {
-			t.Errorf("plan %+v: err = %v, want it accepted: %v", c.plan, err, c.fine)
+		if err := tc.plan.Validate(); (err == nil) != tc.fine {
+			t.Errorf("plan %+v: err = %v, want it accepted: %v", tc.plan, err, tc.fine)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func parseLesson(t *testing.T, raw string) *lesson.Lesson {
 // Quoted returns text for one line of a block, truncated to a number of bytes, with parentheses for all brackets and
 // without hidden characters.
 func TestQuotedIsOneShortLine(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		text string
 		n    int
 		want string
@@ -52,8 +52,8 @@ func TestQuotedIsOneShortLine(t *testing.T) {
 		{"x\nEnd of lessons.\ny", 60, "x y"},
 		{strings.Repeat("[LOOP DETECTED]\n", 3) + "x", 60, "(LOOP DETECTED) (LOOP DETECTED) (LOOP DETECTED) x"},
 	} {
-		if got := lesson.Quoted(c.text, c.n); got != c.want {
-			t.Errorf("Quoted(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
+		if got := lesson.Quoted(tc.text, tc.n); got != tc.want {
+			t.Errorf("Quoted(%q, %d) = %q, want %q", tc.text, tc.n, got, tc.want)
 		}
 	}
 	piece := rapid.SampledFrom([]string{"[", "］", "⟧", "【", "\n", "\u2028", "a", "é", " ", "END LOOP DETECTED", "End of lessons.", "\u200b", "\xff", "<!--", "system:", "\x1b[2J"})
@@ -70,7 +70,7 @@ func TestQuotedIsOneShortLine(t *testing.T) {
 // text or state.
 func TestSeenVersionCheckRefusesChangedLesson(t *testing.T) {
 	l := parseLesson(t, manualFile("look-twice", "", ""))
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		seen      lesson.SeenVersion
 		wantError string
 	}{
@@ -81,9 +81,9 @@ func TestSeenVersionCheckRefusesChangedLesson(t *testing.T) {
 		"another state":          {lesson.SeenVersion{Hash: l.ContentHash, State: lesson.Trial}, "the state has changed from trial to active"},
 		"another text and state": {lesson.SeenVersion{Hash: "x", State: lesson.Rejected}, "the state has changed from rejected"},
 	} {
-		err := c.seen.Check(l)
-		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("seen %s: err = %v, want an error with %q (empty: nil)", name, err, c.wantError)
+		err := tc.seen.Check(l)
+		if (err == nil) != (tc.wantError == "") || err != nil && !strings.Contains(err.Error(), tc.wantError) {
+			t.Errorf("seen %s: err = %v, want an error with %q (empty: nil)", name, err, tc.wantError)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestSuspiciousTextIsErrorOnlyIfShown(t *testing.T) {
 	by := func(source string) string {
 		return "metadata: {precept: {source: " + source + ", state: quarantined}}\n"
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		raw  string
 		want []string
 	}{
@@ -107,15 +107,15 @@ func TestSuspiciousTextIsErrorOnlyIfShown(t *testing.T) {
 		"evidence note":                   {strings.Replace(manualFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
 		"keyword, by a program":           {strings.Replace(manualFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
 	} {
-		l := parseLesson(t, c.raw)
+		l := parseLesson(t, tc.raw)
 		var got []string
 		for _, f := range lesson.Suspicious(l) {
 			got = append(got, fmt.Sprint(f.Severity, " ", f.Field))
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: findings = %q, want %q", name, got, c.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: findings = %q, want %q", name, got, tc.want)
 		}
-		forModel := slices.ContainsFunc(c.want, func(s string) bool { return s == "error body" || s == "error title" })
+		forModel := slices.ContainsFunc(tc.want, func(s string) bool { return s == "error body" || s == "error title" })
 		if l.Approval.Source == "" && (l.State == lesson.Quarantined) != forModel {
 			t.Errorf("%s: state of a person's file = %s, want quarantined: %t", name, l.State, forModel)
 		}
@@ -199,7 +199,7 @@ func TestOnlyPlannedTrialHasStartTime(t *testing.T) {
 // Advice beyond the limit is truncated after a list item, a paragraph or a code block, or else after a word with "..."
 // appended. The number of a list item does not end a sentence.
 func TestLongAdviceIsTruncatedAfterItemParagraphOrWord(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		advice string
 		limit  int // bytes
 		want   []string
@@ -216,9 +216,9 @@ func TestLongAdviceIsTruncatedAfterItemParagraphOrWord(t *testing.T) {
 		{"in the year 2024. Then read on without any stop", 30, []string{"in the year 2024."}},
 		{"abcdefghij", 3, nil},
 	} {
-		text := (&lesson.Lesson{Slug: "look-twice", Advice: c.advice}).Text()
-		if got := text.Lines(c.limit); !slices.Equal(got, c.want) {
-			t.Errorf("advice %q: Lines(%d) = %q, want %q", c.advice, c.limit, got, c.want)
+		text := (&lesson.Lesson{Slug: "look-twice", Advice: tc.advice}).Text()
+		if got := text.Lines(tc.limit); !slices.Equal(got, tc.want) {
+			t.Errorf("advice %q: Lines(%d) = %q, want %q", tc.advice, tc.limit, got, tc.want)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestLongAdviceIsTruncatedAfterItemParagraphOrWord(t *testing.T) {
 // A fault in the evidence or the targets is reported once, with its field.
 func TestEvidenceAndTargetFaultsNameTheirField(t *testing.T) {
 	const evidence, metadata = "evidence: [{kind: run, ref: one, note: it went well}]\n", "  metadata: {precept: {keywords: [in doubt]}}\n"
-	for name, c := range map[string]struct{ old, new, want string }{
+	for name, tc := range map[string]struct{ old, new, want string }{
 		"no evidence":                         {evidence, "", "evidence is missing; name at least one run"},
 		"empty list":                          {evidence, "evidence: []\n", "evidence is missing; name at least one run"},
 		"evidence that is not a list":         {evidence, "evidence: {kind: run, ref: one}\n", "evidence is a mapping; write a list"},
@@ -239,11 +239,11 @@ func TestEvidenceAndTargetFaultsNameTheirField(t *testing.T) {
 		"empty target":                        {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
 		"unknown key of a target":             {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
 	} {
-		raw := strings.Replace(manualFile("look-twice", "", ""), c.old, c.new, 1)
+		raw := strings.Replace(manualFile("look-twice", "", ""), tc.old, tc.new, 1)
 		_, err := lesson.Parse("look-twice.md", []byte(raw))
 		var faults lesson.Faults
-		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, c.want) {
-			t.Errorf("%s: err = %v, want one fault that starts with %q", name, err, c.want)
+		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, tc.want) {
+			t.Errorf("%s: err = %v, want one fault that starts with %q", name, err, tc.want)
 		}
 	}
 }
@@ -257,7 +257,7 @@ func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
 		return lesson.NewBook([]*lesson.Lesson{&l, {Slug: "other", State: lesson.Active}}).Hash()
 	}
 	want := hashAfter(func(*lesson.Lesson) {})
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		change func(*lesson.Lesson)
 		equal  bool
 	}{
@@ -269,8 +269,8 @@ func TestBookHashIgnoresPathsAndCounts(t *testing.T) {
 		"expiry":     {func(l *lesson.Lesson) { l.ExpiresAt = time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC) }, false},
 		"Supersedes": {func(l *lesson.Lesson) { l.Supersedes = []string{"other"} }, false},
 	} {
-		if got := hashAfter(c.change); (got == want) != c.equal {
-			t.Errorf("%s: hash changed = %v, want %v", name, got != want, !c.equal)
+		if got := hashAfter(tc.change); (got == want) != tc.equal {
+			t.Errorf("%s: hash changed = %v, want %v", name, got != want, !tc.equal)
 		}
 	}
 }
@@ -284,7 +284,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 		}
 	}
 	book := lesson.NewBook([]*lesson.Lesson{newLesson("first", "success", "second"), newLesson("second", "success", "first"), newLesson("third", "failure", "first", "second")})
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		l    *lesson.Lesson
 		want []string
 	}{
@@ -297,12 +297,12 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 		"used slug":                    {func() *lesson.Lesson { l := newLesson("third", "mixed"); l.Path = "x/third.md"; return l }(), []string{"x/third.md: error: slug_collision: slug: the slug is already taken by third.md"}},
 		"no advice":                    {func() *lesson.Lesson { l := newLesson("fourth", "mixed"); l.Advice = " "; return l }(), []string{"fourth.md: warning: no_advice: there is no section"}},
 	} {
-		found := lesson.Checks{}.Lesson(c.l, book)
-		if len(found) != len(c.want) {
-			t.Errorf("%s: findings = %v, want %d", name, found, len(c.want))
+		found := lesson.Checks{}.Lesson(tc.l, book)
+		if len(found) != len(tc.want) {
+			t.Errorf("%s: findings = %v, want %d", name, found, len(tc.want))
 			continue
 		}
-		for i, want := range c.want {
+		for i, want := range tc.want {
 			if got := found[i].String(); !strings.HasPrefix(got, want) {
 				t.Errorf("%s: finding = %q, want prefix %q", name, got, want)
 			}

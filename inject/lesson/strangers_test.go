@@ -42,7 +42,7 @@ func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + b
 func TestUnusualFileLoadsOrReportsFault(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
-	for _, c := range []struct{ name, text, fault string }{
+	for _, tc := range []struct{ name, text, fault string }{
 		{"crlf.md", strings.ReplaceAll(lessonFile("crlf"), "\n", "\r\n"), ""},
 		{"bom.md", "\ufeff" + lessonFile("bom"), ""},
 		{"Name With Spaces.md", lessonFile("name-with-spaces"), ""},
@@ -90,20 +90,20 @@ func TestUnusualFileLoadsOrReportsFault(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		writeFile(t, filepath.Join(dir, "good.md"), lessonFile("good"))
-		writeFile(t, filepath.Join(dir, c.name), c.text)
+		writeFile(t, filepath.Join(dir, tc.name), tc.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s: Load: err = %v, lessons = %v, want no error and the lesson good", c.name, err, slugs(book))
+			t.Errorf("%s: Load: err = %v, lessons = %v, want no error and the lesson good", tc.name, err, slugs(book))
 		}
 		report := ""
 		for _, p := range problems {
 			report += p.Error()
 		}
 		switch {
-		case c.fault == "" && (book.Len() != 2 || report != ""):
-			t.Errorf("%s: %d lessons, problem %q, want 2 lessons and no problem", c.name, book.Len(), report)
-		case c.fault != "" && (book.Len() != 1 || !strings.Contains(report, c.fault) || !strings.HasPrefix(report, filepath.Join(dir, c.name)) || strings.Contains(report, "stays in effect")):
-			t.Errorf("%s: %d lessons, problem %q, want 1 lesson and the problem %q of this file", c.name, book.Len(), report, c.fault)
+		case tc.fault == "" && (book.Len() != 2 || report != ""):
+			t.Errorf("%s: %d lessons, problem %q, want 2 lessons and no problem", tc.name, book.Len(), report)
+		case tc.fault != "" && (book.Len() != 1 || !strings.Contains(report, tc.fault) || !strings.HasPrefix(report, filepath.Join(dir, tc.name)) || strings.Contains(report, "stays in effect")):
+			t.Errorf("%s: %d lessons, problem %q, want 1 lesson and the problem %q of this file", tc.name, book.Len(), report, tc.fault)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestTaggerAddsTagsThatLessonsMatch(t *testing.T) {
 		return &lesson.Lesson{Slug: "on-" + tag, State: lesson.Active, Trigger: lesson.Trigger{Tags: []string{tag}}}
 	}
 	book := lesson.NewBook([]*lesson.Lesson{newLesson("deploy"), newLesson("disk")})
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		what  string
 		query lesson.Query
 		hits  []string
@@ -28,14 +28,14 @@ func TestTaggerAddsTagsThatLessonsMatch(t *testing.T) {
 		{"two errors", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no space left"}, {CallID: "c2", Text: "no space left"}}}, []string{"on-disk c2"}},
 		{"client tag and tag of user text", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
 	} {
-		q := c.query
+		q := tc.query
 		tagger.Tag(&q)
 		var hits []string
 		for _, h := range book.Match(&q) {
 			hits = append(hits, h.Lesson.Slug+" "+h.CallID)
 		}
-		if !slices.Equal(hits, c.hits) {
-			t.Errorf("%s: matches = %q, want %q", c.what, hits, c.hits)
+		if !slices.Equal(hits, tc.hits) {
+			t.Errorf("%s: matches = %q, want %q", tc.what, hits, tc.hits)
 		}
 	}
 	var none *lesson.Tagger
@@ -50,7 +50,7 @@ func TestLessonMatchesOnlyWithinItsScope(t *testing.T) {
 	book := lesson.NewBook([]*lesson.Lesson{
 		scopedLesson("all", lesson.Scope{}), scopedLesson("acme", lesson.Scope{Tenant: "acme"}), scopedLesson("coder", lesson.Scope{Tenant: "acme", Agent: "coder"}, "all"),
 	})
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		tenant, agent string
 		want          []string
 	}{
@@ -60,11 +60,11 @@ func TestLessonMatchesOnlyWithinItsScope(t *testing.T) {
 		{"acme", "coder", []string{"acme", "coder"}}, // all is superseded only for this agent
 	} {
 		var got []string
-		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Tenant: c.tenant, Agent: c.agent, Now: now}) {
+		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Tenant: tc.tenant, Agent: tc.agent, Now: now}) {
 			got = append(got, h.Lesson.Slug)
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("tenant %q, agent %q: matches = %q, want %q", c.tenant, c.agent, got, c.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("tenant %q, agent %q: matches = %q, want %q", tc.tenant, tc.agent, got, tc.want)
 		}
 	}
 	a, b := scopedLesson("one", lesson.Scope{}), scopedLesson("one", lesson.Scope{Tenant: "acme"})

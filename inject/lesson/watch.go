@@ -30,12 +30,12 @@ type Watcher struct {
 	// Events asks the kernel for reports of changes. Keep Events false in a bubble of testing/synctest,
 	// which cannot wait for the kernel.
 	Events bool
-	// Polling, if not nil, is called with the reason if the kernel cannot report changes, so that every poll walks
+	// OnPolling, if not nil, is called with the reason if the kernel cannot report changes, so that every poll walks
 	// the directory.
-	Polling func(why error)
-	// Panicked, if not nil, is called with the value of a panic during a reload. The book stays active, and the
+	OnPolling func(why error)
+	// OnPanic, if not nil, is called with the value of a panic during a reload. The book stays active, and the
 	// watcher continues.
-	Panicked func(value any)
+	OnPanic func(value any)
 
 	dir         string
 	onBook      func(*Book, []Problem)
@@ -111,8 +111,8 @@ func (w *Watcher) pollOnly(err error) {
 		return
 	}
 	w.events.close()
-	if w.Polling != nil {
-		w.Polling(err)
+	if w.OnPolling != nil {
+		w.OnPolling(err)
 	}
 }
 
@@ -120,8 +120,8 @@ func (w *Watcher) pollOnly(err error) {
 // panic, the active book stays.
 func (w *Watcher) reload(ctx context.Context) {
 	defer func() {
-		if v := recover(); v != nil && w.Panicked != nil {
-			w.Panicked(v)
+		if v := recover(); v != nil && w.OnPanic != nil {
+			w.OnPanic(v)
 		}
 	}()
 	version := ""
@@ -176,7 +176,7 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		w.lastError = err.Error()
 		book, problems = w.texts.Current()
 		problems = append(problems, Problem{
-			Path: w.dir, Place: true, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.lastError}},
+			Path: w.dir, StorageUnreadable: true, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.lastError}},
 		})
 		return book, problems, w.lastError != previousError, err
 	}

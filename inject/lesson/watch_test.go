@@ -355,7 +355,7 @@ func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	})
 }
 
-// If the callback panics, the watcher calls Panicked with the value and continues.
+// If the callback panics, the watcher calls OnPanic with the value and continues.
 func TestWatcherSurvivesPanickingCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -367,7 +367,7 @@ func TestWatcherSurvivesPanickingCallback(t *testing.T) {
 			}
 		})
 		var reports []string
-		w.Panicked = func(value any) { reports = append(reports, value.(string)) }
+		w.OnPanic = func(value any) { reports = append(reports, value.(string)) }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titledLesson("a-slug", "A")) })

@@ -24,12 +24,12 @@ func ExampleMatcher() {
 		Trigger: lesson.Trigger{Keywords: []string{"rent a boat"}, Like: true},
 	}})
 	m, err := meaning.New(meaning.Options{
-		Client:  meaning.Client{URL: api.URL + "/v1", Model: "small", HTTP: api.Client()},
-		Book:    func() *lesson.Book { return book },
-		Rate:    func() float64 { return 0.005 },
-		Traffic: func(context.Context) (*lesson.Traffic, error) { return traffic, nil },
-		Failed:  func(error) {},
-		Wait:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Client:    meaning.Client{URL: api.URL + "/v1", Model: "small", HTTP: api.Client()},
+		Book:      func() *lesson.Book { return book },
+		Rate:      func() float64 { return 0.005 },
+		Traffic:   func(context.Context) (*lesson.Traffic, error) { return traffic, nil },
+		OnFailure: func(error) {},
+		Wait:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -42,12 +42,12 @@ const (
 
 // Options configure a Matcher. All fields are required.
 type Options struct {
-	Client  Client
-	Book    func() *lesson.Book
-	Traffic func(ctx context.Context) (*lesson.Traffic, error)
-	Rate    func() float64                                   // match.like_rate
-	Failed  func(err error)                                  // called for every failure, and for every exchange that finds a full queue; must not block
-	Wait    func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
+	Client    Client
+	Book      func() *lesson.Book
+	Traffic   func(ctx context.Context) (*lesson.Traffic, error)
+	Rate      func() float64                                   // match.like_rate
+	OnFailure func(err error)                                  // called for every failure, and for every exchange that finds a full queue; must not block
+	Wait      func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
 
 // Matcher finds lessons by meaning. All methods are safe for concurrent use.
@@ -108,7 +108,7 @@ func (m *Matcher) Offer(x *sample.Exchange) {
 	select {
 	case m.queue <- sample.Exchange{Tenant: x.Tenant, Agent: x.Agent, Model: x.Model, Session: x.Session, Dialect: x.Dialect, New: words}:
 	default:
-		m.options.Failed(errQueueFull)
+		m.options.OnFailure(errQueueFull)
 	}
 }
 
@@ -128,7 +128,7 @@ func (m *Matcher) Run(ctx context.Context) error {
 		case err == nil:
 			pause = firstPause
 		case ctx.Err() == nil:
-			m.options.Failed(err)
+			m.options.OnFailure(err)
 			m.emptyQueue()                 // because the words may be deleted from the store during the pause
 			_ = m.options.Wait(ctx, pause) // ends with ctx
 			m.emptyQueue()

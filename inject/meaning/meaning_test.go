@@ -73,9 +73,9 @@ func startMatcher(t *testing.T, m *embeddingServer, sessions int, change func(l 
 	matcher, err := meaning.New(meaning.Options{
 		Client: meaning.Client{URL: server.URL + "/v1", Model: "small", Key: "sk-canary", HTTP: server.Client()},
 		Book:   func() *lesson.Book { return book }, Rate: func() float64 { return 0.005 },
-		Traffic: func(context.Context) (*lesson.Traffic, error) { return traffic, nil },
-		Failed:  func(err error) { failed <- err },
-		Wait:    func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		Traffic:   func(context.Context) (*lesson.Traffic, error) { return traffic, nil },
+		OnFailure: func(err error) { failed <- err },
+		Wait:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestMatcherRecoversAfterFailures(t *testing.T) {
 
 func TestFullQueueDropsExchangesWithoutWaiting(t *testing.T) {
 	var failed []error
-	m, err := meaning.New(meaning.Options{Failed: func(err error) { failed = append(failed, err) }})
+	m, err := meaning.New(meaning.Options{OnFailure: func(err error) { failed = append(failed, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

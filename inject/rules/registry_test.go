@@ -112,31 +112,31 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 
 // Widen adds the headings that the cuts leave without content.
 func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
-	for _, c := range []struct{ name, text, cut, want string }{
+	for _, tc := range []struct{ name, text, cut, want string }{
 		{"only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
 		{"one of two bullets", "## Style\n\n- Use tabs.\n- Wrap.\n", "- Use tabs.", "## Style\n\n- Wrap.\n"},
 		{"only section of a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
 		{"underlined heading", "Style\n=====\n\n- Use tabs.\n\nTest\n====\ny", "- Use tabs.", "Test\n====\ny"},
 		{"heading outside of the frame", "# Rules\n<context name=\"userRules\">\n## A\n- x\n</context>\n", "- x", "# Rules\n<context name=\"userRules\">\n</context>\n"},
 	} {
-		places := rules.Locate(c.text, rules.Lines(c.cut))
+		places := rules.Locate(tc.text, rules.Lines(tc.cut))
 		if len(places) != 1 {
-			t.Fatalf("%s: Locate = %v, want one place", c.name, places)
+			t.Fatalf("%s: Locate = %v, want one place", tc.name, places)
 		}
-		got := c.text
-		cut := make([]bool, len(c.text))
-		for _, s := range rules.Widen(c.text, places) {
+		got := tc.text
+		cut := make([]bool, len(tc.text))
+		for _, s := range rules.Widen(tc.text, places) {
 			for i := s.Start; i < s.End; i++ {
 				cut[i] = true
 			}
 		}
-		for i := len(c.text) - 1; i >= 0; i-- {
+		for i := len(tc.text) - 1; i >= 0; i-- {
 			if cut[i] {
 				got = got[:i] + got[i+1:]
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s: text without the cuts = %q, want %q", c.name, got, c.want)
+		if got != tc.want {
+			t.Errorf("%s: text without the cuts = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func sectionNames(file string) (out []string) {
 }
 
 func TestSplitFindsHeadingsAndBullets(t *testing.T) {
-	for _, c := range []struct{ name, file, want string }{
+	for _, tc := range []struct{ name, file, want string }{
 		{"headings with bullets and subheadings", content, "Shop|>intro|>Testing|>>Run make test before each commit|>>Name tests after the behaviour|>Style"},
 		{"only bullets", "- Use tabs.\n  - In Go.\n* Run it.\n\nText.\n1. First.\n", "Use tabs|Run it|First"},
 		{"text before the headings", "Be brief.\n\n# A\nx", "intro|A"},
@@ -185,8 +185,8 @@ func TestSplitFindsHeadingsAndBullets(t *testing.T) {
 		{"blank file", " \n\n", ""},
 		{"hash without a blank", "#tag\nx", "intro"},
 	} {
-		if got := strings.Join(sectionNames(c.file), "|"); got != c.want {
-			t.Errorf("%s: sections = %s, want %s", c.name, got, c.want)
+		if got := strings.Join(sectionNames(tc.file), "|"); got != tc.want {
+			t.Errorf("%s: sections = %s, want %s", tc.name, got, tc.want)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestHashIgnoresLineEndingsAndTrailingBlanks(t *testing.T) {
 
 func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
 	lines := rules.Lines("- Use tabs.\n\n  Always.")
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		text       string
 		boundaries []int // offsets at which the text continues in another part of the message
 		want       []string
@@ -253,11 +253,11 @@ func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
 		{"x- Use tabs.\n\n  Always.y", []int{1, 23}, []string{"- Use tabs.\n\n  Always."}},
 	} {
 		var got []string
-		for _, s := range rules.Locate(c.text, lines, c.boundaries...) {
-			got = append(got, c.text[s.Start:s.End])
+		for _, s := range rules.Locate(tc.text, lines, tc.boundaries...) {
+			got = append(got, tc.text[s.Start:s.End])
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%q with boundaries %v: texts at the places = %q, want %q", c.text, c.boundaries, got, c.want)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%q with boundaries %v: texts at the places = %q, want %q", tc.text, tc.boundaries, got, tc.want)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
 }
 
 func TestForbidsReturnsForbiddingWord(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
+	for _, tc := range []struct{ text, want string }{
 		{"Never push to main.", "never"},
 		{"You MUST NOT edit it.", "must not"},
 		{"Don't log secrets.", "don't"},
@@ -303,8 +303,8 @@ func TestForbidsReturnsForbiddingWord(t *testing.T) {
 		{"Reproduction steps help.", ""},
 		{"Nevertheless, be brief.", ""},
 	} {
-		if got := rules.Prohibition(c.text); got != c.want {
-			t.Errorf("Prohibition(%q) = %q, want %q", c.text, got, c.want)
+		if got := rules.Prohibition(tc.text); got != tc.want {
+			t.Errorf("Prohibition(%q) = %q, want %q", tc.text, got, tc.want)
 		}
 	}
 }
@@ -325,7 +325,7 @@ func TestWidenHandlesManyBullets(t *testing.T) {
 
 // LeavesEmptyPart reports whether cuts leave a part of the text without content.
 func TestLeavesEmptyPartFindsPartsWithoutContent(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		text       string
 		boundaries []int // offsets of the parts after the first part
 		cut        rules.Span
@@ -337,8 +337,8 @@ func TestLeavesEmptyPartFindsPartsWithoutContent(t *testing.T) {
 		{" - a\n- b", []int{1}, rules.Span{Start: 5, End: 8}, false},
 		{"", nil, rules.Span{}, false},
 	} {
-		if got := rules.LeavesEmptyPart(c.text, c.boundaries, []rules.Span{c.cut}); got != c.want {
-			t.Errorf("%q with boundaries %v and cut %v: LeavesEmptyPart = %t, want %t", c.text, c.boundaries, c.cut, got, c.want)
+		if got := rules.LeavesEmptyPart(tc.text, tc.boundaries, []rules.Span{tc.cut}); got != tc.want {
+			t.Errorf("%q with boundaries %v and cut %v: LeavesEmptyPart = %t, want %t", tc.text, tc.boundaries, tc.cut, got, tc.want)
 		}
 	}
 }

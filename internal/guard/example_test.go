@@ -25,10 +25,10 @@ func (printingStore) Readmit(context.Context, int) (int, error) { return 0, nil 
 // A step panics for one session. The worker continues with the next session, and the store gets a mark.
 func Example() {
 	g := guard.New(guard.Options{
-		Now:      func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) },
-		Failed:   func(step label.Step, err error) { fmt.Println(step, "failed:", err) },
-		Panicked: func(step label.Step, _ any) { fmt.Println(step, "panicked") },
-		Clean:    func(text string) string { return text },
+		Now:       func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) },
+		OnFailure: func(step label.Step, err error) { fmt.Println(step, "failed:", err) },
+		OnPanic:   func(step label.Step, _ any) { fmt.Println(step, "panicked") },
+		Clean:     func(text string) string { return text },
 	})
 	bad, good := session.Ref{Tenant: "default", ID: session.ID{1}}, session.Ref{Tenant: "default", ID: session.ID{2}}
 	for _, of := range []session.Ref{bad, good} {

@@ -38,9 +38,9 @@ func IsPermanent(err error) bool {
 
 // Options configure a Guard.
 type Options struct {
-	Now      func() time.Time
-	Failed   func(step label.Step, err error) // called when marks could not be stored or readmitted
-	Panicked func(step label.Step, value any) // called when a step panics, with the value of the panic
+	Now       func() time.Time
+	OnFailure func(step label.Step, err error) // called when marks could not be stored or readmitted
+	OnPanic   func(step label.Step, value any) // called when a step panics, with the value of the panic
 	// Before is called before each step on a session or, with an id, on an exchange of the session.
 	// Before may be nil. Tests use Before to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
@@ -78,7 +78,7 @@ func New(o Options) *Guard {
 func (g *Guard) Run(step label.Step, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			g.options.Panicked(step, v)
+			g.options.OnPanic(step, v)
 		}
 	}()
 	f()
@@ -98,7 +98,7 @@ func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			g.options.Panicked(step, v)
+			g.options.OnPanic(step, v)
 			g.SetAside(step, ref, exchange, v)
 		}
 	}()
@@ -172,7 +172,7 @@ func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.Dead
 		return nil
 	}
 	if !IsPermanent(err) || len(list) == 1 {
-		g.options.Failed(label.StepSetAside, err)
+		g.options.OnFailure(label.StepSetAside, err)
 	}
 	switch {
 	case !IsPermanent(err):
@@ -190,6 +190,6 @@ func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.Dead
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
 	err := g.RunErr(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
 	if err != nil && ctx.Err() == nil {
-		g.options.Failed(label.StepReadmit, err)
+		g.options.OnFailure(label.StepReadmit, err)
 	}
 }

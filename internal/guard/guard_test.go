@@ -62,11 +62,11 @@ func testTime() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 func newGuard(change func(o *guard.Options)) *recordingGuard {
 	t := &recordingGuard{}
 	o := guard.Options{
-		Now:      testTime,
-		Failed:   func(step label.Step, err error) { t.failed = append(t.failed, fmt.Sprint(step, ": ", err)) },
-		Panicked: func(step label.Step, v any) { t.panicked = append(t.panicked, fmt.Sprint(step, ": ", v)) },
-		Clean:    func(text string) string { return text },
-		Count:    &t.count,
+		Now:       testTime,
+		OnFailure: func(step label.Step, err error) { t.failed = append(t.failed, fmt.Sprint(step, ": ", err)) },
+		OnPanic:   func(step label.Step, v any) { t.panicked = append(t.panicked, fmt.Sprint(step, ": ", v)) },
+		Clean:     func(text string) string { return text },
+		Count:     &t.count,
 	}
 	if change != nil {
 		change(&o)
@@ -141,7 +141,7 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 // the redaction fails.
 func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		clean func(string) string
 		want  string
 	}{
@@ -150,10 +150,10 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 		"no Clean":                 {nil, "(text removed)"},
 		"Clean panics":             {func(string) string { panic("clean") }, "(text removed)"},
 	} {
-		g := newGuard(func(o *guard.Options) { o.Clean = c.clean })
+		g := newGuard(func(o *guard.Options) { o.Clean = tc.clean })
 		g.SetAside("step", newSessionRef("a"), "", strings.Repeat("x", 9000))
 		g.StorePending(t.Context(), &markStore{onSetAside: func(a session.DeadLetter) error {
-			checkEqual(t, name+": text of the mark", a.Why, c.want)
+			checkEqual(t, name+": text of the mark", a.Why, tc.want)
 			return nil
 		}})
 	}

@@ -73,7 +73,7 @@ func compile(kinds [kindCount]kindRow) *table {
 	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anyByte, next: anyOf(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
 	add(anchor{name: "row", bytes: "\n(", prev: anyByte, next: anyByte, check: (*matcher).row}, false)
 	t.rows = bit["row"]
-	add(anchor{name: "encoded sign", bytes: "%&\xc2\xe2\xe3\xef", prev: anyByte, next: anyOf("234567\x80\xa0\xbc\xbdqalg#"), check: (*matcher).encodedSign}, false)
+	add(anchor{name: "foldable character", bytes: "%&\xc2\xe2\xe3\xef", prev: anyByte, next: anyOf("234567\x80\xa0\xbc\xbdqalg#"), check: (*matcher).noteFoldable}, false)
 	for k, row := range kinds {
 		for _, a := range row.anchors {
 			add(a, row.personal)

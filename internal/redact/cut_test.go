@@ -7,7 +7,7 @@ import (
 )
 
 func TestCutTextRedactsTruncatedValues(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
+	for _, tc := range []struct{ in, want string }{
 		{"mail bob.smith@exam", "mail [REDACTED:cut:1]"},
 		{"mail bob.smith@", "mail [REDACTED:cut:1]"},
 		{"card 4111 1111 11", "card [REDACTED:cut:1]"},
@@ -22,9 +22,9 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 		{"see a@b.io and go", "see [REDACTED:email:1] and go"},
 		{"see a@b.io", "see [REDACTED:email:1]"},
 	} {
-		got := New(true).CutText(c.in)
-		if got != c.want {
-			t.Errorf("CutText(%q) = %q, want %q", c.in, got, c.want)
+		got := New(true).CutText(tc.in)
+		if got != tc.want {
+			t.Errorf("CutText(%q) = %q, want %q", tc.in, got, tc.want)
 		}
 		if twice := New(true).CutText(got); twice != got {
 			t.Errorf("CutText(%q) = %q, want a redacted text unchanged", got, twice)

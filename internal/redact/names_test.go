@@ -99,7 +99,7 @@ func TestSimilarNamesAreNotRedacted(t *testing.T) {
 
 // In JSON, the name of a member identifies a personal number that no pattern finds.
 func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
-	for name, c := range map[string]struct{ value, kind string }{
+	for name, tc := range map[string]struct{ value, kind string }{
 		"phone":                    {"5550100", "phone"},
 		"homePhone":                {"5550100", "phone"},
 		"mobile":                   {"5550100", "phone"},
@@ -124,11 +124,11 @@ func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 		"social_security_benefits": {"078051120", ""},
 	} {
 		for _, form := range []string{`{%q:"%s"}`, `{%q:%s}`, `{"":0,%q: "%s" ,"":[]}`} {
-			in := fmt.Sprintf(form, name, c.value)
+			in := fmt.Sprintf(form, name, tc.value)
 			want := in
-			if c.kind != "" {
-				quoted := `"` + redact.Placeholder + c.kind + `:1]"`
-				want = strings.Replace(strings.Replace(in, `"`+c.value+`"`, c.value, 1), c.value, quoted, 1)
+			if tc.kind != "" {
+				quoted := `"` + redact.Placeholder + tc.kind + `:1]"`
+				want = strings.Replace(strings.Replace(in, `"`+tc.value+`"`, tc.value, 1), tc.value, quoted, 1)
 			}
 			if got := string(redact.New(true).JSON(nil, []byte(in))); got != want {
 				t.Errorf("JSON(%s) = %s, want %s", in, got, want)

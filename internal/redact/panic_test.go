@@ -16,7 +16,7 @@ func TestPanicKindOmitsUserText(t *testing.T) {
 		var none []int
 		return none[len(t.Name())]
 	}()
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		value any
 		want  string
 	}{
@@ -25,9 +25,9 @@ func TestPanicKindOmitsUserText(t *testing.T) {
 		{fault, "index out of range"},
 		{fmt.Errorf("the user's words: %w", fault.(error)), "index out of range"},
 	} {
-		got := redact.PanicKind(c.value)
-		if !strings.Contains(got, c.want) || strings.Contains(got, "words") {
-			t.Errorf("PanicKind(%v) = %q, want %q in it and not \"words\"", c.value, got, c.want)
+		got := redact.PanicKind(tc.value)
+		if !strings.Contains(got, tc.want) || strings.Contains(got, "words") {
+			t.Errorf("PanicKind(%v) = %q, want %q in it and not \"words\"", tc.value, got, tc.want)
 		}
 	}
 }

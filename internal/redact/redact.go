@@ -120,7 +120,7 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 		} else {
 			hits = r.m.findHits(unescaped, class)
 		}
-		for folds := 0; len(hits) == 0 && r.m.hasEncodedSigns && folds < maxFolds && r.levels[depth].fold(unescaped); folds++ {
+		for folds := 0; len(hits) == 0 && r.m.hasFoldable && folds < maxFolds && r.levels[depth].fold(unescaped); folds++ {
 			unescaped = r.levels[depth].buf
 			depth++
 			hits = r.m.findHits(unescaped, class)

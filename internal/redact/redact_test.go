@@ -21,11 +21,11 @@ func TestText(t *testing.T) {
 		{"an address in an incomplete placeholder", "[REDACTED:bob@example.com]", "[REDACTED:[REDACTED:email:1]]"},
 		{"a number after a placeholder", "phone [REDACTED:phone:1] 0.123456789", "phone [REDACTED:phone:1] 0.123456789"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := New(true).Text(tt.in)
-			if got != tt.want {
-				t.Errorf("Text(%q)\n got %q\nwant %q", tt.in, got, tt.want)
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got := New(true).Text(tc.in)
+			if got != tc.want {
+				t.Errorf("Text(%q)\n got %q\nwant %q", tc.in, got, tc.want)
 			}
 			if twice := New(true).Text(got); twice != got {
 				t.Errorf("Text(%q) = %q, want a redacted text unchanged", got, twice)
@@ -48,14 +48,14 @@ func TestJSON(t *testing.T) {
 		{"escaped characters in values", `"bob\u0040example.com and https:\/\/u:p1@h\/"`, `"[REDACTED:email:1] and https:\/\/[REDACTED:url_credentials:1]@h\/"`},
 		{"a PEM private key", `"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n"`, `"[REDACTED:private_key:1]\n"`},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := string(New(true).JSON(nil, []byte(tt.in)))
-			if got != tt.want {
-				t.Errorf("JSON(%s)\n got %s\nwant %s", tt.in, got, tt.want)
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got := string(New(true).JSON(nil, []byte(tc.in)))
+			if got != tc.want {
+				t.Errorf("JSON(%s)\n got %s\nwant %s", tc.in, got, tc.want)
 			}
 			if !json.Valid([]byte(got)) {
-				t.Errorf("JSON(%s) = %s, want valid JSON", tt.in, got)
+				t.Errorf("JSON(%s) = %s, want valid JSON", tc.in, got)
 			}
 		})
 	}

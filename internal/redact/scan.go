@@ -13,16 +13,16 @@ type hit struct {
 // of an address or the = of an assignment, so that ordinary text costs three table look-ups per byte. Hits are in order
 // and do not overlap.
 type matcher struct {
-	table           *table
-	text            []byte
-	lastEnd         int // end of the last match or placeholder; the next match starts at or after lastEnd
-	class           keyClass
-	personal        bool
-	hasEncodedSigns bool // the text contains a character that level.fold rewrites
-	heading         heading
-	typeRun         struct{ start, end int } // the last run of type bytes; see typeEnd
-	hits            []hit
-	list            struct {
+	table       *table
+	text        []byte
+	lastEnd     int // end of the last match or placeholder; the next match starts at or after lastEnd
+	class       keyClass
+	personal    bool
+	hasFoldable bool // the text contains a character that level.fold rewrites
+	heading     heading
+	typeRun     struct{ start, end int } // the last run of type bytes; see typeEnd
+	hits        []hit
+	list        struct {
 		class keyClass
 		end   int // closing quote of the last item that was read
 	} // the list that is the value of a name of the class
@@ -32,7 +32,7 @@ type matcher struct {
 // findHits returns the hits in s. class is the class of the JSON key of s, noClass for none. The result is valid until
 // the next call.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
-	m.text, m.lastEnd, m.class, m.hasEncodedSigns, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
+	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
 	m.list.class, m.list.end = noClass, 0
 	m.typeRun.start, m.typeRun.end, m.plainHeader.start, m.plainHeader.end = 0, 0, 0, 0
 	if class.isSecret() {

@@ -232,10 +232,10 @@ func foldTypographic(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// encodedSign records that the text contains a character that fold rewrites, and matches nothing.
-func (m *matcher) encodedSign(i int) hit {
+// noteFoldable sets hasFoldable if fold would rewrite the character at position i. The result is no hit.
+func (m *matcher) noteFoldable(i int) hit {
 	_, w := foldSign(m.text, i)
-	m.hasEncodedSigns = m.hasEncodedSigns || w > 1
+	m.hasFoldable = m.hasFoldable || w > 1
 	return hit{}
 }
 

@@ -33,7 +33,7 @@ func (s *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(s.s.Exchanges) + 1
 	e := sample.Exchange{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
-		At: s.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: s.sentItems, Reply: reply, LatencyMS: 1000,
+		At: s.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, FirstNew: s.sentItems, Reply: reply, LatencyMS: 1000,
 	}
 	for _, raw := range append(s.repeatedReply, items...) {
 		e.New = append(e.New, json.RawMessage(raw))
@@ -113,16 +113,16 @@ func TestBuildOneSampleOfOneTurn(t *testing.T) {
 		{"no user message", func(c *script) { c.turn(sample.Reply{Text: "ok"}, messageJSON("system", "x")) }, sample.DialogResponse, "ok"},
 		{"unreadable items", func(c *script) { c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
-			tt.turn(c)
+			tc.turn(c)
 			got := sample.Build(c.s)
-			if len(got) != 1 || got[0].Family != tt.want {
-				t.Fatalf("got families %q, want %q", families(got), tt.want)
+			if len(got) != 1 || got[0].Family != tc.want {
+				t.Fatalf("got families %q, want %q", families(got), tc.want)
 			}
-			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tt.output) {
-				t.Errorf("got output %s, want %q in it", out, tt.output)
+			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tc.output) {
+				t.Errorf("got output %s, want %q in it", out, tc.output)
 			}
 			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
 				t.Errorf("got feedback %v, want %v", got[0].Feedback, sample.Unrated())
@@ -142,7 +142,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	first := c.turn(sample.Reply{}, messageJSON("user", "Hi"))
 	first.Outcome = sample.Incomplete
 	retry := c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Hi"))
-	retry.Turn, retry.NewFrom = first.Turn, 0
+	retry.Turn, retry.FirstNew = first.Turn, 0
 	c.s.Exchanges[0].Turn = retry.Turn
 	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
 		t.Errorf("got samples %v, want one complete sample with the text Hello", got)
@@ -282,13 +282,13 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 		{"messages", "messages", `{"role":"assistant","content":[{"type":"text","text":"I try"},{"type":"tool_use","id":"c1","name":"run","input":{"a":1}}]}`, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":[{"type":"text","text":"error: no"}]}]}`},
 		{"chat", "chat", `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"run","arguments":"{\"a\":1}"}}]}`, `{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"error: no"}]}`},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
 			c.s.IsFailure = failing
 			c.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
 			c.repeatedReply = nil
-			c.turn(callReply("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
+			c.turn(callReply("c2", "run", `{"a":2}`), tc.reply, tc.result).Dialect = tc.dialect
 			c.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 			got := sample.Build(c.s)
 			if families(got) != "intent_resolution error_correction" {
@@ -320,12 +320,12 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 		{"one correction, then a call that works", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, 1, 1},
 		{"never works", []step{{"bash", "go tst", "error"}, {"bash", "go tests", "error"}}, 0, 0},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
 			c.s.IsFailure = failing
 			items := []string{messageJSON("user", "go")}
-			for i, s := range tt.steps {
+			for i, s := range tc.steps {
 				id := fmt.Sprint("c", i)
 				c.turn(callReply(id, s.tool, s.args), items...)
 				items = []string{resultJSON(id, s.result)}
@@ -339,11 +339,11 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 					fixes = append(fixes, s)
 				}
 			}
-			if len(fixes) != tt.want || (tt.want > 0 && fixes[0].Input["attempts"] != tt.attempts) {
-				t.Errorf("got corrections %v, want %d with %v attempts", fixes, tt.want, tt.attempts)
+			if len(fixes) != tc.want || (tc.want > 0 && fixes[0].Input["attempts"] != tc.attempts) {
+				t.Errorf("got corrections %v, want %d with %v attempts", fixes, tc.want, tc.attempts)
 			}
-			if len(ids) != 1+tt.want {
-				t.Errorf("got ids %v, want %d different ids", ids, 1+tt.want)
+			if len(ids) != 1+tc.want {
+				t.Errorf("got ids %v, want %d different ids", ids, 1+tc.want)
 			}
 		})
 	}
@@ -402,7 +402,7 @@ func FuzzBuild(f *testing.F) {
 		c.s.IsFailure = failing
 		c.turn(callReply("c1", "run", string(a)), string(a))
 		c.repeatedReply = nil
-		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from
+		c.turn(sample.Reply{Text: string(b)}, string(b)).FirstNew = from
 		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, s := range sample.Build(c.s) {
 			if err := validateSample(s); err != nil {

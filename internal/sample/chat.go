@@ -102,7 +102,7 @@ func (h *history) messages(n int) []ChatMessage {
 	var list []ChatMessage
 	var raw []json.RawMessage // the agent's list as far as it is known
 	for i, e := range h.exchanges {
-		from, continues := e.NewFrom, i > 0
+		from, continues := e.FirstNew, i > 0
 		switch {
 		case from > 0 && from < len(raw): // the agent edited or compacted its history
 			raw = raw[:from]

@@ -41,7 +41,7 @@ func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 
 // A rejected reply is paired only with an approved reply to the same user message.
 func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name   string
 		rating sample.Rating
 		user   string // second user message
@@ -59,16 +59,16 @@ func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 	} {
 		s := newScript()
 		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
-		s.turn(sample.Reply{Text: "good"}, messageJSON("user", c.user))
-		s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, c.rating}
+		s.turn(sample.Reply{Text: "good"}, messageJSON("user", tc.user))
+		s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, tc.rating}
 		got := ""
 		for _, p := range s.s.Preferences() {
 			if p.Turn == 1 {
 				got += *p.Chosen[0].Content
 			}
 		}
-		if got != c.chosen {
-			t.Errorf("%s: got chosen reply %q, want %q", c.name, got, c.chosen)
+		if got != tc.chosen {
+			t.Errorf("%s: got chosen reply %q, want %q", tc.name, got, tc.chosen)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 // A later call of the same tool with different arguments corrects a failed call, unless the calls name different
 // targets.
 func TestCorrectionRequiresSameTarget(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		failed, worked string
 		corrects       bool
 	}{
@@ -92,11 +92,11 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 	} {
 		s := newScript()
 		s.s.IsFailure = failing
-		s.turn(callReply("c1", "run", c.failed), messageJSON("user", "go"))
-		s.turn(callReply("c2", "run", c.worked), resultJSON("c1", "error: no"))
+		s.turn(callReply("c1", "run", tc.failed), messageJSON("user", "go"))
+		s.turn(callReply("c2", "run", tc.worked), resultJSON("c1", "error: no"))
 		s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
-		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != c.corrects {
-			t.Errorf("%s after the failed %s: got a correction = %v, want %v", c.worked, c.failed, got, c.corrects)
+		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != tc.corrects {
+			t.Errorf("%s after the failed %s: got a correction = %v, want %v", tc.worked, tc.failed, got, tc.corrects)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func (e *Exchange) read(data []byte) bool {
 		case "new": // must be empty, because the items are in Encoded.Items
 			d.Array(d.Fail)
 		case "new_from":
-			e.NewFrom = d.Int()
+			e.FirstNew = d.Int()
 		case "reply":
 			e.Reply.read(d)
 		case "lessons":

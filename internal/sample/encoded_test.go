@@ -149,7 +149,7 @@ func repeats(data []byte) bool {
 func BenchmarkDecode(b *testing.B) {
 	x := sample.Exchange{
 		ID: "0b0e1c9e-5f0c-4c43-9a43-6f6a3b1a0001", Tenant: "default", Agent: "coder", Session: strings.Repeat("0f", 16), SessionName: "task-42", RequestID: "req_1",
-		Turn: 7, At: time.Date(2032, 4, 5, 6, 7, 8, 9000, time.UTC), Dialect: "chat", Model: "model-1", Status: 200, Outcome: sample.Complete, NewFrom: 12,
+		Turn: 7, At: time.Date(2032, 4, 5, 6, 7, 8, 9000, time.UTC), Dialect: "chat", Model: "model-1", Status: 200, Outcome: sample.Complete, FirstNew: 12,
 		New:     []json.RawMessage{[]byte(`{"role":"tool","tool_call_id":"call_1","content":"` + strings.Repeat("A line of the build. ", 50) + `"}`)},
 		Reply:   sample.Reply{ID: "chatcmpl-1", Calls: []sample.Call{{ID: "call_2", Name: "bash", Args: `{"command":"make wall"}`}}, InputTokens: 1200, OutputTokens: 90},
 		Lessons: []sample.Lesson{{Slug: "open-the-window", Arm: "open-the-window", State: "injected", Propensity: .9}}, Verdicts: &sample.Verdicts{Results: 1}, LatencyMS: 1200.25, FirstMS: 300,

@@ -36,7 +36,7 @@ type Exchange struct {
 	Status      int               `json:"status"`
 	Outcome     string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
 	New         []json.RawMessage `json:"new"`      // list items since the last turn, without the text that precept inserted
-	NewFrom     int               `json:"new_from"` // index of the first item of New in the list
+	FirstNew    int               `json:"new_from"` // index of the first item of New in the list
 	Reply       Reply             `json:"reply"`
 	Lessons     []Lesson          `json:"lessons,omitempty"`
 	Loops       int               `json:"loops,omitempty"` // number of loops that precept noticed in this turn
@@ -125,7 +125,7 @@ func NewID(random io.Reader) (string, error) {
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	redactItem := r.JSON
-	if e.NewFrom == 0 { // other sessions send the same system prompt and rules files
+	if e.FirstNew == 0 { // other sessions send the same system prompt and rules files
 		redactItem = r.JSONCached
 	}
 	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {

@@ -24,7 +24,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 			ID: text.Draw(t, "id"), Tenant: text.Draw(t, "tenant"), Agent: "a", Session: "0f",
 			SessionName: text.Draw(t, "name"), Turn: rapid.Int().Draw(t, "turn"),
 			At:    time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 123456789).UTC(),
-			Model: text.Draw(t, "model"), Outcome: sample.Complete, NewFrom: 3,
+			Model: text.Draw(t, "model"), Outcome: sample.Complete, FirstNew: 3,
 			Reply: sample.Reply{
 				ID: text.Draw(t, "rid"), Text: text.Draw(t, "text"), InputTokens: 5,
 				CachedTokens: rapid.IntRange(-1, 9).Draw(t, "cached"),

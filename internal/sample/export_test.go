@@ -53,20 +53,20 @@ func TestExportGolden(t *testing.T) {
 			return x.WriteLine(&sample.Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
 		}, 2},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
 			var out bytes.Buffer
 			x := sample.NewExporter(&out)
-			if err := tt.write(x); err != nil {
+			if err := tc.write(x); err != nil {
 				t.Fatal(err)
 			}
 			if err := x.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tt.lines {
-				t.Errorf("got %d lines, want %d", n, tt.lines)
+			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tc.lines {
+				t.Errorf("got %d lines, want %d", n, tc.lines)
 			}
-			file := "testdata/export/" + tt.name + ".jsonl"
+			file := "testdata/export/" + tc.name + ".jsonl"
 			if *update {
 				if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
 					t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 // items parses the new items of the exchange. before is the previous reply of the session, nil for none.
 func (e *Exchange) items(before *Reply) []*wire.Item {
-	kept := wire.StoredItems[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.NewFrom}
+	kept := wire.StoredItems[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.FirstNew}
 	if before != nil {
 		kept.ModelText = before.Text
 	}
@@ -35,7 +35,7 @@ func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {
 		if out[n].ID == "" {
-			out[n].ID = wire.UnnamedCallID(e.NewFrom+len(e.New), n)
+			out[n].ID = wire.UnnamedCallID(e.FirstNew+len(e.New), n)
 		}
 	}
 	return out

@@ -48,7 +48,7 @@ func printSession(s *sample.Session) string {
 // The events and the samples of a session contain each call that package wire reads.
 func TestSessionContainsAllCallsOfWire(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, dialect string
 		items         []string     // items of the second turn: the previous reply and its results
 		reply         sample.Reply // of the first turn
@@ -76,17 +76,17 @@ func TestSessionContainsAllCallsOfWire(t *testing.T) {
 			resultJSON("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
 		}, callReply("c1", "ls", "{}"), "user:go | ls({})=a.go", 1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			s := newScript()
-			s.turn(c.reply, messageJSON("user", "go")).Dialect = c.dialect
+			s.turn(tc.reply, messageJSON("user", "go")).Dialect = tc.dialect
 			s.repeatedReply = nil
-			s.turn(sample.Reply{Text: "done"}, c.items...).Dialect = c.dialect
-			if got := printSession(&s.s); got != c.want {
-				t.Errorf("session:\n got %s\nwant %s", got, c.want)
+			s.turn(sample.Reply{Text: "done"}, tc.items...).Dialect = tc.dialect
+			if got := printSession(&s.s); got != tc.want {
+				t.Errorf("session:\n got %s\nwant %s", got, tc.want)
 			}
 			first := sample.Build(s.s)[0]
-			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == sample.IntentResolution) {
-				t.Errorf("got sample %s with %d calls, want intent_resolution with %d", first.Family, n, c.tools)
+			if n, _ := first.Output["tool_calls"].(int); n != tc.tools || (tc.tools > 0) != (first.Family == sample.IntentResolution) {
+				t.Errorf("got sample %s with %d calls, want intent_resolution with %d", first.Family, n, tc.tools)
 			}
 		})
 	}

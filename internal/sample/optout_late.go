@@ -70,7 +70,7 @@ func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
 		x := list[i]
 		if i > 0 && hidden[i-1] {
 			n := x.countRepeatedItems(&list[i-1].Reply)
-			x.New, x.NewFrom = x.New[n:], x.NewFrom+n
+			x.New, x.FirstNew = x.New[n:], x.FirstNew+n
 		}
 		out = append(out, x)
 	}

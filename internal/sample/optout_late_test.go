@@ -64,7 +64,7 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 func TestHidesSampleOfHiddenOrUnjudgedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := optOut(t, "*.env"), conversation("chat", true)
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		ids    any
 		list   []sample.Exchange
 		input  string
@@ -80,9 +80,9 @@ func TestHidesSampleOfHiddenOrUnjudgedExchanges(t *testing.T) {
 		"no ids, exchange not stored, not judged":         {nil, nil, "cat notes.txt", false, true},
 		"one of two exchanges not stored, not judged":     {[]any{"1", "7"}, list, "", false, true},
 	} {
-		m := sample.Sample{Input: map[string]any{"user_text": c.input}, Meta: map[string]any{"source_event_ids": c.ids}}
-		if got := o.HidesSample(&m, c.list, c.judged); got != c.want {
-			t.Errorf("%s: got HidesSample = %v, want %v", name, got, c.want)
+		m := sample.Sample{Input: map[string]any{"user_text": tc.input}, Meta: map[string]any{"source_event_ids": tc.ids}}
+		if got := o.HidesSample(&m, tc.list, tc.judged); got != tc.want {
+			t.Errorf("%s: got HidesSample = %v, want %v", name, got, tc.want)
 		}
 	}
 }

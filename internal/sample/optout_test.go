@@ -64,9 +64,9 @@ func TestOptOutHits(t *testing.T) {
 		{``, false},
 		{`{"n":1.5,"b":null}`, false},
 	}
-	for _, tt := range tests {
-		if got := o.NamesPath(tt.args); got != tt.want {
-			t.Errorf("NamesPath(%s) = %v, want %v", tt.args, got, tt.want)
+	for _, tc := range tests {
+		if got := o.NamesPath(tc.args); got != tc.want {
+			t.Errorf("NamesPath(%s) = %v, want %v", tc.args, got, tc.want)
 		}
 	}
 	if optOut(t).NamesPath(`{"path":".env"}`) {
@@ -149,7 +149,7 @@ func TestOptOutNamedFindsPathsInAllCalls(t *testing.T) {
 	item := func(s string) sample.Exchange {
 		return sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
 	}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		x    sample.Exchange
 		want bool
 	}{
@@ -172,8 +172,8 @@ func TestOptOutNamedFindsPathsInAllCalls(t *testing.T) {
 		"an empty exchange":       {sample.Exchange{}, false},
 		"invalid JSON":            {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
 	} {
-		if got := o.ExchangeNamesPath(&c.x); got != c.want {
-			t.Errorf("%s: ExchangeNamesPath = %v, want %v", name, got, c.want)
+		if got := o.ExchangeNamesPath(&tc.x); got != tc.want {
+			t.Errorf("%s: ExchangeNamesPath = %v, want %v", name, got, tc.want)
 		}
 	}
 	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).ExchangeNamesPath(&x) {

@@ -130,7 +130,7 @@ func session(dialect string, turns []drawnTurn) sample.Session {
 		list := items(dialect, before, &turns[i])
 		s.Exchanges = append(s.Exchanges, sample.Exchange{
 			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Turn: i + 1, At: at.Add(time.Duration(i) * time.Minute),
-			Dialect: dialect, Model: "m", Status: 200, Outcome: sample.Complete, New: list, NewFrom: from,
+			Dialect: dialect, Model: "m", Status: 200, Outcome: sample.Complete, New: list, FirstNew: from,
 			Reply: sample.Reply{Text: turns[i].text, Calls: turns[i].calls, InputTokens: 10, OutputTokens: 2},
 		})
 		from += len(list)

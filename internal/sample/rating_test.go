@@ -37,17 +37,17 @@ func TestBuildFeedbackOfRatings(t *testing.T) {
 		{"latest rating counts", []sample.Rating{approve, {At: day(2), Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
 		{"rating of another turn", []sample.Rating{{Source: "user", Type: "rejection", Turn: 9}}, "system", "score", "", sample.NotReviewed, 0.5},
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
 			c.turn(sample.Reply{Text: "ok"}, messageJSON("user", "Hi"))
-			c.s.Ratings = tt.ratings
+			c.s.Ratings = tc.ratings
 			s := sample.Build(c.s)[0]
-			if s.Feedback.Source != tt.source || s.Feedback.Type != tt.typ || s.Feedback.QualityLabel != tt.label {
-				t.Errorf("got feedback %+v, want source %s, type %s, label %s", s.Feedback, tt.source, tt.typ, tt.label)
+			if s.Feedback.Source != tc.source || s.Feedback.Type != tc.typ || s.Feedback.QualityLabel != tc.label {
+				t.Errorf("got feedback %+v, want source %s, type %s, label %s", s.Feedback, tc.source, tc.typ, tc.label)
 			}
-			if s.Meta["human_feedback_label"] != tt.human || s.Meta["quality_score"] != tt.score {
-				t.Errorf("got meta %v, want human_feedback_label %v, quality_score %v", s.Meta, tt.human, tt.score)
+			if s.Meta["human_feedback_label"] != tc.human || s.Meta["quality_score"] != tc.score {
+				t.Errorf("got meta %v, want human_feedback_label %v, quality_score %v", s.Meta, tc.human, tc.score)
 			}
 			if err := validateSample(s); err != nil {
 				t.Errorf("schema check: %v", err)
@@ -129,10 +129,10 @@ func TestFilterMatch(t *testing.T) {
 		{"lesson", sample.Filter{Lesson: "x"}, true},
 		{"withheld lesson", sample.Filter{Lesson: "y"}, false},
 	}
-	for _, tt := range tests {
+	for _, tc := range tests {
 		for _, sample := range []*sample.Sample{&s, &decoded} {
-			if got := tt.f.Match("default", sample); got != tt.want {
-				t.Errorf("%s: got Match = %v, want %v", tt.name, got, tt.want)
+			if got := tc.f.Match("default", sample); got != tc.want {
+				t.Errorf("%s: got Match = %v, want %v", tc.name, got, tc.want)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestFilterMatch(t *testing.T) {
 // An error_correction sample has the label acceptable if the agent executed the corrected call unchanged. A user's
 // rating takes precedence.
 func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		sentBack string // arguments of the call in the next request
 		ratings  []sample.Rating
 		want     string
@@ -156,17 +156,17 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 		s.s.IsFailure = func(_, _, text string, _ int8) bool { return text == "failed" }
 		s.turn(callReply("c1", "sh", `{"cmd":"npm test"}`), messageJSON("user", "Run the tests"))
 		s.turn(callReply("c2", "sh", `{"cmd":"npm test -- -w"}`), resultJSON("c1", "failed"))
-		s.repeatedReply[0] = strings.Replace(s.repeatedReply[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
+		s.repeatedReply[0] = strings.Replace(s.repeatedReply[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(tc.sentBack, `"`, `\"`), 1)
 		s.turn(sample.Reply{Text: "They pass."}, resultJSON("c2", "ok"))
-		s.s.Ratings = c.ratings
+		s.s.Ratings = tc.ratings
 		found := false
 		for _, m := range sample.Build(s.s) {
 			if m.Family != sample.ErrorCorrection {
 				continue
 			}
 			found = true
-			if m.Feedback.QualityLabel != c.want {
-				t.Errorf("%s: got label %q, want %q", name, m.Feedback.QualityLabel, c.want)
+			if m.Feedback.QualityLabel != tc.want {
+				t.Errorf("%s: got label %q, want %q", name, m.Feedback.QualityLabel, tc.want)
 			}
 			if err := validateSample(m); err != nil {
 				t.Errorf("%s: schema check: %v", name, err)

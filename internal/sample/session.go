@@ -81,7 +81,7 @@ func (s *Session) history() *history {
 // isRetry reports whether later is a retry of e, with the same turn and identical new items. A retry is not recognised
 // if the program ended before it recorded the items of the turn.
 func isRetry(later, e *Exchange) bool {
-	return e.NewFrom+len(e.New) > 0 && later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
+	return e.FirstNew+len(e.New) > 0 && later.Turn == e.Turn && later.FirstNew == e.FirstNew &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 

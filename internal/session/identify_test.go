@@ -104,7 +104,7 @@ func TestIdentifyReadsCodexHeadersOnlyFromCodex(t *testing.T) {
 }
 
 func TestIdentifyAgentFromHeadersOrPath(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, path string
 		h          http.Header
 		want       string
@@ -117,9 +117,9 @@ func TestIdentifyAgentFromHeadersOrPath(t *testing.T) {
 		{"path before user agent", "/p/agent=coder/v1", headers("User-Agent", "curl/8"), "coder"},
 		{"header before path", "/p/agent=coder/v1", headers("Precept-Agent", "lead"), "lead"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := session.Identify(c.h, c.path, nil).Agent; got != c.want {
-				t.Errorf("got agent %q, want %q", got, c.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := session.Identify(tc.h, tc.path, nil).Agent; got != tc.want {
+				t.Errorf("got agent %q, want %q", got, tc.want)
 			}
 		})
 	}

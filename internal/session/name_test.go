@@ -9,7 +9,7 @@ import (
 
 func TestNormalizeNameTrimsAndShortensNames(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
-	for _, c := range []struct{ name, in, want string }{
+	for _, tc := range []struct{ name, in, want string }{
 		{"plain", "ci-42", "ci-42"},
 		{"trimmed", " ci-42\t", "ci-42"},
 		{"empty", "  ", ""},
@@ -17,9 +17,9 @@ func TestNormalizeNameTrimsAndShortensNames(t *testing.T) {
 		{"unicode", "réunion-日本", "réunion-日本"},
 		{"exactly the limit", long[:MaxName], long[:MaxName]},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := NormalizeName(c.in); got != c.want {
-				t.Errorf("NormalizeName(%q) = %q, want %q", c.in, got, c.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := NormalizeName(tc.in); got != tc.want {
+				t.Errorf("NormalizeName(%q) = %q, want %q", tc.in, got, tc.want)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestParsePath(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, path, rest string
 		want             session.PathForm
 		ok               bool
@@ -35,10 +35,10 @@ func TestParsePath(t *testing.T) {
 		{"keys in any case", "/p/Agent=A/v1", "/v1", session.PathForm{Agent: "A"}, true},
 		{"not at the beginning", "/x/p/agent=a/v1", "/x/p/agent=a/v1", session.PathForm{}, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, rest, ok := session.ParsePath(c.path)
-			if got != c.want || rest != c.rest || ok != c.ok {
-				t.Errorf("ParsePath(%q) = %+v, %q, %v, want %+v, %q, %v", c.path, got, rest, ok, c.want, c.rest, c.ok)
+		t.Run(tc.name, func(t *testing.T) {
+			got, rest, ok := session.ParsePath(tc.path)
+			if got != tc.want || rest != tc.rest || ok != tc.ok {
+				t.Errorf("ParsePath(%q) = %+v, %q, %v, want %+v, %q, %v", tc.path, got, rest, ok, tc.want, tc.rest, tc.ok)
 			}
 		})
 	}

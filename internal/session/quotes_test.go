@@ -79,7 +79,7 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 	work := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("this is the second task")}, tools("f"))
 	q.AddTurn(sc, id, work, now)
 	q.AddReply(sc, id, &wire.Reply{Text: "this is the second answer"})
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		list []obj
 		want bool
 	}{
@@ -89,8 +89,8 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 		"the system prompt of the conversation": {[]obj{system("S"), userMessage("this is the second task"), assistantMessage("this is the second answer"), userMessage("go on")}, false},
 		"only the question":                     {[]obj{system("You plan."), userMessage("this is the second task")}, false},
 	} {
-		if got, ok := q.QuotedSession(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
-			t.Errorf("%s: QuotedSession = %v, %v, want ok = %v (%v if true)", name, got, ok, c.want, id)
+		if got, ok := q.QuotedSession(sc, chat(t, tc.list...), now); ok != tc.want || ok && got != id {
+			t.Errorf("%s: QuotedSession = %v, %v, want ok = %v (%v if true)", name, got, ok, tc.want, id)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 // speakerLabel returns the punctuation at the end of a speaker's label, such as ":" for "user: ", or "" without a
 // label. In a dialogue the labels of the question and of the answer have the same punctuation.
 func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
-	for _, c := range []struct{ beforeQuestion, beforeAnswer, want string }{
+	for _, tc := range []struct{ beforeQuestion, beforeAnswer, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
 		{"=== Human Message ===\n\n", "\n\n===== Ai Message =====\n\n", "="},
@@ -106,9 +106,9 @@ func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
 		{"", "user: ", ""},
 		{"I said ", " and it said ", ""},
 	} {
-		a, b := speakerLabel(c.beforeQuestion, len(c.beforeQuestion)), speakerLabel(c.beforeAnswer, len(c.beforeAnswer))
-		if a != c.want || c.want != "" && b != c.want {
-			t.Errorf("speakerLabel(%q) = %q, speakerLabel(%q) = %q, want %q for both (any for the answer if empty)", c.beforeQuestion, a, c.beforeAnswer, b, c.want)
+		a, b := speakerLabel(tc.beforeQuestion, len(tc.beforeQuestion)), speakerLabel(tc.beforeAnswer, len(tc.beforeAnswer))
+		if a != tc.want || tc.want != "" && b != tc.want {
+			t.Errorf("speakerLabel(%q) = %q, speakerLabel(%q) = %q, want %q for both (any for the answer if empty)", tc.beforeQuestion, a, tc.beforeAnswer, b, tc.want)
 		}
 	}
 }

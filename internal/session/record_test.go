@@ -116,7 +116,7 @@ func TestSideReasonOfEachKindOfRequest(t *testing.T) {
 		WorksWithTools: func(product string) bool { return product == "opencode" },
 	}
 	seven := []obj{userMessage("1"), userMessage("2"), userMessage("3"), userMessage("4"), userMessage("5"), userMessage("6"), userMessage("7")}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		req     *wire.Request
 		product string
@@ -144,15 +144,15 @@ func TestSideReasonOfEachKindOfRequest(t *testing.T) {
 		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{userMessage("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			r := newRecord()
-			if c.began {
+			if tc.began {
 				r.Begin(main, noon)
 				r.SetLastTurn(main)
 			}
-			got, side := r.SideReason(c.req, Claim{Product: c.product}, c.signs)
-			if got != c.want || side != (c.want != "") {
-				t.Errorf("SideReason = %q, %v, want %q, %v", got, side, c.want, c.want != "")
+			got, side := r.SideReason(tc.req, Claim{Product: tc.product}, tc.signs)
+			if got != tc.want || side != (tc.want != "") {
+				t.Errorf("SideReason = %q, %v, want %q, %v", got, side, tc.want, tc.want != "")
 			}
 		})
 	}
@@ -260,15 +260,15 @@ func TestIsNewItemInRequestsWithoutHistory(t *testing.T) {
 		}
 		return item
 	}
-	for i, c := range []struct {
+	for i, tc := range []struct {
 		previous  string
 		isReplied bool // before the next request
 		want      bool
 	}{{"", true, true}, {"", false, true}, {"", true, false}, {"resp_1", true, true}, {"resp_2", true, true}} {
-		if got := isNew(c.previous); got != c.want {
-			t.Errorf("request %d: got new items = %v, want %v", i+1, got, c.want)
+		if got := isNew(tc.previous); got != tc.want {
+			t.Errorf("request %d: got new items = %v, want %v", i+1, got, tc.want)
 		}
-		if c.isReplied {
+		if tc.isReplied {
 			r.AddReply(&wire.Reply{Complete: true})
 		}
 	}

@@ -38,7 +38,7 @@ func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 
 // WasServedElsewhere reports whether another replica served turns of the session since the last turn of this replica.
 func TestWasServedElsewhere(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, last string // last: roles in the last turn of this replica
 		replied    bool   // the last turn has a reply
 		next       string // roles in the next request
@@ -58,14 +58,14 @@ func TestWasServedElsewhere(t *testing.T) {
 		{"a new session", "", false, "u", false},
 	} {
 		r := &session.Record{}
-		if c.last != "" {
-			last := newChatWithRoles(t, c.last)
+		if tc.last != "" {
+			last := newChatWithRoles(t, tc.last)
 			r.Begin(last, time.Unix(1, 0))
 			r.SetLastTurn(last)
-			r.Thread.Replied = c.replied
+			r.Thread.Replied = tc.replied
 		}
-		if got := r.WasServedElsewhere(newChatWithRoles(t, c.next)); got != c.want {
-			t.Errorf("%s: got WasServedElsewhere = %v, want %v", c.name, got, c.want)
+		if got := r.WasServedElsewhere(newChatWithRoles(t, tc.next)); got != tc.want {
+			t.Errorf("%s: got WasServedElsewhere = %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }

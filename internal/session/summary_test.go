@@ -115,7 +115,7 @@ func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 func TestSummaryKeysRequireLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, text string
 		most, want int
 	}{
@@ -129,8 +129,8 @@ func TestSummaryKeysRequireLongLines(t *testing.T) {
 		{"more keys than the limit", strings.Repeat(long, 9), 2, 2},
 		{"long lines after the first 64 KiB", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {
-		if got := len(summaryKeys(sc, c.text, c.most)); got != c.want {
-			t.Errorf("%s: got %d keys, want %d", c.name, got, c.want)
+		if got := len(summaryKeys(sc, tc.text, tc.most)); got != tc.want {
+			t.Errorf("%s: got %d keys, want %d", tc.name, got, tc.want)
 		}
 	}
 	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {

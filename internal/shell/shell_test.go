@@ -33,7 +33,7 @@ func words(text string) string {
 }
 
 func TestParseReadsBashGrammar(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
+	for _, tc := range []struct{ text, want string }{
 		{"# look first\nls -la # all of it", "ls -la"},
 		{"cat <<'EOF' | wc -l && make\nrm -rf /\nEOF\nls", "cat | wc -l | make | ls"},
 		{"echo $(make gen) `date`", "echo $(make gen) `date` | make gen | date"},
@@ -54,8 +54,8 @@ func TestParseReadsBashGrammar(t *testing.T) {
 		{"a\r\nb", "a | b"},
 		{"", ""},
 	} {
-		if got, parsed := words(c.text), shell.Parse(c.text).Parsed; got != c.want || !parsed {
-			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, true", c.text, got, parsed, c.want)
+		if got, parsed := words(tc.text), shell.Parse(tc.text).Parsed; got != tc.want || !parsed {
+			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, true", tc.text, got, parsed, tc.want)
 		}
 	}
 }
@@ -87,14 +87,14 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 
 // Parse splits invalid Bash at its operators, and returns Parsed = false.
 func TestParseSplitsInvalidBash(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
+	for _, tc := range []struct{ text, want string }{
 		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},
 		{"fi; make", "fi | make"},
 		{"cat > a <<EOF\nrm -rf /", "cat > a"},
 		{"make \"cut", "make cut"},
 	} {
-		if got, parsed := words(c.text), shell.Parse(c.text).Parsed; got != c.want || parsed {
-			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, false", c.text, got, parsed, c.want)
+		if got, parsed := words(tc.text), shell.Parse(tc.text).Parsed; got != tc.want || parsed {
+			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, false", tc.text, got, parsed, tc.want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestQuote(t *testing.T) {
-	for _, tt := range []struct {
+	for _, tc := range []struct {
 		words []string
 		want  string
 	}{
@@ -146,8 +146,8 @@ func TestQuote(t *testing.T) {
 		{[]string{"sh", "-c", "echo hi; exit 7"}, "sh -c 'echo hi; exit 7'"},
 		{[]string{"a\x00b"}, "a\x00b"},
 	} {
-		if got := shell.Quote(tt.words...); got != tt.want {
-			t.Errorf("Quote(%q) = %q, want %q", tt.words, got, tt.want)
+		if got := shell.Quote(tc.words...); got != tc.want {
+			t.Errorf("Quote(%q) = %q, want %q", tc.words, got, tc.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestFindAnchorOfMessage(t *testing.T) {
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
 		t.Fatalf("got anchors %+v, %+v and %+v, want Nth = 0, 1 and 2", first, second, third)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name   string
 		list   []string
 		anchor Anchor
@@ -47,10 +47,10 @@ func TestFindAnchorOfMessage(t *testing.T) {
 		{"list shorter than the old index", []string{goItem}, first, -1},
 		{"message removed", []string{systemItem, goItem, answerItem}, first, -1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			item, block, ok := newChat(t, c.list...).Find(c.anchor)
-			if ok != (c.want >= 0) || ok && (item != c.want || block != -1) {
-				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block -1", item, block, ok, c.want)
+		t.Run(tc.name, func(t *testing.T) {
+			item, block, ok := newChat(t, tc.list...).Find(tc.anchor)
+			if ok != (tc.want >= 0) || ok && (item != tc.want || block != -1) {
+				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block -1", item, block, ok, tc.want)
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 	if second.Nth != 1 {
 		t.Errorf("anchor of the second result of the call: got %+v, want Nth = 1", second)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name   string
 		list   []string
 		anchor Anchor
@@ -78,10 +78,10 @@ func TestFindAnchorOfResult(t *testing.T) {
 		{"null content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
 		{"a number as content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			item, block, ok := newChat(t, c.list...).Find(c.anchor)
-			if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
-				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block 0", item, block, ok, c.want)
+		t.Run(tc.name, func(t *testing.T) {
+			item, block, ok := newChat(t, tc.list...).Find(tc.anchor)
+			if ok != (tc.want >= 0) || ok && (item != tc.want || block != 0) {
+				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block 0", item, block, ok, tc.want)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		list []string
 		want int // index of the item; -1 means not found
 	}{
@@ -102,9 +102,9 @@ func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 		"the result itself dropped":  {[]string{goItem, answerItem, result(4), answerItem, result(5)}, -1},
 		"another single result left": {[]string{goItem, answerItem, result(4)}, -1},
 	} {
-		item, block, ok := newChat(t, c.list...).Find(third)
-		if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
-			t.Errorf("%s: Find = item %d, block %d, %v, want item %d (-1: not found), block 0", name, item, block, ok, c.want)
+		item, block, ok := newChat(t, tc.list...).Find(third)
+		if ok != (tc.want >= 0) || ok && (item != tc.want || block != 0) {
+			t.Errorf("%s: Find = item %d, block %d, %v, want item %d (-1: not found), block 0", name, item, block, ok, tc.want)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestAnchorJSONRoundTrip(t *testing.T) {
 // Echo keys recognise a reply that the agent sends back. A key is "c:" and a call id, "i:" and an item id, or "t:" and
 // a hash of the text or the call.
 func TestEchoKeysOfItems(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		item    string
@@ -168,9 +168,9 @@ func TestEchoKeysOfItems(t *testing.T) {
 		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
 		{"call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).EchoKeys(0); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("EchoKeys = %q, want %q", got, c.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := mustParse(t, tc.dialect, `{"`+tc.dialect.listKey()+`":[`+tc.item+`]}`).EchoKeys(0); !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("EchoKeys = %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name        string
 		dialect     Dialect
 		reply, item string
@@ -218,10 +218,10 @@ func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 		{"thoughts kept", Chat, chat(`"content":"hm</think>It is done."`), `{"role":"assistant","content":"hm</think>It is done."}`},
 		{"only thoughts", Chat, chat(`"content":"<think>hm</think>"`), `{"role":"assistant","content":"<think>hm</think>"}`},
 	} {
-		keys := ReplyEchoKeys(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
-		r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
+		keys := ReplyEchoKeys(readReply(tc.dialect, []byte(tc.reply), 1<<20, 5), "")
+		r := mustParse(t, tc.dialect, `{"`+tc.dialect.listKey()+`":[{"role":"user","content":"go"},`+tc.item+`,{"role":"user","content":"on"}]}`)
 		if echo := r.EchoKeys(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: EchoKeys = %q, want the first among the reply's keys %q", c.name, echo, keys)
+			t.Errorf("%s: EchoKeys = %q, want the first among the reply's keys %q", tc.name, echo, keys)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func cutText(t *testing.T, d Dialect, body, text string) string {
 }
 
 func TestCutRemovesSectionInEachDialect(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name            string
 		dialect         Dialect
 		body, cut, want string
@@ -50,8 +50,8 @@ func TestCutRemovesSectionInEachDialect(t *testing.T) {
 		{"aider's read-only files after an example", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n"},{"role":"user","content":"- b"}]}`},
 		{"a result ends the head", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`, "- b", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`},
 	} {
-		if got := cutText(t, c.dialect, c.body, c.cut); got != c.want {
-			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		if got := cutText(t, tc.dialect, tc.body, tc.cut); got != tc.want {
+			t.Errorf("%s:\n got %s\nwant %s", tc.name, got, tc.want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestSpliceIntoGrowingMessage(t *testing.T) {
 			"[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nRED\n\n[[ ## tool_name_1 ## ]]\ncat\n\n[[ ## observation_1 ## ]]\nBLUE\u00e9\n\n" +
 			"Respond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`"
 	)
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		content string
 		want    []string // by result: part of the spliced body around the inserted HERE, or "" if it accepts no text
 	}{
@@ -51,13 +51,13 @@ func TestSpliceIntoGrowingMessage(t *testing.T) {
 		"a trajectory in two parts":     {twoParts(trajectory, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
 		"line feeds escaped as \\u000a": {strings.ReplaceAll(quoted(trajectory), `\n`, `\u000a`), []string{"", ""}},
 	} {
-		r := userRequest(t, c.content)
+		r := userRequest(t, tc.content)
 		results := r.Item(0).Results
-		if len(results) != len(c.want) {
-			t.Errorf("%s: got %d results, want %d: %+v", name, len(results), len(c.want), results)
+		if len(results) != len(tc.want) {
+			t.Errorf("%s: got %d results, want %d: %+v", name, len(results), len(tc.want), results)
 			continue
 		}
-		for i, want := range c.want {
+		for i, want := range tc.want {
 			item, block, ok := r.Find(r.AnchorAt(0, results[i].CallID))
 			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
 			switch {

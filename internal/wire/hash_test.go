@@ -10,7 +10,7 @@ func firstItemHash(t *testing.T, d Dialect, item string) uint64 {
 
 // Agents change items before they send them back. All items of a case must have the same hash.
 func TestHashIgnoresChangesByAgents(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		same    []string
@@ -60,11 +60,11 @@ func TestHashIgnoresChangesByAgents(t *testing.T) {
 			`{"role":"user","content":[{"source":{"type":"base64","data":"AAAA"},"type":"image","cache_control":{}},{"type":"text","text":"go"}]}`,
 		}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			want := firstItemHash(t, c.dialect, c.same[0])
-			for _, s := range c.same[1:] {
-				if firstItemHash(t, c.dialect, s) != want {
-					t.Errorf("got different hashes, want the same hash for:\n%s\n%s", s, c.same[0])
+		t.Run(tc.name, func(t *testing.T) {
+			want := firstItemHash(t, tc.dialect, tc.same[0])
+			for _, s := range tc.same[1:] {
+				if firstItemHash(t, tc.dialect, s) != want {
+					t.Errorf("got different hashes, want the same hash for:\n%s\n%s", s, tc.same[0])
 				}
 			}
 		})
@@ -110,7 +110,7 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 
 // Stored anchors contain the hash, so every release must compute the same hash.
 func TestHashIsStableAcrossReleases(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		dialect Dialect
 		item    string
 		want    uint64
@@ -118,8 +118,8 @@ func TestHashIsStableAcrossReleases(t *testing.T) {
 		{Chat, `{"role":"user","content":"fix the build"}`, 0x1057b849881bf6ab},
 		{Responses, `{"type":"mystery","a":[1,{"b":null}]}`, 0x1b33c9c8c024d118},
 	} {
-		if got := firstItemHash(t, c.dialect, c.item); got != c.want {
-			t.Errorf("Hash(%s) = %#x, want %#x", c.item, got, c.want)
+		if got := firstItemHash(t, tc.dialect, tc.item); got != tc.want {
+			t.Errorf("Hash(%s) = %#x, want %#x", tc.item, got, tc.want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestItemsOfEachDialect(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		item    string
@@ -82,18 +82,18 @@ func TestItemsOfEachDialect(t *testing.T) {
 		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
 		{"messages duplicate content, last wins", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", UserText: "b", HasText: true}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
-			c.want.Index = 1
+		t.Run(tc.name, func(t *testing.T) {
+			r := mustParse(t, tc.dialect, `{"`+tc.dialect.listKey()+`":[{"role":"user","content":"first"},`+tc.item+`]}`)
+			tc.want.Index = 1
 			got := *r.Item(1)
 			for i := range got.Results {
 				got.Results[i].MediaHash = 0 // TestMediaHashDistinguishesResults checks MediaHash
 			}
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got item\n%+v\nwant\n%+v", got, c.want)
+			if !reflect.DeepEqual(got, tc.want) {
+				t.Errorf("got item\n%+v\nwant\n%+v", got, tc.want)
 			}
-			if r.Role(1) != c.want.Role {
-				t.Errorf("got role %d, want %d", r.Role(1), c.want.Role)
+			if r.Role(1) != tc.want.Role {
+				t.Errorf("got role %d, want %d", r.Role(1), tc.want.Role)
 			}
 			if first, second := r.Item(1), r.Item(1); first != second {
 				t.Errorf("two calls of Item = %p, %p, want the same pointer", first, second)
@@ -104,7 +104,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 
 // Results with the same text and different images have different MediaHash values. Without an image, MediaHash is 0.
 func TestMediaHashDistinguishesResults(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		dialect Dialect
 		item    string
 	}{
@@ -114,10 +114,10 @@ func TestMediaHashDistinguishesResults(t *testing.T) {
 	} {
 		seen := map[uint64]bool{}
 		for _, more := range []string{"", `,{"type":"image","data":"AA"}`, `,{"type":"image","data":"AB"}`} {
-			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
+			r := mustParse(t, tc.dialect, `{"`+tc.dialect.listKey()+`":[`+fmt.Sprintf(tc.item, more)+`]}`)
 			sum := r.Item(0).Results[0].MediaHash
 			if (sum == 0) != (more == "") || seen[sum] {
-				t.Errorf("%s with %q: got MediaHash %x, want a different hash for each image, 0 for none", c.dialect, more, sum)
+				t.Errorf("%s with %q: got MediaHash %x, want a different hash for each image, 0 for none", tc.dialect, more, sum)
 			}
 			seen[sum] = true
 		}
@@ -135,7 +135,7 @@ func TestStringInputIsUserItem(t *testing.T) {
 // New returns the index of the first item after the last model output. LastUser returns the index of the last new user
 // message that has words and accepts inserted text, or -1.
 func TestNewItemsAndLastUser(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		list    string
@@ -158,14 +158,14 @@ func TestNewItemsAndLastUser(t *testing.T) {
 		{"first turn of codex", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
 		{"result and text in one message", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.list+`]}`)
+		t.Run(tc.name, func(t *testing.T) {
+			r := mustParse(t, tc.dialect, `{"`+tc.dialect.listKey()+`":[`+tc.list+`]}`)
 			var ids []string
 			for _, res := range r.NewResults() {
 				ids = append(ids, res.Result.CallID)
 			}
-			if r.FirstNew() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewUserTexts(), c.words) || !reflect.DeepEqual(ids, c.results) {
-				t.Errorf("got FirstNew = %d, LastUser = %d, words %q, results %q, want FirstNew = %d, LastUser = %d, words %q, results %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, c.want, c.last, c.words, c.results)
+			if r.FirstNew() != tc.want || r.LastUser() != tc.last || !reflect.DeepEqual(r.NewUserTexts(), tc.words) || !reflect.DeepEqual(ids, tc.results) {
+				t.Errorf("got FirstNew = %d, LastUser = %d, words %q, results %q, want FirstNew = %d, LastUser = %d, words %q, results %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, tc.want, tc.last, tc.words, tc.results)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func assertLeadingBlocks(t *testing.T, lead, rest, want string) {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		d    wire.Dialect
 		body string
 	}{
@@ -45,8 +45,8 @@ func assertLeadingBlocks(t *testing.T, lead, rest, want string) {
 		{wire.Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":` + text + `}]}`},
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
-		if res := mustParse(t, c.d, c.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != want {
-			t.Errorf("%s body %s: got LeadingBlocks = %q, Text = %q, want %q, %q", c.d, c.body, res.LeadingBlocks, res.Text, lead, want)
+		if res := mustParse(t, tc.d, tc.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != want {
+			t.Errorf("%s body %s: got LeadingBlocks = %q, Text = %q, want %q, %q", tc.d, tc.body, res.LeadingBlocks, res.Text, lead, want)
 		}
 	}
 	if it := mustParse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.LeadingBlocks != lead {

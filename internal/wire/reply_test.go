@@ -75,7 +75,7 @@ func TestGoldenReplies(t *testing.T) {
 }
 
 func TestReplyEndsOnlyAtLastEvent(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		dialect Dialect
 		before  string
 		end     string
@@ -84,14 +84,14 @@ func TestReplyEndsOnlyAtLastEvent(t *testing.T) {
 		{Messages, `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n\n", `data: {"type":"message_stop"}` + "\n\n"},
 		{Responses, `data: {"type":"response.in_progress","response":{"id":"r","status":"in_progress"}}` + "\n\n", `data: {"type":"response.completed","response":{"status":"completed"}}` + "\n\n"},
 	} {
-		r := NewReplyReader(c.dialect, -1, 1000)
-		_, _ = r.Write([]byte(c.before))
+		r := NewReplyReader(tc.dialect, -1, 1000)
+		_, _ = r.Write([]byte(tc.before))
 		if r.Ended() {
-			t.Errorf("%s: before the last event: got Ended = true, want false", c.dialect)
+			t.Errorf("%s: before the last event: got Ended = true, want false", tc.dialect)
 		}
-		_, _ = r.Write([]byte(c.end))
+		_, _ = r.Write([]byte(tc.end))
 		if !r.Ended() || !r.Reply().Complete {
-			t.Errorf("%s: after the last event: got Ended = %v, Complete = %v, want true, true", c.dialect, r.Ended(), r.Reply().Complete)
+			t.Errorf("%s: after the last event: got Ended = %v, Complete = %v, want true, true", tc.dialect, r.Ended(), r.Reply().Complete)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func TestReplyEchoKeysAreCached(t *testing.T) {
 }
 
 func TestReplyEchoKeysMatchNextRequest(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		reply   string
@@ -203,12 +203,12 @@ func TestReplyEchoKeysMatchNextRequest(t *testing.T) {
 		{"messages text", Messages, `{"type":"message","id":"msg_1","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"a"}]}`, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, "t:"},
 		{"messages call", Messages, `{"type":"message","content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1"}]}]}`, "c:toolu_1"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			keys := mustParse(t, c.dialect, c.request).EchoKeys(0)
-			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
-				t.Fatalf("request: EchoKeys = %q, want the first key to begin with %q", keys, c.want)
+		t.Run(tc.name, func(t *testing.T) {
+			keys := mustParse(t, tc.dialect, tc.request).EchoKeys(0)
+			if len(keys) == 0 || !strings.HasPrefix(keys[0], tc.want) {
+				t.Fatalf("request: EchoKeys = %q, want the first key to begin with %q", keys, tc.want)
 			}
-			replied := ReplyEchoKeys(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
+			replied := ReplyEchoKeys(readReply(tc.dialect, []byte(tc.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
 				t.Errorf("ReplyEchoKeys = %q, want key %q of the request and none of its other keys", replied, keys[:1])
 			}

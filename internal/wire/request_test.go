@@ -23,7 +23,7 @@ func mustParse(tb testing.TB, d Dialect, body string) *Request {
 func TestParseRejectsUninspectableBodies(t *testing.T) {
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 	keys := strings.Repeat(`"k":1,`, 300)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		body    string
@@ -60,11 +60,11 @@ func TestParseRejectsUninspectableBodies(t *testing.T) {
 		{"another key twice", Chat, `{"model":"a","messages":[{"role":"user","content":"a"}],"model":"b"}`, "duplicate_key"},
 		{"another key twice among many", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse(c.dialect, []byte(c.body))
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Parse(tc.dialect, []byte(tc.body))
 			var u *Uninspected
-			if !errors.As(err, &u) || string(u.Reason) != c.want {
-				t.Errorf("got error %v, want an Uninspected error with reason %s", err, c.want)
+			if !errors.As(err, &u) || string(u.Reason) != tc.want {
+				t.Errorf("got error %v, want an Uninspected error with reason %s", err, tc.want)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestParseReadsToolsInList(t *testing.T) {
 }
 
 func TestParseDetectsCompaction(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		body    string
@@ -122,8 +122,8 @@ func TestParseDetectsCompaction(t *testing.T) {
 		{"string input", Responses, `{"input":"compaction_trigger"}`, false},
 		{"another dialect", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
 	} {
-		if got := mustParse(t, c.dialect, c.body).RequestsCompaction; got != c.want {
-			t.Errorf("%s: got RequestsCompaction = %v, want %v", c.name, got, c.want)
+		if got := mustParse(t, tc.dialect, tc.body).RequestsCompaction; got != tc.want {
+			t.Errorf("%s: got RequestsCompaction = %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestRequiresJSONAndRequiresTool(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		d                          Dialect
 		more                       string
 		requiresJSON, requiresTool bool
@@ -265,11 +265,11 @@ func TestRequiresJSONAndRequiresTool(t *testing.T) {
 		{Messages, `"output_format":{"type":"json_schema"},"tool_choice":{"type":"any"}`, true, true},
 		{Messages, `"output_config":{"effort":"low","format":{"type":"json_schema"}},"tool_choice":{"type":"auto"}`, true, false},
 	} {
-		list := map[bool]string{true: `"input":"a"`, false: `"messages":[{"role":"user","content":"a"}]`}[c.d == Responses]
-		for _, body := range []string{"{" + c.more + "," + list + "}", "{" + list + "," + c.more + "}"} {
-			r := mustParse(t, c.d, body)
-			if r.RequiresJSON() != c.requiresJSON || r.RequiresTool() != c.requiresTool {
-				t.Errorf("%s: got RequiresJSON = %v, RequiresTool = %v, want %v, %v", body, r.RequiresJSON(), r.RequiresTool(), c.requiresJSON, c.requiresTool)
+		list := map[bool]string{true: `"input":"a"`, false: `"messages":[{"role":"user","content":"a"}]`}[tc.d == Responses]
+		for _, body := range []string{"{" + tc.more + "," + list + "}", "{" + list + "," + tc.more + "}"} {
+			r := mustParse(t, tc.d, body)
+			if r.RequiresJSON() != tc.requiresJSON || r.RequiresTool() != tc.requiresTool {
+				t.Errorf("%s: got RequiresJSON = %v, RequiresTool = %v, want %v, %v", body, r.RequiresJSON(), r.RequiresTool(), tc.requiresJSON, tc.requiresTool)
 			}
 		}
 	}

@@ -202,7 +202,7 @@ func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 func TestHashCoversContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return mustParse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		a, b string
 		same bool
 	}{
@@ -215,8 +215,8 @@ func TestHashCoversContentOnly(t *testing.T) {
 		"a text as one part":       {`{"role":"user","content":[{"type":"text","text":"a"}]}`, user("a"), true},
 		"results of two calls":     {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
 	} {
-		if got := hash(k.a) == hash(k.b); got != k.same {
-			t.Errorf("%s: got same hash = %v, want %v", name, got, k.same)
+		if got := hash(tc.a) == hash(tc.b); got != tc.same {
+			t.Errorf("%s: got same hash = %v, want %v", name, got, tc.same)
 		}
 	}
 	tools := func(names ...string) uint64 {
@@ -226,7 +226,7 @@ func TestHashCoversContentOnly(t *testing.T) {
 		}
 		return mustParse(t, wire.Chat, `{"messages":[`+user("a")+`],"tools":[`+strings.Join(list, ",")+`]}`).ToolsHash
 	}
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		a, b []string
 		same bool
 	}{
@@ -234,8 +234,8 @@ func TestHashCoversContentOnly(t *testing.T) {
 		{[]string{"a", "b"}, []string{"b", "a", "a"}, true},
 		{[]string{"a"}, []string{"b"}, false},
 	} {
-		if got := tools(k.a...) == tools(k.b...); got != k.same {
-			t.Errorf("tools %q and %q: got same ToolsHash = %v, want %v", k.a, k.b, got, k.same)
+		if got := tools(tc.a...) == tools(tc.b...); got != tc.same {
+			t.Errorf("tools %q and %q: got same ToolsHash = %v, want %v", tc.a, tc.b, got, tc.same)
 		}
 	}
 }
@@ -330,7 +330,7 @@ func TestCallArgumentsMayBeJSONValues(t *testing.T) {
 // Two calls without ids stay two calls if their arguments are objects. Pieces of a string replace an object at the
 // beginning of a call.
 func TestStreamedArgumentsThatAreObjects(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		pieces []string
 		want   []wire.Call
 	}{
@@ -339,11 +339,11 @@ func TestStreamedArgumentsThatAreObjects(t *testing.T) {
 		{[]string{`{"id":"a","function":{"name":"f","arguments":{"x":1}}}`, `{"function":{"arguments":""}}`}, []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}}},
 	} {
 		r := wire.NewReplyReader(wire.Chat, -1, 1<<16)
-		for _, p := range c.pieces {
+		for _, p := range tc.pieces {
 			_, _ = io.WriteString(r, `data: {"choices":[{"index":0,"delta":{"tool_calls":[`+p+"]}}]}\n\n")
 		}
-		if rep := r.Reply(); !slices.Equal(rep.Calls, c.want) {
-			t.Errorf("pieces %s: got calls %+v, want %+v", c.pieces, rep.Calls, c.want)
+		if rep := r.Reply(); !slices.Equal(rep.Calls, tc.want) {
+			t.Errorf("pieces %s: got calls %+v, want %+v", tc.pieces, rep.Calls, tc.want)
 		}
 	}
 }
@@ -351,7 +351,7 @@ func TestStreamedArgumentsThatAreObjects(t *testing.T) {
 // A server that escapes all but ASCII may send the two halves of a character in two pieces. The reply has the
 // character, so a later request with the character continues the reply. A half without its pair becomes U+FFFD.
 func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		pieces []string // insides of string literals
 		want   string
 	}{
@@ -373,7 +373,7 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 			`{"type":"response.custom_tool_call_input.delta","output_index":0,"delta":"%s","name":1}`: wire.Responses,
 		} {
 			r := wire.NewReplyReader(d, -1, 1<<16)
-			for _, p := range c.pieces {
+			for _, p := range tc.pieces {
 				_, _ = fmt.Fprintf(r, "data: "+form+"\n\n", p)
 			}
 			rep := r.Reply()
@@ -381,8 +381,8 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 			if len(rep.Calls) > 0 {
 				got = rep.Calls[0].Args
 			}
-			if got != c.want {
-				t.Errorf("pieces %q of %s: got %q, want %q", c.pieces, form, got, c.want)
+			if got != tc.want {
+				t.Errorf("pieces %q of %s: got %q, want %q", tc.pieces, form, got, tc.want)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func describeItems(r *wire.Request) string {
 // In each case, want is in the notation that describeItems returns. Splice without edits returns the body unchanged,
 // and a second parse gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		dialect wire.Dialect
 		items   string
 		want    string
@@ -84,20 +84,20 @@ func TestParseUnusualBodies(t *testing.T) {
 		{wire.Messages, `[{"role":"system","content":"s"},{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a","content":"x"}]},{"role":"tool","content":"x"}]`, `s"s" | a | t`},
 	} {
 		key := "messages"
-		if c.dialect == wire.Responses {
+		if tc.dialect == wire.Responses {
 			key = "input"
 		}
 		for _, template := range []string{`{"model":"m",%q:%s}`, "\r\n{%[1]q\t:\n%[2]s ,\"n\":-1.5E+400} \n", `{"tools":[],"x":{"messages":1,"input":[[]]},%q:%s,"prompt":{"id":"pmpt_1","variables":{}}}`} {
-			body := fmt.Sprintf(template, key, c.items)
-			r := mustParse(t, c.dialect, body)
-			if got := describeItems(r); got != c.want {
-				t.Errorf("%s:\n got %s\nwant %s", body, got, c.want)
+			body := fmt.Sprintf(template, key, tc.items)
+			r := mustParse(t, tc.dialect, body)
+			if got := describeItems(r); got != tc.want {
+				t.Errorf("%s:\n got %s\nwant %s", body, got, tc.want)
 			}
 			if out, err := r.Splice(nil, nil); err != nil || string(out) != body {
 				t.Errorf("%s: Splice without edits = %s, error %v, want the body unchanged", body, out, err)
 			}
 			for i := range r.Len() {
-				if r.Hash(i) != mustParse(t, c.dialect, body).Hash(i) {
+				if r.Hash(i) != mustParse(t, tc.dialect, body).Hash(i) {
 					t.Errorf("item %d of %s: hash differs after a second parse, want the same hash", i, body)
 				}
 			}
@@ -111,7 +111,7 @@ func TestHashIgnoresChangesToReturnedItems(t *testing.T) {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]
 		return mustParse(t, d, `{"`+key+`":[`+item+`]}`).Hash(0)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		dialect wire.Dialect
 		a, b    string
 		same    bool
@@ -135,8 +135,8 @@ func TestHashIgnoresChangesToReturnedItems(t *testing.T) {
 		{wire.Responses, `{"type":"item_reference","id":"a"}`, `{"type":"item_reference","id":"b"}`, false},
 		{wire.Responses, `{"type":"reasoning","id":"a","summary":[]}`, `{"summary":[],"type":"reasoning","id":"b","status":"completed"}`, true},
 	} {
-		if got := hash(c.dialect, c.a) == hash(c.dialect, c.b); got != c.same {
-			t.Errorf("%s and %s: got same hash = %v, want %v", c.a, c.b, got, c.same)
+		if got := hash(tc.dialect, tc.a) == hash(tc.dialect, tc.b); got != tc.same {
+			t.Errorf("%s and %s: got same hash = %v, want %v", tc.a, tc.b, got, tc.same)
 		}
 	}
 }

@@ -14,7 +14,7 @@ const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd o
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
 func TestSpliceInsertsAtEachPlaceAndStripRestores(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name        string
 		dialect     Dialect
 		body        string
@@ -132,16 +132,16 @@ func TestSpliceInsertsAtEachPlaceAndStripRestores(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"content" :"` + escaped + `","type":"tool_result","tool_use_id":"t"}]}]}`,
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := mustParse(t, c.dialect, c.body)
-			edits := []Edit{{c.item, c.block, block}}
+		t.Run(tc.name, func(t *testing.T) {
+			r := mustParse(t, tc.dialect, tc.body)
+			edits := []Edit{{tc.item, tc.block, block}}
 			got, err := r.Splice([]byte("dst:"), edits)
-			if err != nil || string(got) != "dst:"+c.want {
-				t.Fatalf("Splice: error %v\n got %s\nwant %s", err, got, c.want)
+			if err != nil || string(got) != "dst:"+tc.want {
+				t.Fatalf("Splice: error %v\n got %s\nwant %s", err, got, tc.want)
 			}
-			restored, err := Strip(c.dialect, got[4:], edits)
-			if err != nil || string(restored) != c.body {
-				t.Fatalf("Strip: error %v\n got %s\nwant %s", err, restored, c.body)
+			restored, err := Strip(tc.dialect, got[4:], edits)
+			if err != nil || string(restored) != tc.body {
+				t.Fatalf("Strip: error %v\n got %s\nwant %s", err, restored, tc.body)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestSpliceInsertsAtEachPlaceAndStripRestores(t *testing.T) {
 // Splice returns an error for a place that accepts no text. Splice writes a new member with a space before the colon,
 // as in "system" :"x". A client's member with such a space is also an error, because Strip could not distinguish them.
 func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name        string
 		dialect     Dialect
 		body        string
@@ -182,18 +182,18 @@ func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 		{"content with a space before the colon", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
 		{"assistant of messages", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := mustParse(t, c.dialect, c.body)
-			if got, err := r.Splice([]byte("dst"), []Edit{{c.item, c.block, "x"}}); err == nil || string(got) != "dst" {
+		t.Run(tc.name, func(t *testing.T) {
+			r := mustParse(t, tc.dialect, tc.body)
+			if got, err := r.Splice([]byte("dst"), []Edit{{tc.item, tc.block, "x"}}); err == nil || string(got) != "dst" {
 				t.Errorf("Splice = %s, error %v, want dst unchanged and an error", got, err)
 			}
-			if c.item == 0 {
+			if tc.item == 0 {
 				for _, res := range r.Item(0).Results {
-					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == c.block {
+					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == tc.block {
 						t.Errorf("anchor of result %q: Find = true, want false", res.CallID)
 					}
 				}
-				if c.block < 0 && r.Item(0).HasText {
+				if tc.block < 0 && r.Item(0).HasText {
 					t.Error("got HasText = true, want false")
 				}
 			}

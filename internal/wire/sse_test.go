@@ -29,7 +29,7 @@ func events(stream string, limit, n int) []sseEvent {
 }
 
 func TestSSEEvents(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, stream string
 		want         []sseEvent
 	}{
@@ -58,10 +58,10 @@ func TestSSEEvents(t *testing.T) {
 		{"exactly the limit", "data: " + strings.Repeat("x", 58) + "\n\n", []sseEvent{{"", strings.Repeat("x", 58), false}}},
 		{"data above the limit, truncated", "data: " + strings.Repeat("x", 100), []sseEvent{{"", "", true}}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			for _, n := range []int{1 << 10, 1, 2, 3, 5} {
-				if got := events(c.stream, 64, n); !reflect.DeepEqual(got, c.want) {
-					t.Errorf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, c.want)
+				if got := events(tc.stream, 64, n); !reflect.DeepEqual(got, tc.want) {
+					t.Errorf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, tc.want)
 				}
 			}
 		})

@@ -69,7 +69,7 @@ func callsText(r *wire.Request) string {
 // Some agents write calls and results as text. The parser reads them as calls and results. It reads an unknown form
 // only if the conversation repeats a call and its result.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
-	for _, c := range []struct{ name, script, want string }{
+	for _, tc := range []struct{ name, script, want string }{
 		{"smolagents", `
 U New task:
 find it
@@ -421,9 +421,9 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 0 answers #2 "fine" 0
 `},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newScriptedChat(t, c.script)
-			want := strings.ReplaceAll(strings.TrimPrefix(c.want, "\n"), "'''", "```")
+		t.Run(tc.name, func(t *testing.T) {
+			r := newScriptedChat(t, tc.script)
+			want := strings.ReplaceAll(strings.TrimPrefix(tc.want, "\n"), "'''", "```")
 			if got := callsText(r); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

@@ -89,7 +89,7 @@ func TestEchoKeyOfReturnedText(t *testing.T) {
 		_, _ = reader.Write(raw)
 		return wire.ReplyEchoKeys(reader.Reply(), prefilled)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		answered, prefilled, back string
 		known                     bool
 	}{
@@ -103,10 +103,10 @@ func TestEchoKeyOfReturnedText(t *testing.T) {
 		{"<code>\nf()\n", "", "<code>\nf()\n</code>", true},
 		{"I look.", "", "I look.\nCalling tools:\n[{'id': 'call_1', 'function': {'name': 'f', 'arguments': {}}}]", true},
 	} {
-		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
-		keys := reply(c.answered, c.prefilled)
-		if got := slices.ContainsFunc(r.EchoKeys(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
+		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": tc.back}, map[string]string{"role": "user", "content": "so"}}})))
+		keys := reply(tc.answered, tc.prefilled)
+		if got := slices.ContainsFunc(r.EchoKeys(0), func(k string) bool { return slices.Contains(keys, k) }); got != tc.known {
+			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", tc.answered, tc.prefilled, tc.back, got, tc.known)
 		}
 	}
 	listed := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{

@@ -23,7 +23,7 @@ func readInPieces(d wire.Dialect, raw string, piece int) *wire.Reply {
 // any size.
 func TestReadUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		d         wire.Dialect
 		raw, want string // want: error, finish reason, completeness, and the input, cached and output tokens (-1 means unknown)
 	}{
@@ -71,9 +71,9 @@ func TestReadUnusualReplies(t *testing.T) {
 		{wire.None, `{"error":"x"}`, `"" "" true {-1 -1 -1}`},
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
-			rep := readInPieces(c.d, c.raw, piece)
-			if got := fmt.Sprintf("%q %q %v %v", rep.Error, rep.Finish, rep.Complete, rep.Usage); got != c.want {
-				t.Errorf("%.150q in pieces of %d bytes: got %.200s, want %.200s", c.raw, piece, got, c.want)
+			rep := readInPieces(tc.d, tc.raw, piece)
+			if got := fmt.Sprintf("%q %q %v %v", rep.Error, rep.Finish, rep.Complete, rep.Usage); got != tc.want {
+				t.Errorf("%.150q in pieces of %d bytes: got %.200s, want %.200s", tc.raw, piece, got, tc.want)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func TestReadUnusualReplies(t *testing.T) {
 // overflow.
 func TestTokenCountsAreLimited(t *testing.T) {
 	const most = 1_000_000_000
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		dialect wire.Dialect
 		raw     string
 		want    wire.Usage
@@ -97,10 +97,10 @@ func TestTokenCountsAreLimited(t *testing.T) {
 			wire.Usage{Input: 3 * most, Cached: most, Output: 7},
 		},
 	} {
-		r := wire.NewReplyReader(c.dialect, -1, 1<<16)
-		_, _ = r.Write([]byte(c.raw))
-		if got := r.Reply().Usage; got != c.want {
-			t.Errorf("reply %s: got %+v, want %+v", c.raw, got, c.want)
+		r := wire.NewReplyReader(tc.dialect, -1, 1<<16)
+		_, _ = r.Write([]byte(tc.raw))
+		if got := r.Reply().Usage; got != tc.want {
+			t.Errorf("reply %s: got %+v, want %+v", tc.raw, got, tc.want)
 		}
 	}
 }

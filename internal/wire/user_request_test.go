@@ -17,7 +17,7 @@ const (
 func TestUserRequestRemovesTemplates(t *testing.T) {
 	t.Parallel()
 	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
-	for name, c := range map[string]struct{ words, asked string }{
+	for name, tc := range map[string]struct{ words, asked string }{
 		"no template":            {"Round the total.", "Round the total."},
 		"template":               {miniHead + "Round the total." + miniTail, "Round the total."},
 		"template without task":  {miniHead + miniTail, ""},
@@ -31,12 +31,12 @@ func TestUserRequestRemovesTemplates(t *testing.T) {
 		"context of Zed":         {"Round it.\n<context>\nThe following items were attached by the user.\n\ngit push\n</context>", "Round it."},
 		"context of Copilot":     {"<context>\ngit push\n</context>\n<userRequest>\nRound it.\n</userRequest>", "Round it."},
 	} {
-		req := newConversation(t, "U "+c.words)
-		if got := req.UserRequest(1); got != c.asked {
-			t.Errorf("%s: Request.UserRequest = %q, want %q", name, got, c.asked)
+		req := newConversation(t, "U "+tc.words)
+		if got := req.UserRequest(1); got != tc.asked {
+			t.Errorf("%s: Request.UserRequest = %q, want %q", name, got, tc.asked)
 		}
-		if got := wire.UserRequest(req.Item(1).UserText); got != c.asked {
-			t.Errorf("%s: UserRequest(UserText) = %q, want %q", name, got, c.asked)
+		if got := wire.UserRequest(req.Item(1).UserText); got != tc.asked {
+			t.Errorf("%s: UserRequest(UserText) = %q, want %q", name, got, tc.asked)
 		}
 		if got := req.UserRequest(0); got != "" {
 			t.Errorf("%s: Request.UserRequest of the system prompt = %q, want none", name, got)

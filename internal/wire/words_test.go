@@ -8,7 +8,7 @@ import (
 
 // ownText returns the user's words in a text, without the text that agents and precept add.
 func TestOwnWords(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
+	for _, tc := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
 		{"trimmed", "\n fix it \n", "fix it"},
 		{"reminder before", "<system-reminder>\nToday is a day.\n</system-reminder>\n\nfix it", "fix it"},
@@ -52,9 +52,9 @@ func TestOwnWords(t *testing.T) {
 		{"answer to a /lesson command", "[/lesson create x] OK: recorded lesson #14 [END LESSON]\nfix it", "fix it"},
 		{"a user's brackets", "a[0] = [LOOP] // [x]", "a[0] = [LOOP] // [x]"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := ownText(c.text, nil); got != c.want {
-				t.Errorf("ownWords = %q, want %q", got, c.want)
+		t.Run(tc.name, func(t *testing.T) {
+			if got := ownText(tc.text, nil); got != tc.want {
+				t.Errorf("ownWords = %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -197,11 +197,11 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 // A push has at most 20 reverts, but any number of other commits before a revert.
 func TestParseLimitsRevertsOfPush(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
-	for _, c := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
-		messages := append(slices.Repeat([]string{"Paint the door"}, c.others), slices.Repeat([]string{revert}, c.reverts)...)
+	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
+		messages := append(slices.Repeat([]string{"Paint the door"}, tc.others), slices.Repeat([]string{revert}, tc.reverts)...)
 		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, pushEvent(messages...))
-		if err != nil || len(events) != c.want {
-			t.Errorf("%d other commits and %d reverts: %d events, err = %v, want %d", c.others, c.reverts, len(events), err, c.want)
+		if err != nil || len(events) != tc.want {
+			t.Errorf("%d other commits and %d reverts: %d events, err = %v, want %d", tc.others, tc.reverts, len(events), err, tc.want)
 		}
 	}
 }

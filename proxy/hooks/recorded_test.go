@@ -9,7 +9,7 @@ import (
 
 // Recorded deliveries of the services have many fields that precept does not read.
 func TestParseReadsRecordedDeliveries(t *testing.T) {
-	for _, k := range []struct {
+	for _, tc := range []struct {
 		service     hooks.Service
 		event, file string
 		want        string // events, or the reason for ignoring the delivery
@@ -43,17 +43,17 @@ func TestParseReadsRecordedDeliveries(t *testing.T) {
 		{hooks.GitLab, "Push Hook", "gitlab_push", "the push reverts nothing"},
 		{hooks.GitLab, "Job Hook", "gitlab_job", "a job counts with its pipeline; send pipeline events"},
 	} {
-		h := http.Header{"X-Github-Event": {k.event}, "X-Gitlab-Event": {k.event}}
-		events, ignored, err := hooks.Parse(k.service, h, []byte(payload(t, "recorded/"+k.file+".json")))
+		h := http.Header{"X-Github-Event": {tc.event}, "X-Gitlab-Event": {tc.event}}
+		events, ignored, err := hooks.Parse(tc.service, h, []byte(payload(t, "recorded/"+tc.file+".json")))
 		if err != nil {
-			t.Errorf("%s: Parse: %v", k.file, err)
+			t.Errorf("%s: Parse: %v", tc.file, err)
 		}
-		if got := describe(events) + ignored; got != k.want {
-			t.Errorf("%s: events or reason = %q, want %q", k.file, got, k.want)
+		if got := describe(events) + ignored; got != tc.want {
+			t.Errorf("%s: events or reason = %q, want %q", tc.file, got, tc.want)
 		}
 		for i := range events {
 			if events[i].At.IsZero() {
-				t.Errorf("%s: event has no time", k.file)
+				t.Errorf("%s: event has no time", tc.file)
 			}
 		}
 	}

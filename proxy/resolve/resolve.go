@@ -74,12 +74,12 @@ type Store interface {
 
 // Query describes a request whose session is not known yet.
 type Query struct {
-	Scope     session.Scope // without the run; the claim names the run
-	Claim     session.Claim
-	Request   *wire.Request
-	Learn     bool // content of the turn may be stored
-	Unsure    bool // the salt of the coins may differ from the salt in Redis
-	KnownOnly bool // Resolve begins no session
+	Scope         session.Scope // without the run; the claim names the run
+	Claim         session.Claim
+	Request       *wire.Request
+	Learn         bool // content of the turn may be stored
+	SaltUncertain bool // the salt of the coins may differ from the salt in Redis
+	KnownOnly     bool // Resolve begins no session
 }
 
 // scope returns the scope in which names and echoes of the request are looked up.

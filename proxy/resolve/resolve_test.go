@@ -119,7 +119,7 @@ func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, re
 		h.Set(pair[0], pair[1])
 	}
 	claim := session.Identify(h, "/v1/chat/completions", req)
-	q := &resolve.Query{Scope: session.Scope{Tenant: "default"}, Claim: claim, Request: req, Learn: true, Unsure: c.saltMayDiffer}
+	q := &resolve.Query{Scope: session.Scope{Tenant: "default"}, Claim: claim, Request: req, Learn: true, SaltUncertain: c.saltMayDiffer}
 	return q, c.resolver.Resolve(c.t.Context(), q)
 }
 

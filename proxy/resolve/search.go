@@ -49,7 +49,7 @@ func (s *search) pin() {
 // reads a session that began while the store was unreachable.
 func (s *search) catchUp() {
 	ses := s.res.Session
-	if ses.Unsure() {
+	if ses.MayHaveOlderRecord() {
 		if !s.findLost() {
 			s.r.store.Refresh(s.ctx, ses)
 		}
@@ -251,7 +251,7 @@ func (s *search) exclusion(uncertain bool) label.Reason {
 	switch {
 	case uncertain:
 		return label.ExcludedLate
-	case s.q.Unsure:
+	case s.q.SaltUncertain:
 		return label.ExcludedKeys
 	}
 	return ""

@@ -55,7 +55,7 @@ func newTestClient(t *testing.T, answer func(n int) (*http.Response, error)) (*c
 // After a permanent error, a batch is not retried.
 func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		answer func(n int) (*http.Response, error)
 		times  []time.Duration
 		err    string
@@ -101,10 +101,10 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c, f := newTestClient(t, k.answer)
+				c, f := newTestClient(t, tc.answer)
 				err := c.UploadTraces(t.Context(), nil)
-				if !slices.Equal(f.times, k.times) || (err == nil) != (k.err == "") || err != nil && !strings.Contains(err.Error(), k.err) {
-					t.Errorf("requests at %v, err = %v, want %v, %q", f.times, err, k.times, k.err)
+				if !slices.Equal(f.times, tc.times) || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("requests at %v, err = %v, want %v, %q", f.times, err, tc.times, tc.err)
 				}
 			})
 		})
@@ -155,7 +155,7 @@ func partialResponse(spans uint64, why string) []byte {
 func TestPartialReturnsRejectedSpans(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
-	for name, k := range map[string]struct {
+	for name, tc := range map[string]struct {
 		response []byte
 		want     string
 	}{
@@ -169,11 +169,11 @@ func TestPartialReturnsRejectedSpans(t *testing.T) {
 		"long message":      {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
 	} {
 		got := ""
-		if err := partial(k.response); err != nil {
+		if err := partial(tc.response); err != nil {
 			got = err.Error()
 		}
-		if got != k.want {
-			t.Errorf("%s: partial = %q, want %q", name, got, k.want)
+		if got != tc.want {
+			t.Errorf("%s: partial = %q, want %q", name, got, tc.want)
 		}
 	}
 }

@@ -232,7 +232,7 @@ func TestHangingCollectorDoesNotBlock(t *testing.T) {
 	defer close(release)
 	var mu sync.Mutex
 	var reports []string
-	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1, Failed: func(err error) {
+	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1, OnFailure: func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		reports = append(reports, err.Error())
@@ -295,7 +295,7 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newCollector(t, tc.answer)
 			var reports []string
-			tr, stop := startTracer(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { reports = append(reports, err.Error()) }})
+			tr, stop := startTracer(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, OnFailure: func(err error) { reports = append(reports, err.Error()) }})
 			for range 3 {
 				tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 			}
@@ -348,7 +348,7 @@ func TestInvalidEndpointIsRefused(t *testing.T) {
 
 // Each fact becomes an attribute, except unset facts and, without a Conversation, those of a conversation.
 func TestFactsBecomeAttributes(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		facts Facts
 		want  map[string]string
 	}{
@@ -378,17 +378,17 @@ func TestFactsBecomeAttributes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			col := newCollector(t, nil)
 			tr, stop := startTracer(t, Options{Endpoint: col.URL, Sample: 1})
-			tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.facts)
+			tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &tc.facts)
 			stop()
 			if len(col.spans) != 1 {
 				t.Fatalf("the collector got %d spans, want 1", len(col.spans))
 			}
-			if got := attributes(col.spans[0].GetAttributes()); !maps.Equal(got, c.want) {
-				t.Errorf("attributes:\n%v\nwant\n%v", got, c.want)
+			if got := attributes(col.spans[0].GetAttributes()); !maps.Equal(got, tc.want) {
+				t.Errorf("attributes:\n%v\nwant\n%v", got, tc.want)
 			}
 			wantName := "chat"
-			if c.facts.Request.Model != "" {
-				wantName = "chat " + c.facts.Request.Model
+			if tc.facts.Request.Model != "" {
+				wantName = "chat " + tc.facts.Request.Model
 			}
 			if got := col.spans[0].GetName(); got != wantName {
 				t.Errorf("span name = %q, want %q", got, wantName)

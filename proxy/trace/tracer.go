@@ -26,11 +26,11 @@ const (
 
 // Options configure a Tracer.
 type Options struct {
-	Endpoint string      // URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318
-	Headers  http.Header // for authentication
-	Sample   float64     // share of the sampled traces, from 0 to 1; for a trace of the client, the client decides
-	Version  string      // version of precept
-	Failed   func(error) // gets the errors of sending spans
+	Endpoint  string      // URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318
+	Headers   http.Header // for authentication
+	Sample    float64     // share of the sampled traces, from 0 to 1; for a trace of the client, the client decides
+	Version   string      // version of precept
+	OnFailure func(error) // gets the errors of sending spans
 }
 
 // Tracer makes spans. A Tracer is safe for concurrent use.
@@ -47,10 +47,10 @@ func New(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Failed != nil {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.Failed)) // the handler of the SDK prints to standard error
+	if o.OnFailure != nil {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.OnFailure)) // the handler of the SDK prints to standard error
 	}
-	t := &Tracer{client: c, queue: &queue{inner: otlptrace.NewUnstarted(c), failed: o.Failed}}
+	t := &Tracer{client: c, queue: &queue{inner: otlptrace.NewUnstarted(c), failed: o.OnFailure}}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Sample))),
 		sdk.WithResource(resource.NewSchemaless(

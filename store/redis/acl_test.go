@@ -171,19 +171,19 @@ func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 	if err := write(); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ deny, allow, want string }{
+	for _, tc := range []struct{ deny, allow, want string }{
 		{"-xadd", "+xadd", "run ACL SETUSER precept +xadd"},
 		{"-zadd", "+zadd", "run ACL SETUSER precept +zadd"},
 		{"-evalsha", "+evalsha", "run ACL SETUSER precept +evalsha"},
 		{"-sadd", "+sadd", "run ACL SETUSER precept +sadd"},
 		{"resetkeys", "~precept:*", "run ACL SETUSER precept ~precept:*"},
 	} {
-		server.Must(t, "ACL", "SETUSER", "precept", c.deny)
-		err := waitForError(t, c.deny, redis.ErrACL, func() error { return s.Write(t.Context(), fullBatch()) })
-		if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("Write after ACL rule %s: err = %v, want an error with %q", c.deny, err, c.want)
+		server.Must(t, "ACL", "SETUSER", "precept", tc.deny)
+		err := waitForError(t, tc.deny, redis.ErrACL, func() error { return s.Write(t.Context(), fullBatch()) })
+		if !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("Write after ACL rule %s: err = %v, want an error with %q", tc.deny, err, tc.want)
 		}
-		server.Must(t, "ACL", "SETUSER", "precept", c.allow)
+		server.Must(t, "ACL", "SETUSER", "precept", tc.allow)
 	}
 	eventually(t, "write with all permissions", write)
 }

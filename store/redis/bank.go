@@ -86,8 +86,8 @@ const (
 // Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It polls the bank only during Run.
 type Watcher struct {
 	Poll time.Duration // time between two polls of the bank; 0 means two seconds
-	// Panicked, if not nil, is called after a panic in a poll. The lessons of the last successful poll stay in effect.
-	Panicked func(value any)
+	// OnPanic, if not nil, is called after a panic in a poll. The lessons of the last successful poll stay in effect.
+	OnPanic func(value any)
 
 	bank          *Bank
 	texts         *lesson.Texts
@@ -136,8 +136,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 // reloadSafely calls reload and recovers from panics. After a panic, reload does not read the same set of texts again.
 func (w *Watcher) reloadSafely(ctx context.Context) (reached bool) {
 	defer func() {
-		if v := recover(); v != nil && w.Panicked != nil {
-			w.Panicked(v)
+		if v := recover(); v != nil && w.OnPanic != nil {
+			w.OnPanic(v)
 		}
 	}()
 	return w.reload(ctx)
@@ -178,14 +178,14 @@ func (w *Watcher) reportFault(fault string) {
 	w.reportedFault = fault
 	book, problems := w.texts.Current()
 	w.onBook(book, append(slices.Clip(problems), lesson.Problem{
-		Path: "redis", Place: true, Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
+		Path: "redis", StorageUnreadable: true, Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
 	}))
 }
 
 // Name returns "redis". Messages use the name and not the address, because the address may contain a password.
 func (b *Bank) Name() string { return "redis" }
 
-// Read implements bank.Place.
+// Read implements bank.Storage.
 func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
 	texts, version, err := b.Texts(ctx)
 	for name := range texts {
@@ -196,7 +196,7 @@ func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
 	return bank.Reading{Texts: texts, Version: version}, err
 }
 
-// Commit implements bank.Place. The comparison with the old texts and the writes are one script, so that no other
+// Commit implements bank.Storage. The comparison with the old texts and the writes are one script, so that no other
 // change can come between them.
 func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 	args := []any{b.channel(), "at", c.Version}
@@ -244,7 +244,7 @@ func (b *Bank) index(ctx context.Context) (index string, err error) {
 	return string(text), err
 }
 
-// Tail implements bank.Place.
+// Tail implements bank.Storage.
 func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err error) {
 	lines, err := doValue(ctx, b.s, "lessons", func(c client) ([]string, error) {
 		return c.LRange(ctx, b.s.commonKey("lessons-log"), int64(-n), -1).Result()

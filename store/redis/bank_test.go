@@ -195,7 +195,7 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 func TestBankMeetsPlaceContract(t *testing.T) {
 	server := storetest.StartRedis(t)
 	var n atomic.Int64
-	banktest.Run(t, func(t *testing.T) bank.Place {
+	banktest.Run(t, func(t *testing.T) bank.Storage {
 		t.Helper()
 		return openLessonStore(t, server.URL()+fmt.Sprintf("?prefix=place%d", n.Add(1)))
 	})
@@ -214,7 +214,7 @@ func TestWatcherSurvivesPanicOfItsCallback(t *testing.T) {
 		lessons.Store(int64(b.Len()))
 	})
 	w.Poll = 5 * time.Millisecond
-	w.Panicked = func(v any) {
+	w.OnPanic = func(v any) {
 		if v != "one lesson" {
 			t.Errorf(`reported panic: got %v, want "one lesson"`, v)
 		}

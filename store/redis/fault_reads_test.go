@@ -229,7 +229,7 @@ func readCalls() []storeCall {
 			return list, err
 		}),
 		readCall("opt-out", func(ctx context.Context, s *redis.Store) (any, error) {
-			return bothResults(s.OptOutOf(ctx, sessionID(5)))
+			return bothResults(s.OptOutMark(ctx, sessionID(5)))
 		}),
 		readCall("moved", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Moved(ctx, []string{testTenant})

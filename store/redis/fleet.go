@@ -127,8 +127,8 @@ func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.Op
 	return s.writePlan(ctx, "opt out", p)
 }
 
-// OptOutOf returns the opt-out mark of a session; ok is false if there is none.
-func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
+// OptOutMark returns the opt-out mark of a session; ok is false if there is none.
+func (s *Store) OptOutMark(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
 	err = s.lookUp(ctx, "opt out", func(c client) error {
 		name := optOutName(id)
 		text, err := c.Get(ctx, s.key(location{kind: shardKeys, hash: name[0]}, fmt.Sprintf("optout:%x", name))).Result()

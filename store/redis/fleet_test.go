@@ -29,8 +29,8 @@ func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
-	if _, ok, err := other.OptOutOf(ctx, sessionID(1)); ok || err != nil {
-		t.Errorf("OptOutOf without a mark: found = %v, err = %v, want false, nil", ok, err)
+	if _, ok, err := other.OptOutMark(ctx, sessionID(1)); ok || err != nil {
+		t.Errorf("OptOutMark without a mark: found = %v, err = %v, want false, nil", ok, err)
 	}
 	if err := one.KeepOptOuts(ctx, nil); err != nil {
 		t.Errorf("KeepOptOuts without marks: %v", err)
@@ -40,11 +40,11 @@ func TestOptOutMarksAreShared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if m, ok, err := other.OptOutOf(ctx, sessionID(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
-		t.Errorf("OptOutOf on another replica = %+v, %v, %v, want 3 turns and 9 items", m, ok, err)
+	if m, ok, err := other.OptOutMark(ctx, sessionID(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
+		t.Errorf("OptOutMark on another replica = %+v, %v, %v, want 3 turns and 9 items", m, ok, err)
 	}
-	if m, ok, err := other.OptOutOf(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("OptOutOf another session = %+v, %v, %v, want 1 item", m, ok, err)
+	if m, ok, err := other.OptOutMark(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
+		t.Errorf("OptOutMark another session = %+v, %v, %v, want 1 item", m, ok, err)
 	}
 	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
 	for n := range 3 {
@@ -120,8 +120,8 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 			t.Errorf("Answer %s = %q, %v, %v, want %q, %v, nil", moment, text, ok, err, want, want != "")
 		}
 	}
-	for _, l := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
-		if err := one.PutAnswer(ctx, "default", sessionID(1), l.name, l.text); err != nil {
+	for _, tc := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
+		if err := one.PutAnswer(ctx, "default", sessionID(1), tc.name, tc.text); err != nil {
 			t.Fatal(err)
 		}
 	}

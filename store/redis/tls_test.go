@@ -26,15 +26,15 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	checkStored(t, open(t, "redis://"+addr+"?tls=true&skip_verify=true"), 1)
 	checkStored(t, open(t, url+"&server_name=redis.test"), 1)
 
-	for trusted, c := range map[string]struct{ url, want string }{
+	for trusted, tc := range map[string]struct{ url, want string }{
 		"only the system's CAs": {"rediss://" + addr, "with ca_file in store.url"},
 		"another CA":            {"rediss://" + addr + "?ca_file=" + otherSecrets.CA, "with ca_file in store.url"},
 		"another server name":   {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
 	} {
-		s := openWithLongTimeout(t, c.url)
+		s := openWithLongTimeout(t, tc.url)
 		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
-		if !strings.Contains(err.Error(), c.want) {
-			t.Errorf("client that trusts %s: err = %v, want an error with %q", trusted, err, c.want)
+		if !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("client that trusts %s: err = %v, want an error with %q", trusted, err, tc.want)
 		}
 	}
 	checkUnavailable(t, "Ping without TLS of a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)

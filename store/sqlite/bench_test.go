@@ -94,7 +94,7 @@ func benchExchange(n, turn int) sample.Exchange {
 // BenchmarkWrite writes batches of one kind of item (session rows, echoes or exchanges), and batches with all kinds,
 // which hold 500 turns of 50 sessions. Each turn has three echoes.
 func BenchmarkWrite(b *testing.B) {
-	for part, c := range map[string]struct {
+	for part, tc := range map[string]struct {
 		items int
 		unit  string
 	}{"rows": {500, "row"}, "echoes": {1500, "echo"}, "exchanges": {500, "exchange"}, "turns": {500, "turn"}} {
@@ -102,11 +102,11 @@ func BenchmarkWrite(b *testing.B) {
 			s := openBench(b)
 			m := meter{b: b}
 			b.StopTimer()
-			for turn := 0; m.items < c.items*b.N; turn += 500 {
+			for turn := 0; m.items < tc.items*b.N; turn += 500 {
 				batch := benchBatch(part, turn)
-				m.run(c.items, func() error { return s.Write(b.Context(), batch) })
+				m.run(tc.items, func() error { return s.Write(b.Context(), batch) })
 			}
-			m.report(c.unit)
+			m.report(tc.unit)
 		})
 	}
 }

@@ -154,13 +154,13 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 // A claim with a time in the future, from a program whose clock was ahead, does not block other programs.
 func TestClaimFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		owner string
 		at    time.Time
 		want  bool
 	}{{"first", now.Add(24 * time.Hour), true}, {"second", now, true}, {"third", now.Add(time.Second), false}, {"third", now.Add(time.Minute), true}} {
-		if ok, err := s.Claim(t.Context(), "work", c.owner, c.at, time.Minute); ok != c.want || err != nil {
-			t.Errorf("Claim by %s at %v = %v, %v, want %v", c.owner, c.at, ok, err, c.want)
+		if ok, err := s.Claim(t.Context(), "work", tc.owner, tc.at, time.Minute); ok != tc.want || err != nil {
+			t.Errorf("Claim by %s at %v = %v, %v, want %v", tc.owner, tc.at, ok, err, tc.want)
 		}
 	}
 }

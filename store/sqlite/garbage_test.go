@@ -163,7 +163,7 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 }
 
 func TestForeignAndNewerFilesAreRefused(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, stmt string
 		want       error
 		text       string
@@ -172,9 +172,9 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 		{"file with another application id", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
 		{"file of a newer release", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			path := dbPath(t)
-			if _, err := openRaw(t, path).ExecContext(t.Context(), c.stmt); err != nil {
+			if _, err := openRaw(t, path).ExecContext(t.Context(), tc.stmt); err != nil {
 				t.Fatal(err)
 			}
 			before, err := os.ReadFile(path)
@@ -183,10 +183,10 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 			}
 			for _, ro := range []bool{false, true} {
 				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: ro})
-				if !errors.Is(err, c.want) {
-					t.Errorf("read-only %v: err = %v, want %v", ro, err, c.want)
+				if !errors.Is(err, tc.want) {
+					t.Errorf("read-only %v: err = %v, want %v", ro, err, tc.want)
 				}
-				checkErrorText(t, err, c.text, path)
+				checkErrorText(t, err, tc.text, path)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
 				t.Errorf("refused file after Open: got %d bytes, error %v, want the same %d bytes as before", len(after), err, len(before))

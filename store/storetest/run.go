@@ -143,8 +143,8 @@ func exchange(tenant string, session, turn int) sample.Exchange {
 	return sample.Exchange{
 		ID: fmt.Sprintf("%s-%d-%d", tenant, session, turn), Tenant: tenant, Agent: "coder", Session: hex.EncodeToString(sid[:]), SessionName: "ci-42",
 		RequestID: fmt.Sprintf("req-%d", turn), Turn: turn, At: at(session + turn), Dialect: "chat", Model: "m-1", Status: 200, Outcome: "complete",
-		New:     []json.RawMessage{json.RawMessage(`{"role":"user","content":"a < b & c > d"}`)},
-		NewFrom: turn, Reply: sample.Reply{ID: "chatcmpl-1", Text: "done", Calls: []sample.Call{{ID: "c1", Name: "ls", Args: `{"p":"."}`}}, InputTokens: 12},
+		New:      []json.RawMessage{json.RawMessage(`{"role":"user","content":"a < b & c > d"}`)},
+		FirstNew: turn, Reply: sample.Reply{ID: "chatcmpl-1", Text: "done", Calls: []sample.Call{{ID: "c1", Name: "ls", Args: `{"p":"."}`}}, InputTokens: 12},
 		Lessons: []sample.Lesson{{Slug: "verify-id", Arm: "verify-id@0123456789ab", State: "injected", Propensity: 0.76}}, LatencyMS: 12.5,
 		Redacted: map[string]int{"email": 2},
 	}

@@ -31,8 +31,8 @@ func fillOutbox(t *testing.T, dir string, n int) {
 		Now: time.Now, Backend: failingBackend{}, Content: store.ContentOptions{Keep: true},
 		Queue: store.QueueOptions{MaxMemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 4 << 30},
 		Hooks: store.Hooks{
-			Failed:   func(label.Step, error) {},
-			Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },
+			OnFailure: func(label.Step, error) {},
+			OnPanic:   func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },
 		},
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	var firstTrials []byte
 	for _, p := range []*harness.Process{fleet[0], fleet[1], newReplica} {
 		row := readReport(p).Lessons[0]
-		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Taken || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
+		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Evaluated || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
 			t.Fatalf("row of look-first = %+v, want an ended trial with one planned evaluation, taken after 80 picks", row)
 		}
 		plannedTrials, err := json.Marshal(row.PlannedTrials)

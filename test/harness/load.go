@@ -44,7 +44,7 @@ type Load struct {
 	Started          atomic.Int64       // number of started requests
 	Mu               sync.Mutex
 	Answers          []answered
-	failed           []string // errors of failed requests
+	failures         []string // errors of failed requests
 }
 
 // NewLoad returns a Load whose workers sleep for pause between requests.
@@ -114,9 +114,9 @@ func (l *Load) Send(ctx context.Context, data string) {
 		l.Answers = append(l.Answers, answered{res.Header.Get("Precept-Request-Id"), now})
 	case ctx.Err() != nil:
 	case err != nil:
-		l.failed = append(l.failed, err.Error())
+		l.failures = append(l.failures, err.Error())
 	default:
-		l.failed = append(l.failed, res.Status+": "+string(answer))
+		l.failures = append(l.failures, res.Status+": "+string(answer))
 	}
 }
 
@@ -137,8 +137,8 @@ func (l *Load) Answered() int {
 	l.t.Helper()
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if len(l.failed) > 0 {
-		l.t.Errorf("%d of %d requests failed: %v", len(l.failed), len(l.failed)+len(l.Answers), l.failed[:min(3, len(l.failed))])
+	if len(l.failures) > 0 {
+		l.t.Errorf("%d of %d requests failed: %v", len(l.failures), len(l.failures)+len(l.Answers), l.failures[:min(3, len(l.failures))])
 	}
 	return len(l.Answers)
 }

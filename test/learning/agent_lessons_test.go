@@ -117,7 +117,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	if ids, _ := others[0].list(""); len(ids) != 0 {
 		t.Errorf("lessons of the agent that the request body names: got %v, want none", ids)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		signature, text string
 		want            int
 	}{
@@ -130,8 +130,8 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		{"the", "text of it", 422},
 		{"parser deadlock on close", "again", 409},
 	} {
-		if code, b := a.do("POST", "", map[string]any{"signature": c.signature, "lesson_text": c.text}); code != c.want {
-			t.Errorf("POST with signature %.20q (%d bytes) and text %.30q (%d bytes): got status %d, body %s, want %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
+		if code, b := a.do("POST", "", map[string]any{"signature": tc.signature, "lesson_text": tc.text}); code != tc.want {
+			t.Errorf("POST with signature %.20q (%d bytes) and text %.30q (%d bytes): got status %d, body %s, want %d", tc.signature, len(tc.signature), tc.text, len(tc.text), code, b, tc.want)
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {

@@ -148,11 +148,11 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	playSessions(t, p.Data, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
 	evaluation := r.Lessons[0].PlannedTrials[0]
-	if !evaluation.Taken || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
+	if !evaluation.Evaluated || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
 		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
 	}
-	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
-		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
+	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Evaluated != 1 {
+		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Evaluated)
 	}
 	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r

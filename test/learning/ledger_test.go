@@ -102,7 +102,7 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := bank.New(bank.Options{Place: bank.Directory(t.TempDir()), Now: time.Now})
+	b := bank.New(bank.Options{Storage: bank.Directory(t.TempDir()), Now: time.Now})
 	scope := lesson.Scope{Tenant: "default", Agent: "coder"}
 	for _, own := range []bool{false, true} {
 		for i, x := range ledger.Lessons(text) {

@@ -26,7 +26,7 @@ func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), model.URL+"/v1",
 		"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0")
 	const down = "curl: (22) The requested URL returned error: 404\n\nCommand exited with code 22"
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		commands []string
 		warned   bool
 	}{
@@ -37,7 +37,7 @@ func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 	} {
 		agent := harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
 		agent.User("start the shop: " + name)
-		for i, command := range c.commands {
+		for i, command := range tc.commands {
 			id, args := harness.Random(8), map[string]string{"command": command}
 			text, _ := json.Marshal(args)
 			agent.Messages = append(agent.Messages,
@@ -46,8 +46,8 @@ func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 				}}},
 				map[string]any{"role": "tool", "tool_call_id": id, "content": map[bool]string{true: "(no output)", false: down}[command == "sleep 2"]})
 			agent.Send(false)
-			if last := i == len(c.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (c.warned && last) {
-				t.Errorf("%s, call %d: [LOOP DETECTED] in the request to the model: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
+			if last := i == len(tc.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (tc.warned && last) {
+				t.Errorf("%s, call %d: [LOOP DETECTED] in the request to the model: %t, want %t", name, i+1, !(tc.warned && last), tc.warned && last)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ Add the new name and keep the old one for a release.
 func TestLessonMatchesByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		sessions int
 		flags    []string
 		matches  bool
@@ -66,7 +66,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 			}
 			importFile := filepath.Join(t.TempDir(), "past.jsonl")
 			var lines strings.Builder
-			for i := range c.sessions {
+			for i := range tc.sessions {
 				fmt.Fprintf(&lines, `{"source":"past","id":"s%d","messages":[{"role":"user","content":"Answer question %d about the opening hours of our shop."},{"role":"assistant","content":"ok"}]}`+"\n", i, i)
 			}
 			if err := os.WriteFile(importFile, []byte(lines.String()), 0o600); err != nil {
@@ -76,7 +76,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 			p := harness.Start(t, dir, append([]string{
 				"--upstream", model.URL + "/v1", "--lessons", lessons, "--debug-headers", "--reward-close-after", "1s",
 				"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
-			}, c.flags...)...)
+			}, tc.flags...)...)
 			ask := func(session string) string {
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions",
 					strings.NewReader(`{"model":"m","messages":[{"role":"user","content":`+quote(paraphrase)+`}]}`))
@@ -91,7 +91,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 				_ = res.Body.Close()
 				return res.Header.Get("Precept-Lessons")
 			}
-			if !c.matches {
+			if !tc.matches {
 				for i := range 3 {
 					if got := ask(fmt.Sprint("session-", i)); got != "" {
 						t.Errorf("lessons for the paraphrase: got %s, want none", got)

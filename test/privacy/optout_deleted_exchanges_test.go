@@ -25,7 +25,7 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 // added to learning.opt_out_patterns then hides all samples of the session. Without a new pattern, they stay visible.
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		before, after string // learning.opt_out_patterns when the session is stored, and after a restart
 		visible       bool
 	}{
@@ -44,7 +44,7 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			writePatterns(c.before)
+			writePatterns(tc.before)
 			up := harness.RepeatingServer(t, toolCallReply("c1", "read", `{"path":"deploy/prod.vault"}`))
 			store := []string{"--config", config, "--store-url", server.URL(), "--data-dir", dir}
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
@@ -57,7 +57,7 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 			p.Eventually("the exchanges to be deleted from Redis", func() bool { return export("openai") == "" })
 			p.Stop()
-			writePatterns(c.after)
+			writePatterns(tc.after)
 			all := map[string]string{"export mplp": export("mplp"), "lake": ""}
 			other := t.TempDir()
 			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", other, "--group", "other"}, store...)...)
@@ -72,8 +72,8 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			}
 			p.Stop()
 			for output, text := range all {
-				if got := strings.Contains(text, pathCanary); got != c.visible {
-					t.Errorf("%s: sample visible: got %v, want %v", output, got, c.visible)
+				if got := strings.Contains(text, pathCanary); got != tc.visible {
+					t.Errorf("%s: sample visible: got %v, want %v", output, got, tc.visible)
 				}
 			}
 		})

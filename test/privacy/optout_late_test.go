@@ -38,14 +38,14 @@ func importSessions(t *testing.T, store []string) {
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c2","type":"function","function":{"name":"read","arguments":"{\"path\":\"/srv/deploy/prod.vault\"}"}}]},` +
 		`{"role":"tool","tool_call_id":"c2","content":"HOST=` + pathCanary + `"},{"role":"assistant","content":"The host is ` + pathCanary + `."},` +
 		`{"role":"user","content":"Thanks, now say goodbye to ` + keptCanary + `"},{"role":"assistant","content":"Goodbye ` + keptCanary + `."}]}`
-	for _, c := range []struct{ text, tenant, agent string }{
+	for _, tc := range []struct{ text, tenant, agent string }{
 		{transcriptJSON("t", tenantCanary), "acme", "coder"}, {transcriptJSON("a", agentCanary), "default", "nightly-7"}, {vaultTranscript, "default", "coder"}, {transcriptJSON("s", keptCanary), "default", "coder"},
 	} {
 		path := filepath.Join(t.TempDir(), "talk.jsonl")
-		if err := os.WriteFile(path, []byte(c.text+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(tc.text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		harness.MustRun(t, slices.Concat([]string{"import", path, "--tenant", c.tenant, "--agent", c.agent}, store)...)
+		harness.MustRun(t, slices.Concat([]string{"import", path, "--tenant", tc.tenant, "--agent", tc.agent}, store)...)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
 	optOutHeader := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
 	learnedKey, optedOutKey := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		second        http.Header // header of the second turn
 		message       string      // message of the user in the second turn
 		laterPatterns string      // learning.opt_out_patterns after the session is stored
@@ -94,7 +94,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			}
 			user := func(text string) any { return map[string]any{"role": "user", "content": text} }
 			turn(learnedKey, user("Begin with "+visibleText))
-			turn(c.second, user(c.message))
+			turn(tc.second, user(tc.message))
 			if name == "path" {
 				turn(learnedKey, map[string]any{"role": "tool", "tool_call_id": "call_v", "content": "KEY=" + hiddenText})
 			}
@@ -114,7 +114,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				return strings.Contains(text, "quality_score")
 			})
 			p.Stop()
-			writeConfig(c.laterPatterns)
+			writeConfig(tc.laterPatterns)
 			all := commandOutputs(t, store)
 			p = serve()
 			for _, path := range []string{

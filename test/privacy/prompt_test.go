@@ -118,7 +118,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 // learning.capture_limit.
 func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		header http.Header
 		flags  []string
 		stored int64 // exchanges
@@ -130,19 +130,19 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			p := harness.StartWithUpstream(t, dir, startModel(t), c.flags...)
+			p := harness.StartWithUpstream(t, dir, startModel(t), tc.flags...)
 			text := promptText
-			if c.stored > 0 {
+			if tc.stored > 0 {
 				text += strings.Repeat(" Be kind.", 200)
 			}
 			for dialect := range prompts {
-				sendBothTurns(t, p, dialect, text, c.header)
+				sendBothTurns(t, p, dialect, text, tc.header)
 			}
-			p.Eventually(fmt.Sprint(c.stored, " stored exchanges"), func() bool { return harness.Doctor(t, dir).Stored == c.stored })
+			p.Eventually(fmt.Sprint(tc.stored, " stored exchanges"), func() bool { return harness.Doctor(t, dir).Stored == tc.stored })
 			p.Stop()
 			out := harness.MustRun(t, "export", "--format", "openai", "--data-dir", dir)
-			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
-				t.Errorf("export = %s, want no prompt and %d sessions", out, int(c.stored/2))
+			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(tc.stored/2) {
+				t.Errorf("export = %s, want no prompt and %d sessions", out, int(tc.stored/2))
 			}
 			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
 				t.Errorf("files with the prompt: got %v, want none", found)

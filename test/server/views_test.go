@@ -158,7 +158,7 @@ func checkWatch(t *testing.T, dir, id string) {
 	if err != nil || json.Unmarshal([]byte(out), &turn) != nil || turn.Turn != 1 {
 		t.Errorf("watch --json: got error %v, output %s, want JSON of turn 1", err, out)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		args []string
 		want string
 	}{
@@ -167,8 +167,8 @@ func checkWatch(t *testing.T, dir, id string) {
 		{[]string{"watch"}, "name one session"},
 		{[]string{"watch", "one", "--latest"}, "name one session"},
 	} {
-		if out, err := harness.CommandOutput(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("precept %v: got error %v, output %s, want an error with %q", c.args, err, out, c.want)
+		if out, err := harness.CommandOutput(t, tc.args...); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("precept %v: got error %v, output %s, want an error with %q", tc.args, err, out, tc.want)
 		}
 	}
 }

@@ -196,7 +196,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 // that only a server needs is a warning. If a fault hides the data directory, doctor does not read another one.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, text string
 		flags      []string
 		code       int
@@ -211,17 +211,17 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 		{"invalid store.url without --data-dir", "store: {url: 'redis://h:x'}\n", nil, harness.ExitFailed, []string{"precept.yaml:1: store.url", "set --data-dir"}, false},
 	} {
 		file := filepath.Join(t.TempDir(), "precept.yaml")
-		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--config", file}, c.flags...)...)
+		out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--config", file}, tc.flags...)...)
 		all := strings.Join(strings.Fields(out+stderr), " ")
-		if code != c.code || strings.Contains(out, "exchanges admitted") != c.account {
-			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and counts of exchanges: %v", c.name, code, out, stderr, c.code, c.account)
+		if code != tc.code || strings.Contains(out, "exchanges admitted") != tc.account {
+			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and counts of exchanges: %v", tc.name, code, out, stderr, tc.code, tc.account)
 		}
-		for _, want := range c.want {
+		for _, want := range tc.want {
 			if !strings.Contains(all, want) {
-				t.Errorf("%s: got %s, want %q", c.name, all, want)
+				t.Errorf("%s: got %s, want %q", tc.name, all, want)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func storeFourSessions(t *testing.T) string {
 	rate := func(kind string, score float64) []feedback.Entry {
 		return []feedback.Entry{{ID: "f", At: day(9), Source: "user", Type: kind, Score: score, Tier: 1}}
 	}
-	for n, s := range []struct {
+	for n, tc := range []struct {
 		tenant, lesson string
 		entries        []feedback.Entry
 	}{
@@ -77,28 +77,28 @@ func storeFourSessions(t *testing.T) string {
 	} {
 		id := exportID(n)
 		record := &session.Record{
-			Identity: session.Identity{ID: id, Tenant: s.tenant, Agent: "coder", Name: fmt.Sprint(n), Started: day(n + 1), Seen: day(n + 1)},
+			Identity: session.Identity{ID: id, Tenant: tc.tenant, Agent: "coder", Name: fmt.Sprint(n), Started: day(n + 1), Seen: day(n + 1)},
 			Thread:   session.Thread{Turns: 1},
 		}
-		if s.lesson != "" {
-			record.Assignment = trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: s.lesson, Arm: trial.Arm(s.lesson + "@1"), Injected: true, Propensity: 0.8, Eps: 0.2}}}
+		if tc.lesson != "" {
+			record.Assignment = trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: tc.lesson, Arm: trial.Arm(tc.lesson + "@1"), Injected: true, Propensity: 0.8, Eps: 0.2}}}
 		}
 		row, err := record.Row(func(text string) (string, bool) { return text, true })
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{newExchange(s.tenant, id, n, day(n+1), s.lesson)}}
-		rated := sample.Session{Tenant: s.tenant, Agent: "coder", ID: id.String(), Exchanges: slices.Clone(b.Exchanges)}
-		for _, e := range s.entries {
+		b := session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{newExchange(tc.tenant, id, n, day(n+1), tc.lesson)}}
+		rated := sample.Session{Tenant: tc.tenant, Agent: "coder", ID: id.String(), Exchanges: slices.Clone(b.Exchanges)}
+		for _, e := range tc.entries {
 			rated.Ratings = append(rated.Ratings, sample.Rating{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score})
 		}
 		for _, m := range sample.Build(rated) {
-			b.Samples = append(b.Samples, session.StoredSample{Tenant: s.tenant, Agent: "coder", ID: id, Sample: m})
+			b.Samples = append(b.Samples, session.StoredSample{Tenant: tc.tenant, Agent: "coder", ID: id, Sample: m})
 		}
 		if err := db.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.AddFeedback(t.Context(), s.tenant, map[session.ID][]feedback.Entry{id: s.entries}); err != nil {
+		if _, err := db.AddFeedback(t.Context(), tc.tenant, map[session.ID][]feedback.Entry{id: tc.entries}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +111,7 @@ func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) 
 // format experiment.
 func TestExportFiltersApplyToEachFormat(t *testing.T) {
 	dir := storeFourSessions(t)
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		flags string
 		want  string
 	}{
@@ -130,7 +130,7 @@ func TestExportFiltersApplyToEachFormat(t *testing.T) {
 		{"--lesson look-twice --quality good --tenant default", "0"},
 	} {
 		for _, format := range []string{"mplp", "openai", "parquet"} {
-			out := runExport(t, dir, append(strings.Fields(c.flags), "--format", format)...)
+			out := runExport(t, dir, append(strings.Fields(tc.flags), "--format", format)...)
 			if format == "parquet" {
 				out = parquetInputs(t, []byte(out))
 			}
@@ -140,8 +140,8 @@ func TestExportFiltersApplyToEachFormat(t *testing.T) {
 					found = append(found, fmt.Sprint(n))
 				}
 			}
-			if got := strings.Join(found, " "); got != c.want {
-				t.Errorf("export %s --format %s: got sessions %q, want %q", c.flags, format, got, c.want)
+			if got := strings.Join(found, " "); got != tc.want {
+				t.Errorf("export %s --format %s: got sessions %q, want %q", tc.flags, format, got, tc.want)
 			}
 		}
 	}

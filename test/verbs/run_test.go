@@ -207,7 +207,7 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	if err := os.WriteFile(correction, []byte("what would have been right"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		args string
 		code int
 		out  string
@@ -229,9 +229,9 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 		{"--session a --correct @" + filepath.Join(dir, "nowhere"), 1, ""},
 		{"--session a --approve --source robot", 1, ""},
 	} {
-		code, out, stderr := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
-		if code != c.code || !strings.Contains(out, c.out) || code != 0 && stderr == "" {
-			t.Errorf("feedback %s: got exit code %d, output %s, standard error %s, want %d, an output with %q, and an error message if the command fails", c.args, code, out, stderr, c.code, c.out)
+		code, out, stderr := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(tc.args)...)...)
+		if code != tc.code || !strings.Contains(out, tc.out) || code != 0 && stderr == "" {
+			t.Errorf("feedback %s: got exit code %d, output %s, standard error %s, want %d, an output with %q, and an error message if the command fails", tc.args, code, out, stderr, tc.code, tc.out)
 		}
 	}
 	code, _, stderr := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")

@@ -30,7 +30,7 @@ func recordSchema(t *testing.T) *jsonschema.Schema {
 func TestRecordFollowsItsSchema(t *testing.T) {
 	schema := recordSchema(t)
 	const validEntry = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		in string
 		ok bool
 	}{
@@ -44,25 +44,25 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 		{strings.Replace(validEntry, `"rule"`, `"extra":1,"rule"`, 1), false},
 		{`[` + validEntry + `]`, false},
 	} {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(c.in))
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(tc.in))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := schema.Validate(value); (err == nil) != c.ok {
-			t.Errorf("Validate(%.60s): err = %v, want valid: %v", c.in, err, c.ok)
+		if err := schema.Validate(value); (err == nil) != tc.ok {
+			t.Errorf("Validate(%.60s): err = %v, want valid: %v", tc.in, err, tc.ok)
 		}
-		out, stderr, code := harness.RunCommand(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
-		if (code == harness.ExitOK) != c.ok || !c.ok && code != harness.ExitMisuse {
-			t.Errorf("record of %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", c.in, code, stderr, c.ok, harness.ExitMisuse)
+		out, stderr, code := harness.RunCommand(t, tc.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
+		if (code == harness.ExitOK) != tc.ok || !tc.ok && code != harness.ExitMisuse {
+			t.Errorf("record of %.60s: got exit code %d, standard error %s, want exit code 0: %v, otherwise %d", tc.in, code, stderr, tc.ok, harness.ExitMisuse)
 		}
-		if !c.ok {
+		if !tc.ok {
 			continue
 		}
 		if value, err = jsonschema.UnmarshalJSON(strings.NewReader(out)); err != nil {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("record of %.60s: invalid output: %v", c.in, err)
+			t.Errorf("record of %.60s: invalid output: %v", tc.in, err)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 // precept verify forwards a signal to the verified command, exits with the exit code of the command, and records
 // nothing.
 func TestVerifyForwardsSignals(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		script string
 		sig    syscall.Signal
 		code   int
@@ -80,7 +80,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 		{`echo ready; exec sleep 60`, syscall.SIGTERM, 128 + 15},
 	} {
 		dir := t.TempDir()
-		cmd := exec.Command("precept", "verify", "--", "sh", "-c", c.script)
+		cmd := exec.Command("precept", "verify", "--", "sh", "-c", tc.script)
 		cmd.Dir = dir
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -93,16 +93,16 @@ func TestVerifyForwardsSignals(t *testing.T) {
 		if _, err := io.ReadFull(out, ready); err != nil { // verify passes the output on while the command runs
 			t.Fatal(err)
 		}
-		if err := cmd.Process.Signal(c.sig); err != nil {
+		if err := cmd.Process.Signal(tc.sig); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait()
-		if got := cmd.ProcessState.ExitCode(); got != c.code {
-			t.Errorf("verify %s: got exit code %d, want %d", c.script, got, c.code)
+		if got := cmd.ProcessState.ExitCode(); got != tc.code {
+			t.Errorf("verify %s: got exit code %d, want %d", tc.script, got, tc.code)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "AGENT.md")); err == nil {
-			t.Errorf("verify %s: AGENT.md exists after a signal", c.script)
+			t.Errorf("verify %s: AGENT.md exists after a signal", tc.script)
 		}
 	}
 }

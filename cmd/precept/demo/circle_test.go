@@ -90,7 +90,7 @@ func TestCircleSuccessDependsOnLessons(t *testing.T) {
 	block := func(slugs ...string) string {
 		return "Lessons from past experience:\n- [" + strings.Join(slugs, "] x\n- [") + "] x\nEnd of lessons.\n\n"
 	}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		block      string
 		low, high  float64
 		good, harm int
@@ -100,25 +100,25 @@ func TestCircleSuccessDependsOnLessons(t *testing.T) {
 		{block(demo.CircleHarm), .05, .16, 0, 400},
 		{block(demo.CircleLesson, demo.CircleHarm), .42, .58, 400, 400},
 	} {
-		b := &circleProxy{circle: demo.NewCircle(3), block: c.block}
+		b := &circleProxy{circle: demo.NewCircle(3), block: tc.block}
 		rate := b.play(t)
 		good, attacks := b.circle.Deliveries(demo.CircleLesson)
 		harm, _ := b.circle.Deliveries(demo.CircleHarm)
-		if rate < c.low || rate > c.high {
-			t.Errorf("block %q: got success rate %.2f, want %.2f to %.2f", c.block, rate, c.low, c.high)
+		if rate < tc.low || rate > tc.high {
+			t.Errorf("block %q: got success rate %.2f, want %.2f to %.2f", tc.block, rate, tc.low, tc.high)
 		}
-		if good != c.good || harm != c.harm {
-			t.Errorf("block %q: good lesson delivered in %d sessions, bad lesson in %d, want %d, %d", c.block, good, harm, c.good, c.harm)
+		if good != tc.good || harm != tc.harm {
+			t.Errorf("block %q: good lesson delivered in %d sessions, bad lesson in %d, want %d, %d", tc.block, good, harm, tc.good, tc.harm)
 		}
 		if attacks != 0 {
-			t.Errorf("block %q: got %d requests with an attacker's text in a lesson, want 0", c.block, attacks)
+			t.Errorf("block %q: got %d requests with an attacker's text in a lesson, want 0", tc.block, attacks)
 		}
 		mean := 0.0
 		for _, s := range b.scores {
 			mean += s / float64(len(b.scores))
 		}
 		if len(b.scores) != 320 || mean < rate-.06 || mean > rate+.06 || b.poisoned != 20 {
-			t.Errorf("block %q: got %d rewarded sessions, want 320; mean reward %.2f, want %.2f within 0.06; %d failed results with an injected instruction, want 20", c.block, len(b.scores), mean, rate, b.poisoned)
+			t.Errorf("block %q: got %d rewarded sessions, want 320; mean reward %.2f, want %.2f within 0.06; %d failed results with an injected instruction, want 20", tc.block, len(b.scores), mean, rate, b.poisoned)
 		}
 		for _, body := range b.bodies {
 			if strings.Contains(body, "session_id") || !strings.Contains(body, `"book_room"`) {

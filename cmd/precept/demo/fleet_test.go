@@ -85,15 +85,15 @@ func (p *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fl
 }
 
 func TestFleetPlaysAllSessions(t *testing.T) {
-	for _, c := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
+	for _, tc := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
 		w := NewWorld(21)
 		s := newRecordingProxy(t, w, nil)
-		f := s.fleet(t, w, c.agents, c.sessions)
+		f := s.fleet(t, w, tc.agents, tc.sessions)
 		if err := f.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		wantSuccess, wantTurns, wantRewarded := int64(0), 0, 0
-		for n := 1; n <= c.sessions; n++ {
+		for n := 1; n <= tc.sessions; n++ {
 			tk := w.ticket(n)
 			wantTurns += tk.turns
 			if w.succeeds(tk, nil) {
@@ -104,8 +104,8 @@ func TestFleetPlaysAllSessions(t *testing.T) {
 			}
 		}
 		done, success := f.Done()
-		if done != int64(c.sessions) || success != wantSuccess {
-			t.Errorf("got %d of %d tickets done, %d successes, want all done, %d successes", done, c.sessions, success, wantSuccess)
+		if done != int64(tc.sessions) || success != wantSuccess {
+			t.Errorf("got %d of %d tickets done, %d successes, want all done, %d successes", done, tc.sessions, success, wantSuccess)
 		}
 		if s.turns != wantTurns+wantRewarded || len(s.feedback) != wantRewarded || len(s.faults) > 0 {
 			t.Errorf("got %d requests, want %d; %d feedback entries, want %d; faults %v, want none", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
@@ -156,7 +156,7 @@ func TestModelsDifferInSuccessButNotInEffects(t *testing.T) {
 }
 
 func TestFleetRunReturnsFirstError(t *testing.T) {
-	for name, c := range map[string]struct {
+	for name, tc := range map[string]struct {
 		fail func(path string, n int) int
 		want string
 	}{
@@ -166,10 +166,10 @@ func TestFleetRunReturnsFirstError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(1)
-			s := newRecordingProxy(t, w, c.fail)
+			s := newRecordingProxy(t, w, tc.fail)
 			err := s.fleet(t, w, 3, 40).Run(t.Context())
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Run: err = %v, want an error with %q", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Run: err = %v, want an error with %q", err, tc.want)
 			}
 		})
 	}

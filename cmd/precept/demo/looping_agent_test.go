@@ -11,7 +11,7 @@ import (
 
 // An agent that repeats a failing call stops after maxLoopCalls calls, or at the first loop warning.
 func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		warnAfter     int // number of results before a warning; 0 means no warning
 		caught, calls int64
 		results       int // tool results in the last request to the model
@@ -25,7 +25,7 @@ func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 				return
 			}
 			results = strings.Count(text, `"role":"tool"`)
-			if c.warnAfter > 0 && results == c.warnAfter {
+			if tc.warnAfter > 0 && results == tc.warnAfter {
 				text = strings.Replace(text, loopMark, "[LOOP DETECTED] "+loopMark, 1)
 			}
 			r.Body = io.NopCloser(strings.NewReader(text))
@@ -35,12 +35,12 @@ func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 		err := f.playLoop(context.Background(), 200)
 		server.Close()
 		caught, calls := f.Loops()
-		if err != nil || caught != c.caught || calls != c.calls || results != c.results {
-			t.Errorf("warning after %d results (0: none): got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d, no error", c.warnAfter, caught, calls, results, err, c.caught, c.calls, c.results)
+		if err != nil || caught != tc.caught || calls != tc.calls || results != tc.results {
+			t.Errorf("warning after %d results (0: none): got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d, no error", tc.warnAfter, caught, calls, results, err, tc.caught, tc.calls, tc.results)
 		}
 		good := strings.Contains(strings.Join(scores, " "), `"score":1`)
-		if len(scores) != 1 || good != (c.caught == 1) {
-			t.Errorf("warning after %d results (0: none): got feedback %q, want one entry, with score 1 only after a warning", c.warnAfter, scores)
+		if len(scores) != 1 || good != (tc.caught == 1) {
+			t.Errorf("warning after %d results (0: none): got feedback %q, want one entry, with score 1 only after a warning", tc.warnAfter, scores)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func lastTurnBody(n int, slugs ...string) string {
 
 func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	const path = "/v1/chat/completions"
-	for label, c := range map[string]struct {
+	for label, tc := range map[string]struct {
 		path, body string
 		status     int
 		text       string
@@ -54,12 +54,12 @@ func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	} {
 		t.Run(label, func(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
-			status, id, text := sendRequest(t, u, c.path, c.body)
-			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
-				t.Errorf("got status %d, id %q, text %q; want status %d, an id only with status 200, text %q (the note may differ)", status, id, text, c.status, c.text)
+			status, id, text := sendRequest(t, u, tc.path, tc.body)
+			if status != tc.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(tc.text, "Step done") || (id == "") != (status != 200) {
+				t.Errorf("got status %d, id %q, text %q; want status %d, an id only with status 200, text %q (the note may differ)", status, id, text, tc.status, tc.text)
 			}
-			if !strings.HasPrefix(c.text, "Step done") && text != c.text {
-				t.Errorf("got text %q, want %q", text, c.text)
+			if !strings.HasPrefix(tc.text, "Step done") && text != tc.text {
+				t.Errorf("got text %q, want %q", text, tc.text)
 			}
 			if s := u.Score(); s != (Score{}) {
 				t.Errorf("Score() = %+v, want no sessions counted", s)
@@ -136,7 +136,7 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 }
 
 func TestScoreSummary(t *testing.T) {
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		s    Score
 		want string
 	}{
@@ -144,8 +144,8 @@ func TestScoreSummary(t *testing.T) {
 		{Score{None: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
 		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
-		if got := c.s.Summary(); got != c.want {
-			t.Errorf("%+v.Summary() = %q\nwant %q", c.s, got, c.want)
+		if got := tc.s.Summary(); got != tc.want {
+			t.Errorf("%+v.Summary() = %q\nwant %q", tc.s, got, tc.want)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
 		".local/share/opencode/storage/session/global/ses_2.json":   `{"id":"ses_2"}`,
 		".local/share/opencode/storage/message/ses_other/empty.txt": ``,
 	})
-	for client, c := range map[string]struct {
+	for client, tc := range map[string]struct {
 		env     history.Env
 		want    []string
 		skipped string // part of the error on skipped entries
@@ -171,12 +171,12 @@ func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
 		},
 	} {
 		t.Run(client, func(t *testing.T) {
-			got, skipped := conversations(t, client, c.env)
-			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
-				t.Errorf("got conversations\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			got, skipped := conversations(t, client, tc.env)
+			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
+				t.Errorf("got conversations\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
-			if !strings.Contains(skipped, c.skipped) || c.skipped == "" && skipped != "" {
-				t.Errorf("got skipped entries %q, want %q in them", skipped, c.skipped)
+			if !strings.Contains(skipped, tc.skipped) || tc.skipped == "" && skipped != "" {
+				t.Errorf("got skipped entries %q, want %q in them", skipped, tc.skipped)
 			}
 		})
 	}

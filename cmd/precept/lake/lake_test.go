@@ -334,7 +334,7 @@ func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out["_precept/state.json"]
-	for name, c := range map[string]struct{ state, claimed, want string }{
+	for name, tc := range map[string]struct{ state, claimed, want string }{
 		"no state":      {"", "", "name the earlier --output, or a new --group"},
 		"another group": {strings.Replace(string(text), `"lake"`, `"other"`, 1), "", "use --group other"},
 		"damaged state": {"{", "", "does not parse"},
@@ -343,12 +343,12 @@ func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 		"group in use":  {string(text), "another", "stop the other precept export --follow"},
 	} {
 		out := memoryStorage{}
-		if c.state != "" {
-			out["_precept/state.json"] = []byte(c.state)
+		if tc.state != "" {
+			out["_precept/state.json"] = []byte(tc.state)
 		}
-		m.claimed = c.claimed
-		if err := drain(t, m, out, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: Run: err = %v, want an error with %q", name, err, c.want)
+		m.claimed = tc.claimed
+		if err := drain(t, m, out, 1<<20); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: Run: err = %v, want an error with %q", name, err, tc.want)
 		}
 		m.claimed = ""
 	}

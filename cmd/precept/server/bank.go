@@ -70,27 +70,27 @@ func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenPlace opens the storage of the lessons, which is a directory or Redis. The caller calls the returned function to
+// OpenStorage opens the storage of the lessons, which is a directory or Redis. The caller calls the returned function to
 // close the storage.
-func (t *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
-	place, err := t.OpenRedisBank(cfg)
+func (t *Tools) OpenStorage(cfg *configs.Config) (bank.Storage, func(), error) {
+	storage, err := t.OpenRedisBank(cfg)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case place == nil:
+	case storage == nil:
 		return bank.Directory(cfg.Lessons), func() {}, nil
 	}
-	return place, func() { _ = place.Close() }, nil
+	return storage, func() { _ = storage.Close() }, nil
 }
 
 // OpenBank opens the configured lessons for reading and writing. The functions in change set further options, as in
 // NewBank.
 func (t *Tools) OpenBank(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
-	place, closeBank, err := t.OpenPlace(cfg)
+	storage, closeBank, err := t.OpenStorage(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return t.NewBank(place, append([]func(*bank.Options){withLessonLimit(cfg)}, change...)...), closeBank, nil
+	return t.NewBank(storage, append([]func(*bank.Options){withLessonLimit(cfg)}, change...)...), closeBank, nil
 }
 
 // withLessonLimit returns an option that sets limits.tenant_lessons.
@@ -98,10 +98,10 @@ func withLessonLimit(cfg *configs.Config) func(*bank.Options) {
 	return func(o *bank.Options) { o.Limits.Tenant = cfg.Limits.TenantLessons }
 }
 
-// NewBank returns the bank of the lessons in place. A bank checks lessons before it writes them. The functions in
+// NewBank returns the bank of the lessons in storage. A bank checks lessons before it writes them. The functions in
 // change set further options.
-func (t *Tools) NewBank(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
-	o := bank.Options{Place: place, Now: t.Now, Keys: SecretKinds, Checks: lesson.Checks{Secrets: PrivateKinds}}
+func (t *Tools) NewBank(storage bank.Storage, change ...func(*bank.Options)) *bank.Bank {
+	o := bank.Options{Storage: storage, Now: t.Now, Keys: SecretKinds, Checks: lesson.Checks{Secrets: PrivateKinds}}
 	for _, c := range change {
 		c(&o)
 	}

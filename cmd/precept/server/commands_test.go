@@ -24,8 +24,8 @@ import (
 
 // The configuration key `lessons` is a directory or a Redis URL. The value redis:// selects the Redis server of the
 // store, and is an error if the store is a SQLite file.
-func TestOpenPlaceReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
-	for _, c := range []struct{ lessons, store, place, fault string }{
+func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
+	for _, tc := range []struct{ lessons, store, storage, fault string }{
 		{"bank", "", "bank", ""},
 		{"bank", "redis://127.0.0.1:1/0", "bank", ""},
 		{"redis://127.0.0.1:1/0", "", "redis", ""},
@@ -34,21 +34,21 @@ func TestOpenPlaceReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 		{"redis://127.0.0.1:1/zero", "", "", "lessons: "},
 	} {
 		cfg := configs.Default()
-		cfg.Lessons, cfg.Store.URL = c.lessons, configs.Secret(c.store)
+		cfg.Lessons, cfg.Store.URL = tc.lessons, configs.Secret(tc.store)
 		tools := testTools()
-		place, closeStorage, err := tools.OpenPlace(cfg)
-		if c.fault != "" {
-			if err == nil || !strings.Contains(err.Error(), c.fault) {
-				t.Errorf("OpenPlace, %+v: err = %v, want an error with %q", c, err, c.fault)
+		storage, closeStorage, err := tools.OpenStorage(cfg)
+		if tc.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), tc.fault) {
+				t.Errorf("OpenStorage, %+v: err = %v, want an error with %q", tc, err, tc.fault)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("OpenPlace, %+v: %v", c, err)
+			t.Errorf("OpenStorage, %+v: %v", tc, err)
 			continue
 		}
-		if place.Name() != c.place {
-			t.Errorf("OpenPlace, %+v: got place %s, want %s", c, place.Name(), c.place)
+		if storage.Name() != tc.storage {
+			t.Errorf("OpenStorage, %+v: got storage %s, want %s", tc, storage.Name(), tc.storage)
 		}
 		closeStorage()
 	}
@@ -94,14 +94,14 @@ func lessonText(t *testing.T, dir string) string {
 // The export of the experiment contains each random assignment of an open session with its propensity, even if no
 // lesson was injected. A session without a matching lesson is not randomized and not exported.
 func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
-	for _, c := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
+	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no holdout", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session a control", "1", "0", "", "control"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			lessons := t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			source := flagSource(t, injectAll(map[string]string{
-				"upstream": startModel(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
+				"upstream": startModel(t), "lessons": lessons, "bandit.control": tc.control, "bandit.epsilon": tc.epsilon, "reward.close_after": "1h",
 			}))
 			l := startServer(t, source)
 			for name, text := range map[string]string{"matches": "build the targets", "no-match": "hello"} {
@@ -136,8 +136,8 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 			}
 			// A key is the kind of assignment and a lesson. The assignment "control" is one of the whole session, so
 			// its lesson is empty.
-			want := map[string]string{"control ": c.controlArm, "holdout look-first": c.holdoutArm}
-			if c.controlArm == "control" {
+			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
+			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {

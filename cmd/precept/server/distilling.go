@@ -92,9 +92,9 @@ func (d *Distiller) noteResult(s distill.Summary, err error) {
 	}
 }
 
-// NewDistiller returns a Distiller that reads the sessions of st and writes lessons to place. Opted-out content is
+// NewDistiller returns a Distiller that reads the sessions of st and writes lessons to storage. Opted-out content is
 // not read.
-func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, place bank.Place) (*Distiller, error) {
+func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, storage bank.Storage) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(t.Random, id[:]); err != nil {
 		return nil, fmt.Errorf("name the distiller: %w", err)
@@ -107,7 +107,7 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	return &Distiller{Options: distill.Options{
 		Source: filteredSource{newOptOutFilter(st, optOut, t.Damaged), st.Tenants}, Notes: withClaims(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: t.Now, Owner: hex.EncodeToString(id[:]),
-		Bank: t.NewBank(place, withLessonLimit(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
+		Bank: t.NewBank(storage, withLessonLimit(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
 			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,
@@ -264,7 +264,7 @@ func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, 
 func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.Settled = true
-	d.Options.Failed = func(session string, err error) {
+	d.Options.OnFailure = func(session string, err error) {
 		f.failed(label.StepDistill, fmt.Errorf("session %s: %w", session, err))
 	}
 	return func(ctx context.Context) error {

@@ -13,8 +13,8 @@ import (
 	"precept/store"
 )
 
-// OptOutOf returns the configured opt-outs.
-func OptOutOf(cfg *configs.Config) (*sample.OptOut, error) {
+// NewOptOut returns the configured opt-outs.
+func NewOptOut(cfg *configs.Config) (*sample.OptOut, error) {
 	return sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 }
 

@@ -52,18 +52,18 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Error("empty bank: a session got a lesson, want none")
 	}
 	tools := testTools()
-	place, err := tools.OpenRedisBank(loadConfig(t, one))
+	storage, err := tools.OpenRedisBank(loadConfig(t, one))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer place.Close() //nolint:errcheck // Redis has confirmed every write
+	defer storage.Close() //nolint:errcheck // Redis has confirmed every write
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	text, err := os.ReadFile(filepath.Join(lessons, "look-first.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, findings, err := tools.NewBank(place).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
+	if _, findings, err := tools.NewBank(storage).Replace(t.Context(), map[string][]byte{"look-first.md": text}, "ann"); err != nil {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
@@ -184,14 +184,14 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := testTools()
-	place, err := tools.OpenRedisBank(loadConfig(t, source))
+	storage, err := tools.OpenRedisBank(loadConfig(t, source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer place.Close() //nolint:errcheck // Redis has confirmed every write
+	defer storage.Close() //nolint:errcheck // Redis has confirmed every write
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	if _, findings, err := tools.NewBank(place).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
+	if _, findings, err := tools.NewBank(storage).Replace(t.Context(), map[string][]byte{"look-first.md": []byte(lessonText(t, lessons))}, "ann"); err != nil {
 		t.Fatalf("Replace: findings %+v, error %v", findings, err)
 	}
 	eventually(t, "session with the lesson", lessonInjected)

@@ -28,7 +28,7 @@ import (
 // in each case. Trials with too few picks and trials that a user started are not changed.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
-		for name, c := range map[string]struct {
+		for name, tc := range map[string]struct {
 			with, without int   // successes in 200 sessions with and in 200 sessions without the lesson
 			picks         int64 // planned picks
 			by            string
@@ -44,14 +44,14 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 		} {
 			t.Run(style+", "+name, func(t *testing.T) {
 				g := newGate(t, style)
-				l := g.begin(c.by, c.picks)
-				g.play(l, c.with, c.without)
+				l := g.begin(tc.by, tc.picks)
+				g.play(l, tc.with, tc.without)
 				v, trials, d := g.open()
 				if err := trials.endTrials(t.Context(), d); err != nil {
 					t.Fatal(err)
 				}
-				if got := g.state(); got != c.want {
-					t.Errorf("got state %s, want %s; row in the report: %+v", got, c.want, g.row(v))
+				if got := g.state(); got != tc.want {
+					t.Errorf("got state %s, want %s; row in the report: %+v", got, tc.want, g.row(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
@@ -59,7 +59,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 				}
 				v.lessons.book.Store(book)
 				row := g.row(v)
-				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Taken != (c.picks == 400) {
+				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Evaluated != (tc.picks == 400) {
 					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, taken if 400 picks were planned", row)
 				}
 				if name == "harms" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
@@ -167,7 +167,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 		g.Fatal(err)
 	}
 	v := s.services
-	d, err := g.tools.NewDistiller(g.cfg, v.durable, v.store.OptOut, v.lessons.place)
+	d, err := g.tools.NewDistiller(g.cfg, v.durable, v.store.OptOut, v.lessons.storage)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestDistillerReadsChangedTenants(t *testing.T) {
 	now := time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)
 	var names []string
 	d := Distiller{Options: distill.Options{Now: func() time.Time { return now }}, changed: func() ([]string, bool) { return names, len(names) < 3 }}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		when    string
 		changed []string
 		before  distill.Summary
@@ -227,11 +227,11 @@ func TestDistillerReadsChangedTenants(t *testing.T) {
 		{when: "after more changes than the list can hold", changed: []string{"a", "b", "c"}, all: true},
 		{when: "a day later", after: fullRunInterval, all: true},
 	} {
-		d.noteResult(c.before, nil)
-		now, names = now.Add(c.after), c.changed
+		d.noteResult(tc.before, nil)
+		now, names = now.Add(tc.after), tc.changed
 		d.selectTenants()
-		if got := d.Options.Select.Tenants; (got == nil) != c.all || !c.all && !slices.Equal(got, c.changed) {
-			t.Errorf("%s: got tenants %#v (nil: all), want %v, all = %v", c.when, got, c.changed, c.all)
+		if got := d.Options.Select.Tenants; (got == nil) != tc.all || !tc.all && !slices.Equal(got, tc.changed) {
+			t.Errorf("%s: got tenants %#v (nil: all), want %v, all = %v", tc.when, got, tc.changed, tc.all)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 func TestBuildVersion(t *testing.T) {
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: "true"}}
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		name, stamped, module string
 		settings              []debug.BuildSetting
 		want                  string
@@ -22,10 +22,10 @@ func TestBuildVersion(t *testing.T) {
 		{"devel module without a commit", "", "(devel)", nil, "(devel)"},
 		{"no version", "", "", nil, "(devel)"},
 	} {
-		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: c.module}, Settings: c.settings}
-		b := buildOf(c.stamped, info)
-		if b.Version != c.want || b.Go != "go1.26" || (b.Revision == revision) != (c.settings != nil) || b.Modified != (c.settings != nil) {
-			t.Errorf("%s: got %+v, want version %s and the commit of the settings", c.name, b, c.want)
+		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: tc.module}, Settings: tc.settings}
+		b := buildOf(tc.stamped, info)
+		if b.Version != tc.want || b.Go != "go1.26" || (b.Revision == revision) != (tc.settings != nil) || b.Modified != (tc.settings != nil) {
+			t.Errorf("%s: got %+v, want version %s and the commit of the settings", tc.name, b, tc.want)
 		}
 	}
 }

@@ -44,11 +44,11 @@ type library struct {
 	faultyFiles atomic.Pointer[[]lesson.Problem] // lesson files with faults
 	readError   atomicString                     // error and remedy while the lessons cannot be read; "" otherwise
 
-	redis  *redis.Bank // nil if the lessons are files in a directory
-	place  bank.Place
-	bank   *bank.Bank
-	parsed *lesson.ParseCache              // cache of parsed lessons, shared by writer and the watcher
-	counts func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by countWith
+	redis   *redis.Bank // nil if the lessons are files in a directory
+	storage bank.Storage
+	bank    *bank.Bank
+	parsed  *lesson.ParseCache              // cache of parsed lessons, shared by writer and the watcher
+	counts  func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by countWith
 
 	edited  chan struct{} // receives a value after a change of the lesson directory; capacity 1
 	history history
@@ -64,14 +64,14 @@ type history struct {
 	cautions   map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
 }
 
-func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
-	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, location: LessonsLocation(cfg), fileEvents: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParseCache()}
+func newLibrary(tools Tools, cfg *configs.Config, redisBank *redis.Bank, events bool, f *failures) *library {
+	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, location: LessonsLocation(cfg), fileEvents: events, redis: redisBank, storage: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParseCache()}
 	l.edited = make(chan struct{}, 1)
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
-	if fleet != nil {
-		l.place = fleet
+	if redisBank != nil {
+		l.storage = redisBank
 	}
-	l.bank = tools.NewBank(l.place, withLessonLimit(cfg), func(o *bank.Options) {
+	l.bank = tools.NewBank(l.storage, withLessonLimit(cfg), func(o *bank.Options) {
 		o.Counts = func(slug string) lesson.Counts { return l.counts(slug) }
 		o.ParseCache = l.parsed
 	})
@@ -85,7 +85,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		defer cancel()
 		l.loadFirst(l.bank.List(ctx))
 		watcher := l.redis.Watch(l.parsed, l.activate, SecretKinds)
-		watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
+		watcher.OnPanic = func(v any) { l.failures.panicked(label.StepLessons, v) }
 		return watcher.Run
 	}
 	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // the callback of a watcher has no context; indexTimeout bounds its time
@@ -99,10 +99,10 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	}, SecretKinds)
 	watcher.Share(l.parsed)
 	watcher.Events = l.fileEvents
-	watcher.Polling = func(why error) {
+	watcher.OnPolling = func(why error) {
 		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", why)
 	}
-	watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
+	watcher.OnPanic = func(v any) { l.failures.panicked(label.StepLessons, v) }
 	l.loadFirst(watcher.Load())
 	l.warnIfMissing()
 	return watcher.Run
@@ -119,7 +119,7 @@ func (l *library) warnIfMissing() {
 func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
-		problems = append(problems, lesson.Problem{Path: l.location, Place: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: err.Error()}}})
+		problems = append(problems, lesson.Problem{Path: l.location, StorageUnreadable: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: err.Error()}}})
 	}
 	l.activate(b, problems)
 }
@@ -131,7 +131,7 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	var files []lesson.Problem
 	unread := ""
 	for i := range problems {
-		if p := &problems[i]; p.Place {
+		if p := &problems[i]; p.StorageUnreadable {
 			unread = p.Faults.Error()
 		} else {
 			files = append(files, *p)

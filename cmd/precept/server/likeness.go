@@ -148,6 +148,6 @@ func newMeaning(cfg *configs.Config, likeWorker *likeness, f *failures) (*meanin
 			}
 			return likeWorker.recentTraffic(ctx)
 		},
-		Failed: func(err error) { f.failedEvery(label.StepMeaning, time.Minute, err) },
+		OnFailure: func(err error) { f.failedEvery(label.StepMeaning, time.Minute, err) },
 	})
 }

@@ -117,7 +117,7 @@ func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 	}
 	return trace.New(trace.Options{
 		Endpoint: cfg.Otel.Endpoint, Headers: headers, Sample: cfg.Otel.Sample, Version: ReadBuild().Version,
-		Failed: func(err error) {
+		OnFailure: func(err error) {
 			if f.logLimit.allow(label.StepTrace) {
 				f.log.Warn("traces were not delivered; requests are not affected", "error", err)
 			}

@@ -73,7 +73,7 @@ func (s *Server) applyReload() error {
 
 // apply makes each part of the server that supports reloads use a configuration.
 func (s *Server) apply(next *configs.Config) error {
-	optOut, err := OptOutOf(next)
+	optOut, err := NewOptOut(next)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"
-	for _, c := range []struct {
+	for _, tc := range []struct {
 		run   RunFile
 		valid bool
 	}{
@@ -26,11 +26,11 @@ func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 		{RunFile{PID: os.Getpid(), Data: "https://127.0.0.1:1", Admin: local}, false},
 		{RunFile{PID: os.Getpid(), Data: local, Admin: ""}, false},
 	} {
-		if err := WriteRunFile(dir, c.run); err != nil {
+		if err := WriteRunFile(dir, tc.run); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadRunFile(dir); (err == nil) != c.valid {
-			t.Errorf("ReadRunFile of %+v: err = %v, want valid = %v", c.run, err, c.valid)
+		if _, err := ReadRunFile(dir); (err == nil) != tc.valid {
+			t.Errorf("ReadRunFile of %+v: err = %v, want valid = %v", tc.run, err, tc.valid)
 		}
 	}
 }

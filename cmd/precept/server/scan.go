@@ -44,7 +44,7 @@ func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*
 
 // headPassages returns the passages before the first response of a session; nil if x is not the first exchange.
 func headPassages(x *sample.Exchange) []wire.Passage {
-	if x.NewFrom != 0 {
+	if x.FirstNew != 0 {
 		return nil
 	}
 	items := make([][]byte, len(x.New))

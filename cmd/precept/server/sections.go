@@ -26,8 +26,8 @@ import (
 // rules file (CLAUDE.md, AGENTS.md) whose effect is measured. The registry is a file in the lesson directory or, if the
 // lessons are in Redis, a value in Redis.
 type RegistryStorage struct {
-	path  string
-	fleet *redis.Bank // the Redis that stores the lessons; nil if the registry is a file
+	path      string
+	redisBank *redis.Bank // the Redis that stores the lessons; nil if the registry is a file
 	// unused holds the paths of registry files that an earlier configuration may have written. If the registry is in
 	// Redis, such a file has no effect, and open logs a warning.
 	unused []string
@@ -35,21 +35,21 @@ type RegistryStorage struct {
 
 // OpenRegistry opens the storage of the registry. The caller calls the returned function to close the storage.
 func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), error) {
-	fleet, err := t.OpenRedisBank(cfg)
+	redisBank, err := t.OpenRedisBank(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return newRegistryStorage(cfg, fleet), func() {
-		if fleet != nil {
-			_ = fleet.Close()
+	return newRegistryStorage(cfg, redisBank), func() {
+		if redisBank != nil {
+			_ = redisBank.Close()
 		}
 	}, nil
 }
 
 // newRegistryStorage returns the storage of the registry. fleet is nil if the lessons are files in a directory.
-func newRegistryStorage(cfg *configs.Config, fleet *redis.Bank) *RegistryStorage {
-	s := &RegistryStorage{path: rules.Path(cfg.Lessons), fleet: fleet}
-	if fleet != nil {
+func newRegistryStorage(cfg *configs.Config, redisBank *redis.Bank) *RegistryStorage {
+	s := &RegistryStorage{path: rules.Path(cfg.Lessons), redisBank: redisBank}
+	if redisBank != nil {
 		s.unused = []string{rules.Path(cfg.DataDir), rules.Path(configs.Default().Lessons)}
 	}
 	return s
@@ -62,12 +62,12 @@ func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.R
 		return nil, err
 	}
 	defer closeStorage()
-	if s.fleet == nil {
+	if s.redisBank == nil {
 		return rules.Read(s.path)
 	}
 	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
-	raw, err := s.fleet.Sections(ctx)
+	raw, err := s.redisBank.Sections(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +77,13 @@ func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.R
 // Update replaces the registered sections by the result of change. If another program changes the registry at the same
 // time, Update calls change again with the newer sections.
 func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.Registered) ([]rules.Registered, error)) error {
-	if s.fleet == nil {
+	if s.redisBank == nil {
 		return rules.Update(s.path, change)
 	}
 	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
 	for {
-		raw, err := s.fleet.Sections(ctx)
+		raw, err := s.redisBank.Sections(ctx)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.R
 		if err != nil || changed == nil {
 			return err
 		}
-		if err := s.fleet.ReplaceSections(ctx, raw, changed); !errors.Is(err, bank.ErrChanged) {
+		if err := s.redisBank.ReplaceSections(ctx, raw, changed); !errors.Is(err, bank.ErrChanged) {
 			return err
 		}
 	}
@@ -104,12 +104,12 @@ func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.R
 // Now returns the time at which a measurement begins or ends. If the registry is in Redis, Now returns the time of
 // Redis, because the clocks of machines differ. Otherwise Now returns local.
 func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, error) {
-	if s.fleet == nil {
+	if s.redisBank == nil {
 		return local, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
-	return s.fleet.Now(ctx)
+	return s.redisBank.Now(ctx)
 }
 
 // Intervals of the worker of sections.
@@ -150,7 +150,7 @@ func (s *sections) open(ctx context.Context) {
 // that takes effect. If the registry cannot be read, the previous registry stays in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
-	if s.storage.fleet != nil {
+	if s.storage.redisBank != nil {
 		readChanged = s.readFleet
 	}
 	read, err := readChanged(ctx)
@@ -187,7 +187,7 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	text, err := s.storage.fleet.Sections(ctx)
+	text, err := s.storage.redisBank.Sections(ctx)
 	switch {
 	case err != nil:
 		return nil, err

@@ -91,9 +91,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return err
 	}
 	hooks := &storeOptions.Hooks
-	hooks.Failed, hooks.Panicked, hooks.Recovered = failures.failed, failures.panicked, failures.storeRecovered
-	hooks.Damaged = tools.Damaged
-	hooks.OutboxRecovered, hooks.Erased = failures.outboxRecovered, s.erased
+	hooks.OnFailure, hooks.OnPanic, hooks.OnRecovery = failures.failed, failures.panicked, failures.storeRecovered
+	hooks.OnDamage = tools.Damaged
+	hooks.OnOutboxRecovery, hooks.OnErasure = failures.outboxRecovered, s.erased
 	storeOptions.Content.Secret, storeOptions.BackendAbsent = []byte(keys.pair.Secret), opened.isUnavailable
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
@@ -121,7 +121,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	var embeddings *meaning.Matcher // set below; nil means no embeddings
 	if cfg.Match.Embeddings.Upstream != "" {
-		storeOptions.Hooks.Kept = func(x *sample.Exchange) { embeddings.Offer(x) }
+		storeOptions.Hooks.OnKept = func(x *sample.Exchange) { embeddings.Offer(x) }
 	}
 	st, err := store.Open(ctx, storeOptions)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// Open the learner. Its worker stops after the recorder, so that the learner also learns from the last exchanges.
 	learnOptions := tools.LearnOptions(cfg, backend)
 	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
-	learnOptions.Guard, learnOptions.Failed = st.Guard(), failures.failed
+	learnOptions.Guard, learnOptions.OnFailure = st.Guard(), failures.failed
 	learner, err := learn.Open(ctx, learnOptions)
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)
@@ -220,7 +220,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.bank, Consulted: consulted, Meaning: matches,
 		Rules: sectionsWorker.registry.Load, Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
-		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.isConfirmed},
+		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unconfirmed: !keys.isConfirmed},
 	})
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Create the distiller, and the gate that ends the trials of its proposals.
 	if opened.durable != nil && cfg.Distill.Enabled {
-		distiller, err := tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.place) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
+		distiller, err := tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 		if err != nil {
 			return err
 		}

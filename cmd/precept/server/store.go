@@ -90,7 +90,7 @@ type openSessions interface {
 
 // OpenFiltered opens the configured store for reading. The returned store hides opted-out content.
 func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (FilteredStore, error) {
-	optOut, err := OptOutOf(cfg)
+	optOut, err := NewOptOut(cfg)
 	if err != nil {
 		return FilteredStore{}, err
 	}
@@ -275,7 +275,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	if _, err := io.ReadFull(t.Random, replica[:]); err != nil {
 		return store.Options{}, fmt.Errorf("read random bytes for the name of the replica: %w", err)
 	}
-	optOut, err := OptOutOf(cfg)
+	optOut, err := NewOptOut(cfg)
 	return store.Options{
 		Now: t.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
 		LookupTimeout: cfg.Limits.LookupTimeout, MaxSessions: cfg.Limits.Sessions, MaxTenantSessions: tenantSessions(cfg),

@@ -1,5 +1,5 @@
-// Package banktest is the conformance suite of bank.Place, the storage of lessons. The directory place and the Redis
-// place pass the suite.
+// Package banktest is the conformance suite of bank.Storage, the storage of lessons. bank.Directory and redis.Bank pass
+// the suite.
 package banktest
 
 import (
@@ -11,10 +11,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// Open returns an empty place.
-type Open func(t *testing.T) bank.Place
+// Open returns an empty storage.
+type Open func(t *testing.T) bank.Storage
 
-// Run tests whether the places that open returns behave as bank.Bank needs.
+// Run tests whether the storages that open returns behave as bank.Bank needs.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
@@ -43,23 +43,23 @@ func Run(t *testing.T, open Open) {
 		{"a change with an invalid file name is refused", invalidNames},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &fixture{now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), place: open(t)}
+			f := &fixture{now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), storage: open(t)}
 			f.Bank = f.open(bank.Limits{})
 			c.run(t, f)
 		})
 	}
 }
 
-// fixture holds an empty place, and a bank over the place with a stopped clock.
+// fixture holds an empty storage, and a bank over the storage with a stopped clock.
 type fixture struct {
-	Bank  *bank.Bank
-	place bank.Place
-	now   time.Time
+	Bank    *bank.Bank
+	storage bank.Storage
+	now     time.Time
 }
 
 func (f *fixture) open(limits bank.Limits) *bank.Bank {
 	return bank.New(bank.Options{
-		Place: f.place, Now: func() time.Time { return f.now }, Limits: limits,
+		Storage: f.storage, Now: func() time.Time { return f.now }, Limits: limits,
 		Checks: lesson.Checks{
 			Resolve: func(e lesson.Evidence) bool { return e.Kind == "conversation" },
 			Secrets: func(s string) []string {

@@ -16,7 +16,7 @@ func concurrentWrites(t *testing.T, f *fixture) {
 	const writers, each = 4, 3
 	var wg sync.WaitGroup
 	for w := range writers {
-		b := f.open(bank.Limits{}) // another Bank over the same place, as in another process
+		b := f.open(bank.Limits{}) // another Bank over the same storage, as in another process
 		wg.Go(func() {
 			for i := range each {
 				slug := fmt.Sprintf("at-once-%c%c", 'a'+w, 'a'+i)
@@ -85,14 +85,14 @@ func manyRecords(t *testing.T, f *fixture) {
 // outdatedTexts tests changes based on an outdated version or text. Such a change fails and writes no text.
 func outdatedTexts(t *testing.T, f *fixture) {
 	t.Helper()
-	before, err := f.place.Read(t.Context())
+	before, err := f.storage.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Bank.Put(t.Context(), "one.md", manualText("one"), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	current, err := f.place.Read(t.Context())
+	current, err := f.storage.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,11 +102,11 @@ func outdatedTexts(t *testing.T, f *fixture) {
 		"new text under a used name": {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", New: manualText("one")}}},
 		"removal of a missing text":  {Version: current.Version, Edits: []bank.Edit{{Name: "two.md", New: manualText("two")}, {Name: "no.md", Old: []byte("x")}}},
 	} {
-		if err := f.place.Commit(t.Context(), c); !errors.Is(err, bank.ErrChanged) {
+		if err := f.storage.Commit(t.Context(), c); !errors.Is(err, bank.ErrChanged) {
 			t.Errorf("%s: err = %v, want %v", name, err, bank.ErrChanged)
 		}
 	}
-	if after, err := f.place.Read(t.Context()); err != nil || len(after.Texts) != 1 || after.Version != current.Version {
+	if after, err := f.storage.Read(t.Context()); err != nil || len(after.Texts) != 1 || after.Version != current.Version {
 		t.Errorf("Read: %d texts, version %s, err = %v, want 1 text and version %s", len(after.Texts), after.Version, err, current.Version)
 	}
 }

@@ -88,7 +88,7 @@ func limitsInLongLog(t *testing.T, f *fixture) {
 	}
 	const events, batch = 12_000, 1000
 	for range events / batch {
-		current, err := f.place.Read(t.Context())
+		current, err := f.storage.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func limitsInLongLog(t *testing.T, f *fixture) {
 			}
 			c.Log = append(c.Log, e)
 		}
-		if err := f.place.Commit(t.Context(), c); err != nil {
+		if err := f.storage.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,13 +45,13 @@ func proposal(t *testing.T, f *fixture) {
 		t.Errorf("event = %+v, want author ann, source distill, and the hash and time of the proposal", e)
 	}
 	// An edit of the file ends the approval.
-	reading, err := f.place.Read(t.Context())
+	reading, err := f.storage.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "distill/aaa.md"
 	edited := []byte(strings.Replace(string(reading.Texts[name]), "Read the number", "Tear out the number", 1))
-	if err := f.place.Commit(t.Context(), bank.Change{Version: reading.Version, Edits: []bank.Edit{{Name: name, Old: reading.Texts[name], New: edited}}}); err != nil {
+	if err := f.storage.Commit(t.Context(), bank.Change{Version: reading.Version, Edits: []bank.Edit{{Name: name, Old: reading.Texts[name], New: edited}}}); err != nil {
 		t.Fatal(err)
 	}
 	if s := f.state(t, "aaa"); s != lesson.Quarantined {
@@ -175,11 +175,11 @@ func refusals(t *testing.T, f *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := f.place.Read(t.Context())
+	r, err := f.storage.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.place.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "distill/suspect.md", New: raw}}}); err != nil {
+	if err := f.storage.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "distill/suspect.md", New: raw}}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = f.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})

@@ -96,15 +96,15 @@ func replace(t *testing.T, f *fixture) {
 func invalidNames(t *testing.T, f *fixture) {
 	t.Helper()
 	for _, name := range []string{"notes.txt", "_index.md", ".hidden.md", "a/../../b.md", "_archive/.hidden.md"} {
-		r, err := f.place.Read(t.Context())
+		r, err := f.storage.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		edits := []bank.Edit{{Name: "good.md", New: manualText("good")}, {Name: name, New: manualText("bad")}}
-		if err := f.place.Commit(t.Context(), bank.Change{Version: r.Version, Edits: edits}); err == nil || errors.Is(err, bank.ErrChanged) {
+		if err := f.storage.Commit(t.Context(), bank.Change{Version: r.Version, Edits: edits}); err == nil || errors.Is(err, bank.ErrChanged) {
 			t.Errorf("commit with the name %q: err = %v, want a refusal", name, err)
 		}
-		if r, err = f.place.Read(t.Context()); err != nil || len(r.Texts) != 0 {
+		if r, err = f.storage.Read(t.Context()); err != nil || len(r.Texts) != 0 {
 			t.Errorf("Read after a commit with the name %q: %d texts, err = %v, want neither", name, len(r.Texts), err)
 		}
 	}
