@@ -141,9 +141,9 @@ func TestPagesAreAccessible(t *testing.T) {
 			*f = wordSource{word: f.word, generated: f.generated, book: f.book.WithLessons(nil), survey: newWordSource("word").survey}
 		},
 	} {
-		f := newWordSource("word")
-		change(f)
-		h, err := admin.New(f.options())
+		w := newWordSource("word")
+		change(w)
+		h, err := admin.New(w.options())
 		if err != nil {
 			t.Fatal(err)
 		}

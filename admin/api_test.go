@@ -41,8 +41,8 @@ func (s sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) erro
 // An export has a file name and a media type, even if the export is empty.
 func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
-		f := newWordSource("word")
-		o := f.options()
+		w := newWordSource("word")
+		o := w.options()
 		o.Read.Export = sizedExport(n)
 		h, err := admin.New(o)
 		if err != nil {
@@ -102,9 +102,9 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 		{fmt.Errorf("read it: %w", store.ErrNoSession), 404, "no data of this session is stored"},
 		{errors.New("disk canary"), 503, "the store cannot be read"},
 	} {
-		f := newWordSource("word")
-		o := f.options()
-		o.Read.Archive, o.Write.Rate = failingSource{f, tc.err}, failingSource{f, tc.err}
+		w := newWordSource("word")
+		o := w.options()
+		o.Read.Archive, o.Write.Rate = failingSource{w, tc.err}, failingSource{w, tc.err}
 		h, err := admin.New(o)
 		if err != nil {
 			t.Fatal(err)
@@ -131,9 +131,9 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 
 // Feedback of 1 MiB is accepted. Feedback of one more byte, and a tenant of 257 bytes, are refused.
 func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
-	f := newWordSource("word")
-	o := f.options()
-	o.Write.Rate = failingSource{f, nil}
+	w := newWordSource("word")
+	o := w.options()
+	o.Write.Rate = failingSource{w, nil}
 	h, err := admin.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 // Each route, except the profiler routes that take seconds, refuses each kind of unauthorized request, with the common
 // headers and without a side effect. The probes /healthz and /readyz accept any host.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
-	f, keeper, id := withRoles(t)
+	f, keeper, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", ":name", "style.css", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
@@ -70,7 +70,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 
 // The next page after a rating, a deletion or an action on a lesson reports the result.
 func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
-	f, _, id := withRoles(t)
+	f, _, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)
 	post := func(path string, values url.Values) (status int, notice string) {
 		t.Helper()

@@ -91,27 +91,27 @@ func (tb *tab) findings(t *testing.T, script, rules string) (out []string) {
 // contrast in the dark theme, and the rules of WCAG 2 A and AA at the width of a phone.
 func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	script := axeScript(t)
-	b := newTab(t)
+	tb := newTab(t)
 	server, pages := serverWithContent(t)
-	b.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
-	if got := b.findings(t, script, ""); len(got) > 0 {
+	tb.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
+	if got := tb.findings(t, script, ""); len(got) > 0 {
 		t.Errorf("/login: got serious findings of axe-core %s, want none", strings.Join(got, "\n"))
 	}
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, display := range []struct {
 		theme, rules string // a theme changes colours only
 		width        int64
 	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
-		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: display.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: display.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
 			t.Fatal(err)
 		}
 		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: display.theme}}}
-		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, media); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range pages {
-			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-			if got := b.findings(t, script, display.rules); len(got) > 0 {
+			tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+			if got := tb.findings(t, script, display.rules); len(got) > 0 {
 				t.Errorf("%s, theme %s at %d px: got serious findings of axe-core %s, want none", path, display.theme, display.width, strings.Join(got, "\n"))
 			}
 		}
@@ -121,22 +121,22 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 // On a phone, on a tablet and on a desktop, no page and no table is wider than the screen. On narrow screens, the name
 // of a session takes most of its row. The tables of the help pages may scroll inside their box.
 func TestBrowserPagesShowAllColumns(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	server, pages := serverWithContent(t)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, width := range []int64{380, 768, 1000, 1280} {
 		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1}
-		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range pages {
-			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+			tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 			for expression, want := range map[string]string{
 				`document.documentElement.scrollWidth`: fmt.Sprint(width),
 				`[...document.querySelectorAll(".scroll")].filter(e => !e.closest(".doc") && e.scrollWidth > e.clientWidth).map(e => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby")).join()`: "",
 				`[...document.querySelectorAll(".cards.list th.name")].every(e => innerWidth > 960 || e.clientWidth > .8 * e.parentElement.clientWidth)`:                                                        "true",
 			} {
-				if got := b.eval(t, expression); got != want {
+				if got := tb.eval(t, expression); got != want {
 					t.Errorf("%s at %d px: %s is %q, want %q", path, width, expression, got, want)
 				}
 			}
@@ -147,22 +147,22 @@ func TestBrowserPagesShowAllColumns(t *testing.T) {
 // The first tab stop of a page is the link to the content, and each of the next 25 stops is visible with a
 // focus ring. Enter on the link moves the focus to the content.
 func TestBrowserTabStopsAreVisible(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	server, pages := serverWithContent(t)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, path := range pages {
-		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-		b.eval(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
+		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+		tb.eval(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
 		if strings.HasPrefix(path, "/queue") { // the first candidate has the focus
 			continue
 		}
-		b.keys(t, "\t")
-		if got := b.eval(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
+		tb.keys(t, "\t")
+		if got := tb.eval(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
 			t.Errorf("%s: the first tab stop is %q, want \"skip true\"", path, got)
 		}
 		for i := range 25 {
-			b.keys(t, "\t")
-			got := b.eval(t, `(() => { const e = document.activeElement, r = e.getBoundingClientRect(), s = getComputedStyle(e);
+			tb.keys(t, "\t")
+			got := tb.eval(t, `(() => { const e = document.activeElement, r = e.getBoundingClientRect(), s = getComputedStyle(e);
 				if (e === document.body) return "end";
 				const seen = r.width > 0 && r.height > 0 && s.visibility === "visible", ring = s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2;
 				return seen && ring ? "" : e.outerHTML.slice(0, 120) + (seen ? " has no ring" : " cannot be seen") })()`)
@@ -174,35 +174,35 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 			}
 		}
 	}
-	b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("main")))
-	b.keys(t, "\t")
-	b.keys(t, "\r")
-	if got := b.eval(t, `document.activeElement.id`); got != "main" {
+	tb.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.keys(t, "\t")
+	tb.keys(t, "\r")
+	if got := tb.eval(t, `document.activeElement.id`); got != "main" {
 		t.Errorf("focus after the link to the content: got %q, want \"main\"", got)
 	}
 }
 
 // A printed page contains only its content, without navigation and forms, and nothing needs scrolling.
 func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	server, pages := serverWithContent(t)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	dark := emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
-	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, dark); err != nil {
+	if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, dark); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 720, Height: 1000, DeviceScaleFactor: 1}); err != nil {
+	if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 720, Height: 1000, DeviceScaleFactor: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range pages {
-		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitReady(chromedp.CSS("main")))
+		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitReady(chromedp.CSS("main")))
 		for expression, want := range map[string]string{
 			`getComputedStyle(document.body).backgroundColor`: "rgb(255, 255, 255)",
 			`[...document.querySelectorAll("nav, form, .tools, .skip")].filter(e => e.getClientRects().length).map(e => e.className).join()`: "",
 			`[...document.querySelectorAll(".scroll")].filter(e => getComputedStyle(e).overflowX !== "visible").length`:                      "0",
 			`document.documentElement.scrollWidth <= innerWidth`:                                                                             "true",
 		} {
-			if got := b.eval(t, expression); got != want {
+			if got := tb.eval(t, expression); got != want {
 				t.Errorf("%s: %s is %q, want %q", path, expression, got, want)
 			}
 		}
@@ -211,19 +211,19 @@ func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 
 // On a phone, the overview without data and the page SAMPLES of the docs wrap long code.
 func TestBrowserLongCodeFitsAPhone(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	f.reports.report = report.Report{}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	size := emulation.SetDeviceMetricsOverrideParams{Width: 380, Height: 900, DeviceScaleFactor: 1}
-	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+	if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 		t.Fatal(err)
 	}
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, path := range []string{"/", "/help/SAMPLES"} {
-		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-		if got := b.eval(t, `document.documentElement.scrollWidth`); got != "380" {
+		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+		if got := tb.eval(t, `document.documentElement.scrollWidth`); got != "380" {
 			t.Errorf("%s: got width %s px, want 380", path, got)
 		}
 	}

@@ -132,30 +132,30 @@ func TestActionNamesTheShownVersion(t *testing.T) {
 // In page.js, inUse reports whether the user has changed a control, and refresh replaces the main part of the page. If
 // the login has expired or the server does not answer, the page states the reason.
 func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
-	if got := b.eval(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
+	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
 		t.Error("inUse returns " + got + " for a changed filter, want true")
 	}
-	if got := b.eval(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
+	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
 		t.Error("inUse returns " + got + " for unchanged filters, want false")
 	}
-	if got := evalPromise(t, b, refreshed); got != "main" {
+	if got := evalPromise(t, tb, refreshed); got != "main" {
 		t.Errorf("id of the main part after a refresh: got %q, want \"main\", the id of the new part", got)
 	}
 	f.sessions.mu.Lock()
 	clear(f.sessions.byID)
 	f.sessions.mu.Unlock()
 	const staleText = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
-	if got := evalPromise(t, b, staleText); !strings.Contains(got, "login has expired") {
+	if got := evalPromise(t, tb, staleText); !strings.Contains(got, "login has expired") {
 		t.Errorf("notice without a login: got %q, want \"login has expired\"", got)
 	}
 	server.Close()
-	if got := evalPromise(t, b, staleText); !strings.Contains(got, "precept does not answer") {
+	if got := evalPromise(t, tb, staleText); !strings.Contains(got, "precept does not answer") {
 		t.Errorf("notice without a server: got %q, want \"precept does not answer\"", got)
 	}
 }
@@ -163,11 +163,11 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 // A refresh keeps the notice of the last action and the focus of the main part. A refresh does not consume the notice
 // of an action in another tab; the next page shows that notice.
 func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	keep := func(text string) {
 		f.sessions.mu.Lock()
 		defer f.sessions.mu.Unlock()
@@ -176,36 +176,36 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 		}
 	}
 	keep("first")
-	b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice")))
+	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice")))
 	keep("second")
 	const refreshTwice = `(async () => { document.querySelector("main").focus(); await refresh(); await refresh();
 		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + n.role).join() })()`
-	if got := evalPromise(t, b, refreshTwice); got != "main firstnull" {
+	if got := evalPromise(t, tb, refreshTwice); got != "main firstnull" {
 		t.Errorf("focus and notices after two refreshes: got %q, want \"main firstnull\"", got)
 	}
-	b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
-	if got := b.eval(t, `document.querySelector(".notice").textContent`); got != "second" {
+	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
+	if got := tb.eval(t, `document.querySelector(".notice").textContent`); got != "second" {
 		t.Errorf("the notice of the next page is %q, want \"second\"", got)
 	}
 }
 
 // Escape closes the details element that contains the focus, and moves the focus to its summary.
 func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".asks summary")))
-	b.eval(t, `document.querySelector(".asks summary").focus()`)
-	b.keys(t, "\r")
-	b.do(t, chromedp.WaitVisible(chromedp.CSS(".asks[open] button")))
-	b.keys(t, "\t")
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".asks summary")))
+	tb.eval(t, `document.querySelector(".asks summary").focus()`)
+	tb.keys(t, "\r")
+	tb.do(t, chromedp.WaitVisible(chromedp.CSS(".asks[open] button")))
+	tb.keys(t, "\t")
 	const state = `document.activeElement.tagName + " " + document.querySelectorAll(".asks[open]").length`
-	if got := b.eval(t, state); got != "BUTTON 1" {
+	if got := tb.eval(t, state); got != "BUTTON 1" {
 		t.Errorf("focus and number of open confirmations after Enter and Tab: got %q, want \"BUTTON 1\"", got)
 	}
-	b.keys(t, kb.Escape)
-	if got := b.eval(t, state); got != "SUMMARY 0" {
+	tb.keys(t, kb.Escape)
+	if got := tb.eval(t, state); got != "SUMMARY 0" {
 		t.Errorf("focus and number of open confirmations after Escape: got %q, want \"SUMMARY 0\"", got)
 	}
 }
@@ -213,29 +213,29 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 // The Back button shows a page of the dashboard after a login, and the login form after a logout. Back does not repeat
 // an action.
 func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	back := func(want string) {
 		t.Helper()
-		b.eval(t, `(document.documentElement.dataset.before = "1", history.back())`)
-		b.do(t, chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) "+want)))
+		tb.eval(t, `(document.documentElement.dataset.before = "1", history.back())`)
+		tb.do(t, chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) "+want)))
 	}
-	b.do(t,
+	tb.do(t,
 		chromedp.Navigate(server.URL+"/login"), chromedp.SendKeys(chromedp.CSS("#token"), token), chromedp.Click(chromedp.CSS("button")),
 		chromedp.WaitVisible(chromedp.CSS("header nav")),
 	)
 	back("header nav")
-	b.do(t,
+	tb.do(t,
 		chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")), chromedp.Navigate(server.URL+"/lessons/helpful"),
 		chromedp.Click(chromedp.CSS(".asks summary")), chromedp.Click(chromedp.CSS(".asks form button")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")),
 	)
 	back("main h1")
-	if got := b.eval(t, "location.pathname"); keeper.count != 1 || !strings.HasPrefix(got, "/lessons") {
+	if got := tb.eval(t, "location.pathname"); keeper.count != 1 || !strings.HasPrefix(got, "/lessons") {
 		t.Errorf("after an action and Back: got path %s and %d calls to the lesson service, want a path below /lessons and 1 call", got, keeper.count)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
+	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	back("#token")
 	if keeper.count != 1 {
 		t.Errorf("the lesson service got %d calls, want 1: Back must not repeat an action", keeper.count)

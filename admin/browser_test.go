@@ -91,7 +91,7 @@ func (tb *tab) eval(t *testing.T, expression string) string {
 
 // A login link opens the overview with its table in a browser, under the content security policy.
 func TestBrowserLoginLinkShowsOverview(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
@@ -100,7 +100,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	f.reports.report.Lessons[0].Slug = `<img src=x onerror="document.title='owned'">`
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
 	expect := map[string]string{
 		`location.href`:  server.URL + "/", // the token is gone from the address
 		`document.title`: "precept: lessons and their effects",
@@ -119,18 +119,18 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 		`performance.getEntriesByType("resource").every(r => r.name.startsWith(location.origin + "/"))`: "true", // all resources are from this origin
 	}
 	for expression, want := range expect {
-		if got := b.eval(t, expression); got != want {
+		if got := tb.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
 // An open page refreshes automatically, and the forms log a user in and out.
 func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
 		visits := 0
@@ -141,78 +141,78 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	})
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t,
+	tb.do(t,
 		chromedp.Navigate(server.URL+"/login"),
 		chromedp.SendKeys(chromedp.CSS("#token"), token),
 		chromedp.Click(chromedp.CSS("button")),
 		chromedp.WaitVisible(chromedp.CSS("#health")),
 	)
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`document.querySelector(".figures td").textContent.length > 1`, chromedp.WithPollingTimeout(0))); err != nil {
+	if _, err := chromedp.Run(tb.ctx, chromedp.Poll[bool](`document.querySelector(".figures td").textContent.length > 1`, chromedp.WithPollingTimeout(0))); err != nil {
 		t.Fatalf("waiting for the automatic refresh: got error %v, want a second visit", err)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
-	if got := b.eval(t, "location.pathname"); got != "/login" {
+	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
+	if got := tb.eval(t, "location.pathname"); got != "/login" {
 		t.Errorf("path after the logout: got %s, want \"/login\"", got)
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
 // A page names the time zone of the browser.
 func TestBrowserPageNamesTheTimeZone(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}); err != nil {
+	if _, err := chromedp.Call(tb.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}); err != nil {
 		t.Fatal(err)
 	}
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
-	if got, want := b.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want {
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
+	if got, want := tb.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want {
 		t.Errorf("time zone line: got %q, want %q", got, want)
 	}
 }
 
 func TestBrowserOmitsTheCurrentYearOfTimes(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
 	const shown = `(() => {
 		const root = document.createElement("div"), year = new Date().getFullYear();
 		root.innerHTML = [year, year - 1].map((y) => '<time datetime="' + y + '-06-05T12:30:00Z"></time>').join("");
 		localise(root);
 		return [...root.children].map((t) => /\b20\d\d\b/.test(t.textContent)).join();
 	})()`
-	if got := b.eval(t, shown); got != "false,true" {
+	if got := tb.eval(t, shown); got != "false,true" {
 		t.Errorf("times of this year and of the last year show the year: got %s, want false,true", got)
 	}
 }
 
 // On a phone the sidebar is folded, and Escape folds an unfolded sidebar. On a wide page the sidebar stays unfolded.
 func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for width, want := range map[int64]string{380: "false", 800: "true"} {
 		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1}
-		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 			t.Fatal(err)
 		}
-		b.do(t, chromedp.Navigate(server.URL+"/sessions"), chromedp.WaitVisible(chromedp.CSS("main")))
-		if got := b.eval(t, `document.querySelector(".sidebar").open`); got != want {
+		tb.do(t, chromedp.Navigate(server.URL+"/sessions"), chromedp.WaitVisible(chromedp.CSS("main")))
+		if got := tb.eval(t, `document.querySelector(".sidebar").open`); got != want {
 			t.Errorf("sidebar open at %d px: got %s, want %s", width, got, want)
 		}
 		const refreshed = `(async () => { const old = document.querySelector("main"); await refresh();
 			return (old !== document.querySelector("main")) + " " + document.querySelector(".sidebar").open })()`
-		if got := evalPromise(t, b, refreshed); got != "true "+want {
+		if got := evalPromise(t, tb, refreshed); got != "true "+want {
 			t.Errorf("main replaced and sidebar open after a refresh at %d px: got %q, want %q", width, got, "true "+want)
 		}
-		b.eval(t, `(() => { const sidebar = document.querySelector(".sidebar"); sidebar.open = true; sidebar.querySelector("a, input").focus() })()`)
-		b.keys(t, kb.Escape)
-		if got := b.eval(t, `document.querySelector(".sidebar").open`); got != want {
+		tb.eval(t, `(() => { const sidebar = document.querySelector(".sidebar"); sidebar.open = true; sidebar.querySelector("a, input").focus() })()`)
+		tb.keys(t, kb.Escape)
+		if got := tb.eval(t, `document.querySelector(".sidebar").open`); got != want {
 			t.Errorf("sidebar open after Escape in the unfolded sidebar at %d px: got %s, want %s", width, got, want)
 		}
 	}
@@ -220,17 +220,17 @@ func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 
 // Each theme sets the text and the background colour.
 func TestBrowserThemesSetTextAndBackgroundColours(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(server.URL+"/login"))
+	tb.do(t, chromedp.Navigate(server.URL+"/login"))
 	for scheme, want := range map[string]string{"light": "rgb(28, 32, 36) on rgb(255, 255, 255)", "dark": "rgb(230, 233, 236) on rgb(20, 23, 26)"} {
 		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, media); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.eval(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
+		if got := tb.eval(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
 			t.Errorf("%s theme: got colours %s, want %q", scheme, got, want)
 		}
 	}

@@ -26,9 +26,9 @@ func plots(
 		Fatalf(format string, args ...any)
 	}, rows []report.Row, truth func(string) (float64, bool), target string,
 ) (out []drawn, ticks int) {
-	f := newWordSource("word")
-	f.report.Lessons, f.report.Global.Bands = rows, nil
-	o := f.options()
+	w := newWordSource("word")
+	w.report.Lessons, w.report.Global.Bands = rows, nil
+	o := w.options()
 	o.Truth = truth
 	h, err := admin.New(o)
 	if err != nil {

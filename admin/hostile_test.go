@@ -78,8 +78,8 @@ type parsedPage struct {
 // readPages reads every page of a server whose texts are all equal to word, as an operator in a browser.
 func readPages(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
-	f := newWordSource(word)
-	h, err := admin.New(f.options())
+	w := newWordSource(word)
+	h, err := admin.New(w.options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +103,11 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 		page.quotes = !strings.Contains(name, "breakdown") && name != "help" && name != "nowhere" && res.StatusCode == http.StatusOK
 		out[name] = page
 	}
-	if f.askedSession != word {
-		t.Errorf("the page of session %q reads session %q, want the same session", word, f.askedSession)
+	if w.askedSession != word {
+		t.Errorf("the page of session %q reads session %q, want the same session", word, w.askedSession)
 	}
 	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+asked, nil))
-	f.fail = true
+	w.fail = true
 	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/samples"} {
 		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = parsePage(t, serve(h, target, cookie))
 	}

@@ -158,10 +158,10 @@ func (someSessions) Recent(context.Context, string, time.Time, time.Time) (store
 
 // A filter finds a session whose agent has a hidden character, both by the raw character and by its shown name.
 func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
-	k := newSessionStore(t, time.Now())
-	k.addSession(t, "plain", 1, nil)
-	k.addSession(t, "other", 1, func(r *sessionpkg.Record, _ []sample.Exchange) { r.Identity.Agent = "co\u200bder" })
-	f := newStoreFixture(t, k, nil)
+	s := newSessionStore(t, time.Now())
+	s.addSession(t, "plain", 1, nil)
+	s.addSession(t, "other", 1, func(r *sessionpkg.Record, _ []sample.Exchange) { r.Identity.Agent = "co\u200bder" })
+	f := newStoreFixture(t, s, nil)
 	page := get(t, f, "/sessions", http.StatusOK)
 	if !strings.Contains(page, "/sessions?agent=co%E2%80%8Bder") || !strings.Contains(page, "co‹U+200B›der") {
 		t.Errorf("session list: got %s, want a filter link with the raw agent name, and the shown name co‹U+200B›der", page)

@@ -12,10 +12,10 @@ import (
 // mainText returns the main part of a page for an operator, unescaped and with plain spaces; change alters the data.
 func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
-	f := newWordSource("word")
-	o := f.options()
+	w := newWordSource("word")
+	o := w.options()
 	if change != nil {
-		change(f, &o)
+		change(w, &o)
 	}
 	h, err := admin.New(o)
 	if err != nil {

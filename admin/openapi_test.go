@@ -26,8 +26,8 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 			}
 		}
 	}
-	s := newFixture(t, nil).Server
-	for _, r := range s.echo.Routes() {
+	f := newFixture(t, nil).Server
+	for _, r := range f.echo.Routes() {
 		words := strings.Split(r.Path, "/")
 		for i, w := range words {
 			if name, ok := strings.CutPrefix(w, ":"); ok {

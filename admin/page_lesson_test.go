@@ -231,31 +231,31 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 
 // The chart renders under the content security policy in both themes, and the Pause button works.
 func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
 	const painted = `(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 1000 })(document.querySelector(".chart canvas"))`
-	if b.eval(t, painted) != "true" {
+	if tb.eval(t, painted) != "true" {
 		t.Error("the chart has at most 1,000 painted pixels")
 	}
-	before := b.eval(t, `getComputedStyle(document.body).backgroundColor`)
-	b.eval(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
-	if after := b.eval(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.eval(t, painted) != "true" {
+	before := tb.eval(t, `getComputedStyle(document.body).backgroundColor`)
+	tb.eval(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
+	if after := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); after == before || tb.eval(t, painted) != "true" {
 		t.Errorf("background after switching themes: got %s, want a colour other than %s and a painted chart", after, before)
 	}
-	b.do(t,
+	tb.do(t,
 		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // open the confirmation
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {
 		t.Errorf("the lesson service got %d calls, newest %q, want one pause of helpful", lessonService.count, lessonService.lastCall)
 	}
-	if got := b.eval(t, `getComputedStyle(document.body).backgroundColor`); got == before {
+	if got := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the theme selection was lost on the next page")
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }

@@ -102,34 +102,34 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 
 // From 1,280 px on, the table fits the screen. At 360 px, only the table may scroll, and the page fits the screen.
 func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
 	f.reports.report = sampleReportWith(300)
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
 	for _, width := range []int{360, 1280, 2560} {
 		size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 800, DeviceScaleFactor: 1}
-		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 			t.Fatal(err)
 		}
-		b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
-		if got := b.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
+		tb.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
+		if got := tb.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
 			t.Errorf("at %d px: got page width %s px, want the width of the screen", width, got)
 		}
-		if got := b.eval(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
+		if got := tb.eval(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
 			t.Errorf("at %d px: got %s px of the table outside the screen, want 0", width, got)
 		}
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
-	if got := b.eval(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
+	tb.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
+	if got := tb.eval(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
 		t.Errorf("sort key and end of the first name after a click on the heading Rewarded: got %s, want \"-rewarded0299\"", got)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
-	if got := b.eval(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
+	tb.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
+	if got := tb.eval(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
 		t.Error("a click on the button of the term does not open the definition of the verdict")
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }

@@ -234,8 +234,8 @@ func TestOnlyPagesWithNewestDataRefresh(t *testing.T) {
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,
 		"/samples": true, "/samples?after=x": false, "/health": true, "/lessons": false, "/queue": false, "/help": false,
 	} {
-		f := newWordSource("word")
-		h, err := admin.New(f.options())
+		w := newWordSource("word")
+		h, err := admin.New(w.options())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -163,39 +163,39 @@ func TestDifferenceMarksRemovedAndAddedLines(t *testing.T) {
 
 // Keys show the help, select the next candidate, approve it, and reject it after a second key press.
 func TestBrowserQueueWorksByKeyboard(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
-	b.do(t, chromedp.KeyEvent("?"))
-	if b.eval(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
+	tb.do(t, chromedp.KeyEvent("?"))
+	if tb.eval(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
 		t.Error("the key ? does not open the list of keys")
 	}
-	b.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
-	second := b.eval(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
+	tb.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
+	second := tb.eval(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
 	if second != "candidate-waitingcandidate-waiting" {
 		t.Errorf("ids of the current candidate and of the focused element after j: got %s, want \"candidate-waitingcandidate-waiting\"", second)
 	}
-	b.do(t, chromedp.KeyEvent("r"))
-	if keeper.lastCall != "" || b.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
+	tb.do(t, chromedp.KeyEvent("r"))
+	if keeper.lastCall != "" || tb.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
 		t.Error("one press of r rejects the lesson, or the page lacks \"Press r again to reject\"")
 	}
-	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
+	tb.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(keeper.lastCall, "waiting reject 0 0 operator ") {
 		t.Errorf("the lesson service got call %q, want a rejection of the lesson waiting", keeper.lastCall)
 	}
-	if got := b.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
+	if got := tb.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("the page shows candidates %s, want candidate-newer", got)
 	}
-	if got := b.eval(t, "location.hash"); got != "#candidate-newer" {
+	if got := tb.eval(t, "location.hash"); got != "#candidate-newer" {
 		t.Errorf("location.hash after the rejection is %s, want \"#candidate-newer\"", got)
 	}
-	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
+	tb.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(keeper.lastCall, "newer approve 0 0 operator ") {
 		t.Errorf("the lesson service got call %q, want an approval of the lesson newer", keeper.lastCall)
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
@@ -203,7 +203,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 // At six widths, the overview, the lesson pages, the breakdown and the queue are as wide as the screen. No column of an
 // effect table is hidden, the net result is inside its box, and the tools are next to the name of the program.
 func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
-	b := newTab(t)
+	tb := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Now = time.Now
 		o.Program.Prices = func() Prices { return Prices{Models: price.Flat(2, 0), Session: 300, Currency: "USD"} }
@@ -211,24 +211,24 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 123_456, TokensAdded: 98_765_432}}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)))
 	for _, width := range []int{360, 390, 768, 1200, 1280, 3840} {
 		size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 800, DeviceScaleFactor: 1}
-		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"/", "/lessons", "/lessons/helpful", "/breakdown", "/queue"} {
-			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
-			if got := b.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
+			tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
+			if got := tb.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
 				t.Errorf("%s at %d px is %s px wide, want the width of the screen", path, width, got)
 			}
-			if got := b.eval(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
+			if got := tb.eval(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
 				t.Errorf("%s at %d px: a part of the net result is outside its box", path, width)
 			}
-			if got := b.eval(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
+			if got := tb.eval(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
 				t.Errorf("%s at %d px: the tools are below the name of the program, want them beside it", path, width)
 			}
-			if got := b.eval(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
+			if got := tb.eval(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
 				t.Errorf("%s at %d px: a column of an effect table is outside the screen", path, width)
 			}
 		}

@@ -17,14 +17,14 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// withRoles returns a fixture that accepts the token of a viewer and has content on every page, the lesson service that
+// newRoleFixture returns a fixture that accepts the token of a viewer and has content on every page, the lesson service that
 // the buttons of lessons call, and the id of the stored session.
-func withRoles(t *testing.T) (*fixture, *fakeLessonService, string) {
+func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
-	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.addSessionWithMarkup(t)
+	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := s.addSessionWithMarkup(t)
 	lib, keeper := newFakeLibrary(t), &fakeLessonService{}
-	f := newStoreFixture(t, k, func(o *Options) {
+	f := newStoreFixture(t, s, func(o *Options) {
 		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper
 		o.Access.Viewers = []string{viewerToken}
 	})
@@ -34,7 +34,7 @@ func withRoles(t *testing.T) (*fixture, *fakeLessonService, string) {
 // With the token of a viewer, only GET requests of the routes that isViewable lists succeed, except text searches. A
 // new route is therefore refused until isViewable lists the route.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
-	f, keeper, id := withRoles(t)
+	f, keeper, id := newRoleFixture(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
 	viewed := 0
@@ -116,7 +116,7 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 // The pages of a viewer have no forms for actions, and an action that the browser of a viewer sends is refused. The
 // audit log has the refused action and the actions of an operator, with the role and the start of the token's digest.
 func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
-	f, keeper, id := withRoles(t)
+	f, keeper, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
 	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {
 		t.Fatalf("login: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
@@ -165,7 +165,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 // If a reload makes the token of a viewer a token of an operator, the token can act at once. If a reload removes the
 // token, its requests are refused.
 func TestViewerTokenFollowsReload(t *testing.T) {
-	f, keeper, _ := withRoles(t)
+	f, keeper, _ := newRoleFixture(t)
 	if err := f.SetAccess(Access{Tokens: []string{token, viewerToken}}); err != nil {
 		t.Fatal(err)
 	}

@@ -28,9 +28,9 @@ func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]ba
 // one session has a refused connection.
 func storeWithWork(t *testing.T) *sessionStore {
 	t.Helper()
-	k := newSessionStore(t, time.Now())
+	s := newSessionStore(t, time.Now())
 	for i := range 24 {
-		id := k.addSession(t, fmt.Sprint("work-", i), 1, func(r *sessionpkg.Record, ex []sample.Exchange) {
+		id := s.addSession(t, fmt.Sprint("work-", i), 1, func(r *sessionpkg.Record, ex []sample.Exchange) {
 			r.Identity.Agent = []string{"coder", "writer"}[i%2]
 			r.Facts = sessionpkg.Facts{Turns: 1, Task: fmt.Sprint("Fix ticket ", i), Output: 64}
 			r.Lessons.Matched = []string{"read-the-log"}
@@ -40,18 +40,18 @@ func storeWithWork(t *testing.T) *sessionStore {
 				ex[0].New = append(ex[0].New, json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":"Error: connect ECONNREFUSED 127.0.0.1:5432\nexit code: 1"}`))
 			}
 		})
-		k.closeRewarded(t, id, float64(i%4)/3, "")
+		s.closeRewarded(t, id, float64(i%4)/3, "")
 	}
-	return k
+	return s
 }
 
 // Each task takes at most three clicks from the overview.
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
-	b, k := newTab(t), storeWithWork(t)
+	tb, k := newTab(t), storeWithWork(t)
 	f := newStoreFixture(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearMissSurveyor{} })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav")))
 	const sessions, compare = "nav a[href='/sessions']", "nav a[href='/compare']"
 	for name, task := range map[string]struct {
 		text   string // typed into #error before the second click
@@ -84,19 +84,19 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			`new URL(document.querySelector(".export-row a").href).searchParams.get("verdict") == "poor"`, // the third click
 		},
 	} {
-		b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS("nav")))
+		tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS("nav")))
 		for i, at := range task.clicks {
 			if i == 1 && task.text != "" {
-				b.do(t, chromedp.WaitVisible(chromedp.CSS("#error")), chromedp.SendKeys(chromedp.CSS("#error"), task.text))
+				tb.do(t, chromedp.WaitVisible(chromedp.CSS("#error")), chromedp.SendKeys(chromedp.CSS("#error"), task.text))
 			}
-			b.eval(t, `document.documentElement.dataset.before = "1"`)
-			b.do(t, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
+			tb.eval(t, `document.documentElement.dataset.before = "1"`)
+			tb.do(t, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
 		}
-		if len(task.clicks) > 3 || b.eval(t, task.then) != "true" {
-			t.Errorf("%s: the task is not finished after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), b.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
+		if len(task.clicks) > 3 || tb.eval(t, task.then) != "true" {
+			t.Errorf("%s: the task is not finished after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), tb.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
 		}
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }

@@ -38,7 +38,7 @@ func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 
 // The navigation marks only the current page.
 func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
-	f, _, _ := withRoles(t)
+	f, _, _ := newRoleFixture(t)
 	for at, want := range map[string]string{
 		"/": "Overview", "/lessons": "Lessons", "/lessons/helpful": "Lessons", "/sessions": "Sessions", "/help/DASHBOARD": "Help", "/queue": "Queue",
 	} {

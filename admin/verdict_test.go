@@ -103,20 +103,17 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	}
 }
 
-// Invisible characters are shown, because a lesson could hide an instruction in them.
-func TestVisibleShowsInvisibleCharacters(t *testing.T) {
-	for in, hidden := range map[string]bool{
-		"plain text\n\twith é and 日本": false, "zero\u200bwidth": true, "right\u202eto left": true, "soft\u00adhyphen": true, "mark\ufeff": true,
-		"line\u2028end": true, "filler\u3164": true, "half\uffa0": true, "join\u034fer": true, "jamo\u115f\u1160": true, "bell\x07": true, "bad\xff": false,
+// Visible replaces invisible characters, in which a lesson could hide an instruction, by their names. It keeps all
+// other text, and replaces invalid UTF-8 by U+FFFD.
+func TestVisibleReplacesInvisibleCharactersByTheirNames(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain text\n\twith é and 日本": "plain text\n\twith é and 日本", "bad\xff": "bad\uFFFD",
+		"zero\u200bwidth": "zero‹U+200B›width", "right\u202eto left": "right‹U+202E›to left", "soft\u00adhyphen": "soft‹U+00AD›hyphen",
+		"mark\ufeff": "mark‹U+FEFF›", "line\u2028end": "line‹U+2028›end", "filler\u3164": "filler‹U+3164›", "half\uffa0": "half‹U+FFA0›",
+		"join\u034fer": "join‹U+034F›er", "jamo\u115f\u1160": "jamo‹U+115F›‹U+1160›", "bell\x07": "bell‹U+0007›",
 	} {
-		got := Visible(in)
-		for _, r := range []rune{'\u200b', '\u202e', '\u00ad', '\ufeff', '\u2028', '\u3164', '\uffa0', '\u034f', '\u115f', '\x07'} {
-			if strings.ContainsRune(got, r) {
-				t.Errorf("Visible(%q) = %q, want %U replaced by its name", in, got, r)
-			}
-		}
-		if !hidden && got != strings.ToValidUTF8(in, "\uFFFD") {
-			t.Errorf("Visible(%q) = %q, want the text unchanged", in, got)
+		if got := Visible(in); got != want {
+			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

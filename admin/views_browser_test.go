@@ -16,7 +16,7 @@ import (
 
 // In a browser with a SQLite store, a user finds a session by a text search, opens it, rates it and deletes it.
 func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
-	b, k := newTab(t), newSessionStore(t, time.Now())
+	tb, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
 	for i := range 60 {
 		k.addSession(t, fmt.Sprint("other-", i), 1+i%3, nil)
@@ -24,20 +24,20 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/sessions']")),
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/sessions']")),
 		chromedp.Click(chromedp.CSS("nav a[href^='/sessions']")), chromedp.WaitVisible(chromedp.CSS("table.list")))
-	if got := b.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "50" {
+	if got := tb.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "50" {
 		t.Errorf("got %s sessions on the first page, want \"50\"", got)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS("a[rel=next]")), chromedp.WaitVisible(chromedp.CSS(".pager a:not([rel])")))
-	if got := b.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "11" {
+	tb.do(t, chromedp.Click(chromedp.CSS("a[rel=next]")), chromedp.WaitVisible(chromedp.CSS(".pager a:not([rel])")))
+	if got := tb.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "11" {
 		t.Errorf("got %s sessions on the second page, want \"11\"", got)
 	}
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#words"), "flaky build"), chromedp.Click(chromedp.CSS(".filters button")), chromedp.WaitVisible(chromedp.CSS(".hit")))
-	if got := b.eval(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
+	tb.do(t, chromedp.SendKeys(chromedp.CSS("#words"), "flaky build"), chromedp.Click(chromedp.CSS(".filters button")), chromedp.WaitVisible(chromedp.CSS(".hit")))
+	if got := tb.eval(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
 		t.Errorf("search result: got %q, want \"1 turn 1, user: Fix the flaky build. \"", got)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS("table.list th a")), chromedp.WaitVisible(chromedp.CSS(".turn")))
+	tb.do(t, chromedp.Click(chromedp.CSS("table.list th a")), chromedp.WaitVisible(chromedp.CSS(".turn")))
 	for expression, want := range map[string]string{
 		`location.pathname`: "/sessions/" + id.String(),
 		`[...document.querySelectorAll(".turn h3")].map(h => h.textContent).join()`:                      "Turn 1,Turn 2,Turn 3",
@@ -49,32 +49,32 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 		`getComputedStyle(document.querySelector(".said.block")).backgroundColor != getComputedStyle(document.body).backgroundColor`: "true",
 		`document.documentElement.scrollWidth <= innerWidth`:                                                                         "true",
 	} {
-		if got := b.eval(t, expression); got != want {
+		if got := tb.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#comment"), "good in the end"), chromedp.Click(chromedp.CSS("button[value=approval]")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
-	if got := b.eval(t, `document.querySelector(".sources").textContent`); !strings.Contains(got, "good in the end") {
+	tb.do(t, chromedp.SendKeys(chromedp.CSS("#comment"), "good in the end"), chromedp.Click(chromedp.CSS("button[value=approval]")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
+	if got := tb.eval(t, `document.querySelector(".sources").textContent`); !strings.Contains(got, "good in the end") {
 		t.Errorf("feedback on the page: got %s, want \"good in the end\"", got)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS("input[name=sure]")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS("table.list")))
-	if got := b.eval(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
+	tb.do(t, chromedp.Click(chromedp.CSS("input[name=sure]")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS("table.list")))
+	if got := tb.eval(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
 		t.Error("the deleted session is in the list")
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
 
 // Samples expand in the page, and the export links keep the filters. The health page shows changed keys and losses.
 func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
-	b, k := newTab(t), newSessionStore(t, time.Now())
+	tb, k := newTab(t), newSessionStore(t, time.Now())
 	k.addSessionWithMarkup(t)
 	k.addSession(t, "other", 2, nil)
 	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/samples']")),
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/samples']")),
 		chromedp.Navigate(server.URL+"/samples?quality=unrated&family=intent_resolution"), chromedp.WaitVisible(chromedp.CSS(".sample")),
 		chromedp.Click(chromedp.CSS(".sample summary")), chromedp.WaitVisible(chromedp.CSS(".sample[open] pre")))
 	for expression, want := range map[string]string{
@@ -83,21 +83,21 @@ func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 		`[...document.querySelectorAll(".exports a")].map(a => new URL(a.href).searchParams.get("format")).join()`: "mplp,openai,preference,parquet",
 		`new URL(document.querySelector(".exports a").href).searchParams.get("quality")`:                           "unrated",
 	} {
-		if got := b.eval(t, expression); got != want {
+		if got := tb.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
-	b.do(t, chromedp.Navigate(server.URL+"/health"), chromedp.WaitVisible(chromedp.CSS("table.config")))
+	tb.do(t, chromedp.Navigate(server.URL+"/health"), chromedp.WaitVisible(chromedp.CSS("table.config")))
 	for expression, want := range map[string]string{
 		`document.querySelectorAll("table.config tr.changed").length`:                                     "3",
 		`[...document.querySelectorAll("#account + table tr")].some(r => r.textContent.includes("full"))`: "true",
 		`document.title.includes("owned")`:                                                                "false",
 	} {
-		if got := b.eval(t, expression); got != want {
+		if got := tb.eval(t, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
 		}
 	}
-	if got := b.reportedErrors(); len(got) > 0 {
+	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
 	}
 }
@@ -105,7 +105,7 @@ func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 // The pages of sessions, samples and health are not wider than the screen at three widths, in both themes. If
 // PRECEPT_VIEWS names a directory, the test writes screenshots of the pages there.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
-	b, k := newTab(t), newSessionStore(t, time.Now())
+	tb, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
 	for i := range 12 {
 		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
@@ -116,22 +116,22 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, scheme := range []string{"light", "dark"} {
 		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
-		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, media); err != nil {
 			t.Fatal(err)
 		}
 		for _, wide := range []int64{360, 1280, 2560} {
-			if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: wide, Height: 1000, DeviceScaleFactor: 1}); err != nil {
+			if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: wide, Height: 1000, DeviceScaleFactor: 1}); err != nil {
 				t.Fatal(err)
 			}
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
-				b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-				if got := b.eval(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the screen of %d px, because of elements %s", name, wide, b.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+				tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+				if got := tb.eval(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
+					t.Errorf("%s is wider than the screen of %d px, because of elements %s", name, wide, tb.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
-				b.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
+				tb.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 		t.Errorf("after the reward of an open session: Counted = %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
-		t.Errorf("after the reward of an open session: Posterior is still %+v", got)
+		t.Errorf("after the reward of an open session: Posterior = %+v, want a change", got)
 	}
 }
 

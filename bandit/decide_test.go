@@ -307,7 +307,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 		t.Errorf("Matched = %+v, want one match, without the loop warning", a.Matched)
 	}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
-		t.Error("Decide picked the loop warning a second time")
+		t.Error("second Decide with the loop warning: got a pick, want none")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
 		t.Errorf("Pick(loop-warning) = %+v, %t, want a pick of turn 2", p, ok)
@@ -447,10 +447,10 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 				t.Fatalf("picks after a later turn = %+v, want %+v first", a.Picks, before.Picks)
 			}
 			if len(a.Picks)-len(before.Picks) != len(ps) {
-				t.Fatalf("Decide returned %d picks but added %d to the assignment", len(ps), len(a.Picks)-len(before.Picks))
+				t.Fatalf("Decide returned %d picks and added %d picks to the assignment, want equal numbers", len(ps), len(a.Picks)-len(before.Picks))
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
-				t.Fatal("a repeated turn made a new decision")
+				t.Fatal("Decide of a repeated turn: got picks, want none")
 			}
 			bandit.Decide(cfg, b, &replay, session, cs, turn)
 		}

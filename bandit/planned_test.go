@@ -76,7 +76,7 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		c.DropProvisional(e)
 	}
 	if c.Posterior(k).Reached || reloaded.Posterior(k).Reached {
-		t.Error("trial is still ended after its rewards were withdrawn")
+		t.Error("after DropProvisional: Posterior.Reached = true, want false")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}

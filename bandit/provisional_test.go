@@ -16,7 +16,7 @@ func openSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
-		t.Fatal("assignment is undecided after Decide")
+		t.Fatal("after Decide: Decided = false, want true")
 	}
 	return a
 }
@@ -45,7 +45,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			t.Fatalf("Baseline = %v sessions, want %v", n, 40+float64(len(open)))
 		}
 		if reflect.DeepEqual(during.beliefs, before.beliefs) {
-			t.Fatalf("beliefs did not change with provisional rewards: %+v", during.beliefs)
+			t.Fatalf("after provisional rewards: beliefs = %+v, want a change", during.beliefs)
 		}
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
 			t.Fatalf("state of a clone = %+v, want %+v, without provisional rewards", snapshot(c.Clone()), cloned)

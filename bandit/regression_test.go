@@ -45,7 +45,7 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	}
 	morning, evening := sessionWithFacts("agent-0", 7, 0), sessionWithFacts("agent-0", 20, 0)
 	if _, ok := c.Expected(&morning); ok {
-		t.Error("Expected returned a prediction without a regression")
+		t.Error("Expected without a regression: ok = true, want false")
 	}
 	c.SetPriors(c.Refit())
 	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {

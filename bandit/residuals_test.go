@@ -76,7 +76,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 	seen, last := map[string]bool{}, "none"
 	for _, d := range ds {
 		if d.Key.Scope != last && seen[d.Key.Scope] {
-			t.Fatalf("deltas of scope %q are not contiguous", d.Key.Scope)
+			t.Fatalf("the deltas of scope %q are in two groups, want one", d.Key.Scope)
 		}
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
@@ -144,7 +144,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	d := c.Clone()
 	d.Add(bandit.Contribution(&a, 0, 2))
 	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().All.Rewarded != 1 || d.Measured().Global().All.Rewarded != 2 {
-		t.Error("adding to a clone changed the original, or did not change the clone")
+		t.Errorf("Clone, then Add to the clone: original = %+v, clone = %+v, want an unchanged original and a lower mean of the clone", c.Posterior(lesson("in")), d.Posterior(lesson("in")))
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
 		t.Error("clone: belief about an edited lesson differs from the belief with its earlier text as the parent")

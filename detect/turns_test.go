@@ -181,28 +181,33 @@ func TestLabelledTurnsOfHarnessesAndCustomers(t *testing.T) {
 	}
 }
 
-// After an offer of several things, a choice is neutral, but a complaint is not. After a report of work, the same
-// choice is a correction. "No, thanks" after "Anything else?" is thanks.
-func TestChoiceIsNeutralAfterAnOffer(t *testing.T) {
+// A choice after an offer of several things is neutral. A complaint after the same offer is a rejection, and the same
+// choice after a report of work is a correction.
+func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."
-	for text, want := range map[string]detect.Feeling{
-		"the lamp instead of the desk":                   detect.Neutral,
-		"no, the lamp is fine":                           detect.Neutral,
-		"neither, show me a chair":                       detect.Neutral,
-		"no, that is wrong, I asked for a chair":         detect.Rejection,
-		"no, you took the wrong lamp, take that instead": detect.Rejection,
+	for _, tc := range []struct {
+		text, previous string
+		want           detect.Feeling
+	}{
+		{"the lamp instead of the desk", offer, detect.Neutral},
+		{"no, the lamp is fine", offer, detect.Neutral},
+		{"neither, show me a chair", offer, detect.Neutral},
+		{"no, that is wrong, I asked for a chair", offer, detect.Rejection},
+		{"no, you took the wrong lamp, take that instead", offer, detect.Rejection},
+		{"use the lamp instead of the desk", done, detect.Correction},
 	} {
-		if got := detect.ClassifyTurn(text, text, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
-			t.Errorf("%q after an offer: got %+v, want neutral = %v", text, got, want == detect.Neutral)
+		if got := detect.ClassifyTurn(tc.text, tc.text, tc.previous).Feeling; got != tc.want {
+			t.Errorf("ClassifyTurn(%q) after %q: got feeling %v, want %v", tc.text, tc.previous, got, tc.want)
 		}
 	}
-	if got := detect.ClassifyTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {
-		t.Errorf("a choice after a report of work: got %+v, want a correction", got)
-	}
+}
+
+func TestNoAfterAnythingElseIsThanks(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
-		if got := detect.ClassifyTurn(text, text, "It is done. Anything else?"); got.Feeling != detect.Thanks {
-			t.Errorf("%q after \"Anything else?\": got %+v, want thanks", text, got)
+		if got := detect.ClassifyTurn(text, text, "It is done. Anything else?").Feeling; got != detect.Thanks {
+			t.Errorf("ClassifyTurn(%q) after \"Anything else?\": got feeling %v, want thanks", text, got)
 		}
 	}
 }

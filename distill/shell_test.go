@@ -85,7 +85,7 @@ func TestLessonsOmitPrivateWords(t *testing.T) {
 			private()+" is not a valid "+param, "cannot open "+private()+": "+param+" is required", private(), "the "+param+" of "+private()+" does not exist", "expected a date for "+param+", got "+private(),
 		)
 	}
-	b := newFixture(t)
+	f := newFixture(t)
 	for i := range 400 {
 		tool := pick("find", "create", "list", "update", "book") + "_" + pick("order", "room", "ticket", "note") + fmt.Sprint("_", 'a'+rune(i%20))
 		param := pick("order_id", "floor", "due_date", "query", "limit")
@@ -104,12 +104,12 @@ func TestLessonsOmitPrivateWords(t *testing.T) {
 		if rnd.IntN(3) == 0 {
 			events = append(events, call("lookup_"+tool, `{"name":"`+private()+`"}`, `{"found":["`+private()+`","17"]}`))
 		}
-		b.addSession(fmt.Sprint("s", i), append(events, acceptedCall(tool, args()))...)
+		f.addSession(fmt.Sprint("s", i), append(events, acceptedCall(tool, args()))...)
 	}
-	b.distil()
-	list := b.lessons()
+	f.distil()
+	list := f.lessons()
 	if len(list) < 10 {
-		t.Fatalf("got %d lessons %v, want at least 10", len(list), b.slugs())
+		t.Fatalf("got %d lessons %v, want at least 10", len(list), f.slugs())
 	}
 	for _, l := range list {
 		text := strings.ToLower(l.Slug + l.Title + l.Body + l.Trigger.Description + fmt.Sprint(l.Trigger))

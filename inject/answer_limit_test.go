@@ -11,26 +11,26 @@ import (
 // Each answer stays in all later requests of the session, so the answers of a session have a maximum size. The first
 // answer beyond the maximum becomes a notice.
 func TestAnswersOfASessionAreLimited(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	r.a.addUser("Fix it.", false)
+	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
+	s.a.addUser("Fix it.", false)
 	answer := "[/lesson list]\nOK: 200 lessons:\n" + strings.Repeat("#1 [a signature] a text of a lesson\n", 16<<10/36) + "[END LESSON]\n"
 	for i := range 30 {
-		r.rec.Mailbox.Answers = []string{answer}
-		r.plan(r.a.body())
-		r.endTurn()
-		r.callOnce(fmt.Sprint("ls ", i), "fine", false)
+		s.rec.Mailbox.Answers = []string{answer}
+		s.plan(s.a.body())
+		s.endTurn()
+		s.callOnce(fmt.Sprint("ls ", i), "fine", false)
 	}
 	size := 0
-	for _, b := range r.rec.Lessons.Blocks {
+	for _, b := range s.rec.Lessons.Blocks {
 		size += len(b.Text)
 	}
 	if size > maxAnswerBytes || size < maxAnswerBytes/2 {
 		t.Errorf("answers of 30 turns with %d bytes each: got %d bytes in the session, want %d to %d", len(answer), size, maxAnswerBytes/2, maxAnswerBytes)
 	}
-	if last := r.rec.Lessons.Blocks[len(r.rec.Lessons.Blocks)-1].Text; last != writ.NoRoom {
+	if last := s.rec.Lessons.Blocks[len(s.rec.Lessons.Blocks)-1].Text; last != writ.NoRoom {
 		t.Errorf("last answer: got %.80q, want the notice %.80q", last, writ.NoRoom)
 	}
-	if len(r.rec.Mailbox.Answers) > 0 {
-		t.Errorf("waiting answers: got %d, want 0", len(r.rec.Mailbox.Answers))
+	if len(s.rec.Mailbox.Answers) > 0 {
+		t.Errorf("waiting answers: got %d, want 0", len(s.rec.Mailbox.Answers))
 	}
 }

@@ -10,14 +10,14 @@ import (
 // A user may send the same words after two replies. With previous_response_id, the second request is a new turn, and
 // the provider has stored the block of the first.
 func TestEqualWordsAfterAnotherReplyAreANewTurn(t *testing.T) {
-	r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
-	r.plan([]byte(`{"model":"m","input":"hello"}`))
+	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
+	s.plan([]byte(`{"model":"m","input":"hello"}`))
 	for i, tc := range []struct {
 		previous string
 		edits    int
 	}{{"resp_1", 1}, {"resp_2", 0}, {"resp_3", 0}} {
-		r.rec.AddReply(&wire.Reply{ID: tc.previous, Complete: true})
-		p := r.plan([]byte(`{"model":"m","previous_response_id":"` + tc.previous + `","input":[{"role":"user","content":"continue"}]}`))
+		s.rec.AddReply(&wire.Reply{ID: tc.previous, Complete: true})
+		p := s.plan([]byte(`{"model":"m","previous_response_id":"` + tc.previous + `","input":[{"role":"user","content":"continue"}]}`))
 		if p.Kind != session.NewTurn || len(p.Edits) != tc.edits {
 			t.Errorf("request %d: got kind %v with %d edits, want a new turn with %d edits", i+2, p.Kind, len(p.Edits), tc.edits)
 		}
@@ -27,14 +27,14 @@ func TestEqualWordsAfterAnotherReplyAreANewTurn(t *testing.T) {
 // In a conversation of the responses API, equal input after a complete reply is a new turn, and equal input without a
 // reply is a retry.
 func TestEqualInputInAConversationIsARetryOnlyWithoutReply(t *testing.T) {
-	r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
+	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	body := []byte(`{"model":"m","conversation":"conv_1","input":[{"role":"user","content":"continue"}]}`)
-	r.plan(body)
-	if p := r.plan(body); p.Kind != session.Retry {
+	s.plan(body)
+	if p := s.plan(body); p.Kind != session.Retry {
 		t.Errorf("second request without a reply: got kind %v, want a retry", p.Kind)
 	}
-	r.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
-	if p := r.plan(body); p.Kind != session.NewTurn || len(p.Edits) != 0 {
+	s.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
+	if p := s.plan(body); p.Kind != session.NewTurn || len(p.Edits) != 0 {
 		t.Errorf("request after a reply: got kind %v with %d edits, want a new turn without edits", p.Kind, len(p.Edits))
 	}
 }
@@ -52,12 +52,12 @@ func TestSystemPlacementInDeltaRequests(t *testing.T) {
 	} {
 		cfg := injectAll()
 		cfg.Placement = InSystem
-		r := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
-		if p := r.plan([]byte(`{"model":"m",` + tc.first + `}`)); len(p.Edits) != 1 || p.Edits[0].Item != wire.System {
+		s := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
+		if p := s.plan([]byte(`{"model":"m",` + tc.first + `}`)); len(p.Edits) != 1 || p.Edits[0].Item != wire.System {
 			t.Fatalf("%s: edits of the first request: got %+v, want one in the system prompt", name, p.Edits)
 		}
-		r.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
-		p := r.plan([]byte(`{"model":"m",` + tc.next + `"previous_response_id":"resp_1","input":[{"role":"user","content":"go on"}]}`))
+		s.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
+		p := s.plan([]byte(`{"model":"m",` + tc.next + `"previous_response_id":"resp_1","input":[{"role":"user","content":"go on"}]}`))
 		if len(p.Edits) != tc.edits {
 			t.Errorf("%s: the next request has %d edits (skip %q), want %d", name, len(p.Edits), p.Skip, tc.edits)
 		}

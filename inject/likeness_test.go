@@ -31,27 +31,27 @@ func injectBySimilarity() Config {
 const similarWords = "why do stale entries stay in the cache?"
 
 func TestSimilarityMatchHasSeparateArm(t *testing.T) {
-	r := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
-	r.a.addUser(similarWords, false)
-	p := r.send()
+	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
+	s.a.addUser(similarWords, false)
+	p := s.send()
 	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Fatalf("Injected = %q, want caches~like; inserted slugs = %q, want caches", p.Injected, insertedSlugs(&p))
 	}
 	if arm := p.Picks[0].Arm; arm.Slug() != "caches~like" || trial.LessonSlug(arm.Slug()) != "caches" || p.Lessons[0].Slug != "caches~like" {
 		t.Errorf("arm = %q, lessons = %+v, want slug caches~like in both", arm, p.Lessons)
 	}
-	r.endTurn()
-	r.a.addAnswer("ok")
-	r.a.addUser("some cache entries are stale", false)
-	if p := r.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
+	s.endTurn()
+	s.a.addAnswer("ok")
+	s.a.addUser("some cache entries are stale", false)
+	if p := s.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Errorf("after the lesson was inserted: plan = %+v, want no new match and the block of caches", p)
 	}
 }
 
 func TestExactMatchUsesExactMatchArm(t *testing.T) {
-	r := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
-	r.a.addUser("the cache entries are stale", false)
-	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
+	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
+	s.a.addUser("the cache entries are stale", false)
+	if p := s.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
 		t.Errorf("plan = %+v, want the lesson caches injected with the exact-match arm", p)
 	}
 }
@@ -61,36 +61,36 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 		cfg              Config
 		allowsSimilarity bool
 	}{"match.like is off": {injectAll(), true}, "the lesson does not set like": {injectBySimilarity(), false}} {
-		r := newTestSession(t, plainChat, tc.cfg, similarBook(tc.allowsSimilarity), "s")
-		r.a.addUser(similarWords, false)
-		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
+		s := newTestSession(t, plainChat, tc.cfg, similarBook(tc.allowsSimilarity), "s")
+		s.a.addUser(similarWords, false)
+		if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
 			t.Errorf("%s: plan = %+v, want no match and no edit", name, p)
 		}
 	}
 }
 
 func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
-	r := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
-	r.a.addUser("go", false)
-	if p := r.send(); len(p.Matched) != 0 {
+	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
+	s.a.addUser("go", false)
+	if p := s.send(); len(p.Matched) != 0 {
 		t.Fatalf("the first turn matched %+v, want no match", p.Matched)
 	}
-	r.endTurn()
-	r.callOnce("list", "3 files", false)
-	l, _ := r.book.Get("caches")
-	r.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
-	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) || p.Picks[0].Arm.Slug() != "caches~like" {
+	s.endTurn()
+	s.callOnce("list", "3 files", false)
+	l, _ := s.book.Get("caches")
+	s.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
+	if p := s.send(); !slices.Equal(p.Injected, []string{"caches~like"}) || p.Picks[0].Arm.Slug() != "caches~like" {
 		t.Errorf("second plan = %+v, want caches~like injected", p)
 	}
 }
 
 func TestErrorOfUnknownKindMatchesBySimilarity(t *testing.T) {
-	r := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
-	r.a.addUser("go", false)
-	r.send()
-	r.endTurn()
-	r.callOnce("refresh", "Error: 3 stale entries in the cache", true)
-	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
+	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
+	s.a.addUser("go", false)
+	s.send()
+	s.endTurn()
+	s.callOnce("refresh", "Error: 3 stale entries in the cache", true)
+	if p := s.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
 		t.Errorf("plan after the error = %+v, want caches~like injected", p)
 	}
 }

@@ -196,12 +196,12 @@ func TestCostIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test measures times")
 	}
-	w := newPipeline()
+	p := newPipeline()
 	for _, s := range shapes() {
 		t.Run(s.name, func(t *testing.T) {
 			var small, large time.Duration
 			for range 6 {
-				small, large = w.minDuration(t, s, n), w.minDuration(t, s, times*n)
+				small, large = p.minDuration(t, s, n), p.minDuration(t, s, times*n)
 				if large <= allowed*small+5*time.Millisecond {
 					return
 				}
@@ -212,14 +212,14 @@ func TestCostIsLinear(t *testing.T) {
 }
 
 func BenchmarkTurnOfSize(b *testing.B) {
-	w := newPipeline()
+	p := newPipeline()
 	for _, s := range shapes() {
 		for _, n := range []int{10_000, 20_000, 40_000} {
 			body := []byte(s.body(n))
 			b.Run(fmt.Sprintf("%s/%d", s.name, n), func(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				for b.Loop() {
-					w.process(b, s.dialect, body)
+					p.process(b, s.dialect, body)
 				}
 			})
 		}

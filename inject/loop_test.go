@@ -16,40 +16,40 @@ const loopMark = "[LOOP DETECTED]"
 func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newTestSession(t, form, injectAll(), newBook(), "s")
-			r.a.addUser("build", false)
-			r.send()
+			s := newTestSession(t, form, injectAll(), newBook(), "s")
+			s.a.addUser("build", false)
+			s.send()
 			for i := range 5 {
-				r.endTurn()
-				r.callOnce("make", "it", true)
-				p := r.send()
-				r.restart()
+				s.endTurn()
+				s.callOnce("make", "it", true)
+				p := s.send()
+				s.restart()
 				if (p.Loops == 1) != (i == 1) {
 					t.Errorf("failure %d: plan = %+v, want a new loop only at the second failure", i+1, p)
 				}
-				if got, want := strings.Count(r.upstream(), loopMark), []int{0, 1, 1, 2, 2}[i]; got != want {
+				if got, want := strings.Count(s.upstream(), loopMark), []int{0, 1, 1, 2, 2}[i]; got != want {
 					t.Errorf("failure %d: the request has %d warnings, want %d", i+1, got, want)
 				}
 			}
-			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
+			if s.rec.Lessons.Loops.Count != 1 || len(s.rec.Assignment.Picks) != 1 || s.rec.Assignment.Picks[0].Arm != trial.LoopArm {
 				t.Errorf("loops = %+v, assignment = %+v, want one loop and one pick of arm %q",
-					r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
+					s.rec.Lessons.Loops, s.rec.Assignment, trial.LoopArm)
 			}
 		})
 	}
 }
 
 func TestLoopRetryCountsOnce(t *testing.T) {
-	r := newTestSession(t, claude, injectAll(), newBook(), "s")
-	r.a.addUser("build", false)
-	r.send()
+	s := newTestSession(t, claude, injectAll(), newBook(), "s")
+	s.a.addUser("build", false)
+	s.send()
 	for range 2 {
-		r.endTurn()
-		r.callOnce("make", "it", true)
-		r.send()
+		s.endTurn()
+		s.callOnce("make", "it", true)
+		s.send()
 	}
 	for range 3 {
-		if p := r.send(); p.Loops != 0 || len(p.Edits) != 1 {
+		if p := s.send(); p.Loops != 0 || len(p.Edits) != 1 {
 			t.Errorf("plan of a retry = %+v, want no new loop and only the earlier warning", p)
 		}
 	}
@@ -57,24 +57,24 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
-		r := newTestSession(t, form, injectAll(), newBook(), "s")
-		r.a.addUser("build", false)
-		r.send()
-		r.endTurn()
-		r.callOnce("make", "omega", true)
-		r.send()
-		r.endTurn()
-		r.book = newBook(activeLesson("fix", "omega", "Look.")) // a new lesson
-		r.callOnce("make", "omega", true)
-		p := r.send()
+		s := newTestSession(t, form, injectAll(), newBook(), "s")
+		s.a.addUser("build", false)
+		s.send()
+		s.endTurn()
+		s.callOnce("make", "omega", true)
+		s.send()
+		s.endTurn()
+		s.book = newBook(activeLesson("fix", "omega", "Look.")) // a new lesson
+		s.callOnce("make", "omega", true)
+		p := s.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
 			t.Errorf("%s: edits = %+v, want two at one item, the first with prefix %q", form, p.Edits, loopMark)
 			continue
 		}
-		r.endTurn()
-		r.restart()
-		r.callOnce("ls", "x", false)
-		retry := r.send()
+		s.endTurn()
+		s.restart()
+		s.callOnce("ls", "x", false)
+		retry := s.send()
 		if fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
 			t.Errorf("%s: edits of the next turn = %+v, want %+v", form, retry.Edits, p.Edits)
 		}
@@ -90,13 +90,13 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon, cfg.Bandit.Control = tc.epsilon, tc.control
-			r := newTestSession(t, plainChat, cfg, newBook(), "s")
-			r.a.addUser("build", false)
-			r.send()
+			s := newTestSession(t, plainChat, cfg, newBook(), "s")
+			s.a.addUser("build", false)
+			s.send()
 			for i, command := range []string{"make", "make", "make", "make", "test", "test"} {
-				r.endTurn()
-				r.callOnce(command, "it", true)
-				p := r.send()
+				s.endTurn()
+				s.callOnce(command, "it", true)
+				p := s.send()
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
 					t.Errorf("failure %d: the plan = %+v, want no edit, and a new loop only at the second failure of each command", i+1, p)
 				}
@@ -112,36 +112,36 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 }
 
 func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
-	r := newTestSession(t, responses, injectAll(), newBook(), "s")
-	r.plan([]byte(`{"model":"m","input":"build"}`))
+	s := newTestSession(t, responses, injectAll(), newBook(), "s")
+	s.plan([]byte(`{"model":"m","input":"build"}`))
 	for i := range 4 {
 		id := fmt.Sprint("call_", i)
-		r.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: id, Name: "bash", Args: `{"command":"make"}`}}})
-		r.restart()
+		s.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: id, Name: "bash", Args: `{"command":"make"}`}}})
+		s.restart()
 		body := []byte(`{"model":"m","previous_response_id":"resp_` + id + `","input":[{"type":"function_call_output","call_id":"` + id + `","output":"Error: no rule\nExit code 2"}]}`)
-		p := r.plan(body)
-		if strings.Contains(r.upstream(), loopMark) != (i == 1 || i == 3) {
+		p := s.plan(body)
+		if strings.Contains(s.upstream(), loopMark) != (i == 1 || i == 3) {
 			t.Errorf("failure %d: the plan = %+v, want a warning at failures 2 and 4", i+1, p)
 		}
-		if retry := r.plan(body); retry.Kind != session.Retry || retry.Loops != 0 || fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
+		if retry := s.plan(body); retry.Kind != session.Retry || retry.Loops != 0 || fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
 			t.Errorf("retry of failure %d: plan = %+v, want edits %v", i+1, retry, p.Edits)
 		}
 	}
 }
 
 func TestLoopWarningNamesFailingParallelCall(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	r.a.addUser("build", false)
-	r.send()
+	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
+	s.a.addUser("build", false)
+	s.send()
 	for range 2 {
-		r.endTurn()
-		bad, good := r.a.addCall("make"), r.a.addCall("cat x")
-		r.a.addResult(bad, "Error: it failed\nExit code 2", true)
-		r.a.addResult(good, "text", false)
-		r.send()
+		s.endTurn()
+		bad, good := s.a.addCall("make"), s.a.addCall("cat x")
+		s.a.addResult(bad, "Error: it failed\nExit code 2", true)
+		s.a.addResult(good, "text", false)
+		s.send()
 	}
 	var warned []string
-	for _, item := range r.sent {
+	for _, item := range s.sent {
 		if strings.Contains(item, loopMark) {
 			warned = append(warned, item)
 		}

@@ -43,32 +43,32 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 		for arm, epsilon := range []float64{0, 1} {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon = epsilon
-			r := newTestSession(t, form, cfg, newBook(newErrorLesson("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
-			r.a.addUser("build", false)
-			r.send()
-			r.endTurnWithUsage(100, 10)
+			s := newTestSession(t, form, cfg, newBook(newErrorLesson("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
+			s.a.addUser("build", false)
+			s.send()
+			s.endTurnWithUsage(100, 10)
 			step := func(cmd, out string, failed bool) {
-				r.callOnce(cmd, out, failed)
-				r.send()
-				r.send() // a retry changes nothing
-				r.restart()
-				r.now = r.now.Add(time.Second)
-				r.endTurnWithUsage(200, 20)
+				s.callOnce(cmd, out, failed)
+				s.send()
+				s.send() // a retry changes nothing
+				s.restart()
+				s.now = s.now.Add(time.Second)
+				s.endTurnWithUsage(200, 20)
 			}
 			step("make", "omega lock", true) // the pick
-			if w := r.outcomesAtClose(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
+			if w := s.outcomesAtClose(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
 				t.Errorf("%s: outcomes at the pick = %+v, want 220 tokens and all others 0", form, w)
 			}
 			step("make x", "the sky is blue", true)
-			if w := r.outcomesAtClose(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
+			if w := s.outcomesAtClose(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
 				t.Errorf("%s: outcomes after another error = %+v, want 1 error and no recurrence", form, w)
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
-			r.a.addAnswer("done")
-			r.a.addUser("No, that is wrong. Undo it.", false)
-			r.send()
-			seen[arm] = r.outcomesAtClose(t, "wait")
+			s.a.addAnswer("done")
+			s.a.addUser("No, that is wrong. Undo it.", false)
+			s.send()
+			seen[arm] = s.outcomesAtClose(t, "wait")
 			if got, want := seen[arm].After, [trial.OutcomeCount]int64{
 				trial.Recurrence: 1, trial.Errors: 2, trial.Loops: 0, trial.Corrections: 1, trial.Turns: 4, trial.Tokens: 880, trial.Seconds: 12_000,
 			}; got != want {
@@ -84,19 +84,19 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 // A session is observed to its end, even after the upstream refused a request with a block. If the later failures of
 // such sessions were not counted, the lesson would seem better than it is.
 func TestRefusedSessionsAreObserved(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
-	r.a.addUser("build", false)
-	r.send()
-	r.endTurn()
-	r.callOnce("make", "omega lock", true)
-	r.send()
-	New(injectAll()).RecordRefusal(r.rec)
+	s := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
+	s.a.addUser("build", false)
+	s.send()
+	s.endTurn()
+	s.callOnce("make", "omega lock", true)
+	s.send()
+	New(injectAll()).RecordRefusal(s.rec)
 	for range 2 {
-		r.endTurn()
-		r.callOnce("make", "omega lock", true)
-		r.plan(r.a.body())
+		s.endTurn()
+		s.callOnce("make", "omega lock", true)
+		s.plan(s.a.body())
 	}
-	if w := r.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
+	if w := s.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
 		t.Errorf("outcomes of the refused session = %+v, want a recurrence, 2 errors and a loop", w)
 	}
 }
@@ -106,16 +106,16 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 func TestRecurrenceIsMeasuredForDistilledLesson(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("plain", "omega", "Look."), distilled), "s")
-	r.a.addUser("omega", false)
-	r.send()
-	r.endTurn()
-	r.callOnce("make", "error: omega", true)
-	r.send()
-	if w := r.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("plain", "omega", "Look."), distilled), "s")
+	s.a.addUser("omega", false)
+	s.send()
+	s.endTurn()
+	s.callOnce("make", "error: omega", true)
+	s.send()
+	if w := s.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
 		t.Errorf("outcomes of the lesson plain = %+v, want 1 error and no recurrence", w)
 	}
-	if w := r.outcomesAtClose(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
+	if w := s.outcomesAtClose(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
 		t.Errorf("outcomes of the distilled lesson = %+v, want a recurrence", w)
 	}
 }

@@ -31,9 +31,9 @@ func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newTestSession(t, form, injectAll(), newBook(activeLesson("deploy", "deploy", "Ask first.")), "s")
-			r.a.addUser("please deploy it", false)
-			p := r.send()
+			s := newTestSession(t, form, injectAll(), newBook(activeLesson("deploy", "deploy", "Ask first.")), "s")
+			s.a.addUser("please deploy it", false)
+			p := s.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
 				t.Fatalf("plan = %+v, want one edit with the lesson deploy and no skip", p)
 			}
@@ -48,25 +48,25 @@ func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 }
 
 func TestLessonMatchesOncePerSession(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
-	r.a.addUser("deploy", false)
-	r.send()
-	r.endTurn()
-	r.a.addAnswer("ok")
-	r.a.addUser("deploy again", false)
-	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
+	s.a.addUser("deploy", false)
+	s.send()
+	s.endTurn()
+	s.a.addAnswer("ok")
+	s.a.addUser("deploy again", false)
+	if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
 		t.Errorf("second plan = %+v, want no match and one edit, the earlier block of deploy", p)
 	}
 }
 
 func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
-	r := newTestSession(t, claude, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
-	r.a.addUser("deploy", false)
-	r.send()
+	s := newTestSession(t, claude, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
+	s.a.addUser("deploy", false)
+	s.send()
 	for i := range 10 {
-		r.endTurn()
-		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
-		if p := r.send(); len(p.Edits) != 1 {
+		s.endTurn()
+		s.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
+		if p := s.send(); len(p.Edits) != 1 {
 			t.Fatalf("turn %d: got %d edits, want 1, the earlier block", i, len(p.Edits))
 		}
 	}
@@ -77,16 +77,16 @@ func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
 func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
-		r := newTestSession(t, form, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-		r.a.addUser("Please solve this issue: rename alpha"+tail, false)
-		if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) || len(p.Edits) != 1 || p.Edits[0].Block != -1 {
-			t.Errorf("%s: plan = %+v, want the lesson on-request before the message", r.a.dialect(), p)
+		s := newTestSession(t, form, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
+		s.a.addUser("Please solve this issue: rename alpha"+tail, false)
+		if p := s.send(); !slices.Equal(p.Matched, []string{"on-request"}) || len(p.Edits) != 1 || p.Edits[0].Block != -1 {
+			t.Errorf("%s: plan = %+v, want the lesson on-request before the message", s.a.dialect(), p)
 		}
-		r.endTurn()
-		r.a.addAnswer("It is renamed.")
-		r.a.addUser("<user_message>\nrun omega\n</user_message>", false)
-		if p := r.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
-			t.Errorf("%s: second turn: Matched = %q, want on-template", r.a.dialect(), p.Matched)
+		s.endTurn()
+		s.a.addAnswer("It is renamed.")
+		s.a.addUser("<user_message>\nrun omega\n</user_message>", false)
+		if p := s.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
+			t.Errorf("%s: second turn: Matched = %q, want on-template", s.a.dialect(), p.Matched)
 		}
 	}
 }
@@ -94,33 +94,33 @@ func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 // If a harness wrote the newest user message, the earlier request of the user is matched without its template.
 func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-	r.a.addUser("Please solve this issue: rename alpha"+tail, false)
-	r.a.addAnswer("First I read the file.")
-	r.a.addUser("Now proceed and carry out this plan.", false)
-	if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
+	s.a.addUser("Please solve this issue: rename alpha"+tail, false)
+	s.a.addAnswer("First I read the file.")
+	s.a.addUser("Now proceed and carry out this plan.", false)
+	if p := s.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
 		t.Errorf("Matched = %q, want on-request", p.Matched)
 	}
 }
 
 // A message that consists of a template without a user request matches no lesson.
 func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-template", "omega", "y")), "s")
-	r.a.addUser("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
-	if p := r.send(); len(p.Matched) > 0 || len(p.Edits) > 0 {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-template", "omega", "y")), "s")
+	s.a.addUser("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
+	if p := s.send(); len(p.Matched) > 0 || len(p.Edits) > 0 {
 		t.Errorf("plan = %+v, want no match and no edit", p)
 	}
 }
 
 func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 	b := newBook(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
-	r := newTestSession(t, claude, injectAll(), b, "s")
-	r.a.addUser("go", false)
-	r.send()
-	r.endTurn()
-	r.callOnce("make", "omega", true)
-	r.a.addUser("and alpha", false)
-	p := r.send()
+	s := newTestSession(t, claude, injectAll(), b, "s")
+	s.a.addUser("go", false)
+	s.send()
+	s.endTurn()
+	s.callOnce("make", "omega", true)
+	s.a.addUser("and alpha", false)
+	p := s.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
 		t.Fatalf("plan = %+v, want two edits with the lessons on-error and on-words", p)
 	}
@@ -132,50 +132,50 @@ func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 }
 
 func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
-	r.a.addUser("go", false)
-	r.send()
-	r.endTurn()
-	one, two := r.a.addCall("a"), r.a.addCall("b")
-	r.a.addResult(one, "all is well", false)
-	r.a.addResult(two, "Error: omega failed\nExit code 1", true)
-	p := r.send()
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
+	s.a.addUser("go", false)
+	s.send()
+	s.endTurn()
+	one, two := s.a.addCall("a"), s.a.addCall("b")
+	s.a.addResult(one, "all is well", false)
+	s.a.addResult(two, "Error: omega failed\nExit code 1", true)
+	p := s.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
 		t.Fatalf("edits = %+v, want one, of item 4", p.Edits)
 	}
-	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
-		t.Errorf("request = %s, want on-error in the result of call_2 (item 4) and not in item 3", r.upstream())
+	if !strings.Contains(s.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(s.sent[4], "on-error") || strings.Contains(s.sent[3], "on-error") {
+		t.Errorf("request = %s, want on-error in the result of call_2 (item 4) and not in item 3", s.upstream())
 	}
 }
 
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	b := newBook(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
-	r := newTestSession(t, plainChat, injectAll(), b, "s")
-	r.a.addUser("alpha", false)
-	r.a.addAnswer("ok")
-	r.a.addUser("beta", false)
-	p := r.send()
+	s := newTestSession(t, plainChat, injectAll(), b, "s")
+	s.a.addUser("alpha", false)
+	s.a.addAnswer("ok")
+	s.a.addUser("beta", false)
+	p := s.send()
 	if !slices.Equal(p.Injected, []string{"new"}) {
 		t.Errorf("plan = %+v, want only the lesson new, at the newest message", p)
 	}
 }
 
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	r.a.addUser("deploy", false)
-	if p := r.send(); p.Skip != SkipNoMatch {
+	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
+	s.a.addUser("deploy", false)
+	if p := s.send(); p.Skip != SkipNoMatch {
 		t.Errorf("Skip = %q, want %q", p.Skip, SkipNoMatch)
 	}
-	r.book = newBook(activeLesson("deploy", "deploy", "x")) // a new lesson
-	if p := r.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
+	s.book = newBook(activeLesson("deploy", "deploy", "x")) // a new lesson
+	if p := s.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
 		t.Errorf("plan of a retry = %+v, want no edits", p)
 	}
-	r.endTurn()
-	if p := r.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
+	s.endTurn()
+	if p := s.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
 		t.Errorf("plan of a repeat = %+v, want no edits", p)
 	}
-	r.a.addUser("hurry", false)
-	if p := r.send(); len(p.Edits) != 0 {
+	s.a.addUser("hurry", false)
+	if p := s.send(); len(p.Edits) != 0 {
 		t.Errorf("plan of the next turn = %+v, want no edits", p)
 	}
 }
@@ -185,21 +185,21 @@ func TestManyMatchesStayWithinLimits(t *testing.T) { // fifty lessons match
 	for i := range 50 {
 		all = append(all, activeLesson(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
 	}
-	r := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
+	s := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for range 4 {
-		r.a.addUser("deploy", false)
-		r.send()
-		r.assertBounds(injectAll())
-		r.endTurn()
-		r.a.addAnswer("ok")
+		s.a.addUser("deploy", false)
+		s.send()
+		s.assertBounds(injectAll())
+		s.endTurn()
+		s.a.addAnswer("ok")
 	}
-	if n := len(r.rec.Assignment.Picks); n != 3 {
+	if n := len(s.rec.Assignment.Picks); n != 3 {
 		t.Errorf("session has %d picks, want 3: a skipped pick must not be inserted later", n)
 	}
-	if n := len(r.rec.Lessons.Matched); n != 50 {
+	if n := len(s.rec.Lessons.Matched); n != 50 {
 		t.Errorf("%d lessons are recorded as matched, want 50", n)
 	}
-	if n := strings.Count(r.upstream(), "A rather long sentence is here."); n < 30 {
+	if n := strings.Count(s.upstream(), "A rather long sentence is here."); n < 30 {
 		t.Errorf("request has %d sentences, want at least 30 within the budget of 2 KiB", n)
 	}
 }
@@ -209,14 +209,14 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	for i := range 9 {
 		all = append(all, activeLesson(fmt.Sprint("l", i), fmt.Sprint("word", i), "Do so."))
 	}
-	r := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
+	s := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for i := range 9 {
-		r.a.addUser(fmt.Sprint("word", i), false)
-		r.send()
-		r.endTurn()
-		r.a.addAnswer("ok")
+		s.a.addUser(fmt.Sprint("word", i), false)
+		s.send()
+		s.endTurn()
+		s.a.addAnswer("ok")
 	}
-	if n := len(r.rec.Lessons.Blocks); n != 6 {
+	if n := len(s.rec.Lessons.Blocks); n != 6 {
 		t.Errorf("session has %d blocks, want 6 (twice K)", n)
 	}
 }
@@ -234,28 +234,28 @@ func TestSkipReasonIsReported(t *testing.T) {
 		{"lesson exceeds the budget", "deploy", SkipNotPicked, tight},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newTestSession(t, plainChat, tc.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
+			s := newTestSession(t, plainChat, tc.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
 			for range 2 { // the next turn has the same skip reason
-				r.a.addUser(tc.words, false)
-				if p := r.send(); p.Skip != tc.want {
+				s.a.addUser(tc.words, false)
+				if p := s.send(); p.Skip != tc.want {
 					t.Errorf("Skip = %q, want %q", p.Skip, tc.want)
 				}
-				r.endTurn()
-				r.a.addAnswer("ok")
+				s.endTurn()
+				s.a.addAnswer("ok")
 				tc.words = "go on"
 			}
 		})
 	}
 	t.Run("provider has the block", func(t *testing.T) {
-		r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
+		s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 		storedTurnBody := func(text string) []byte {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + text + `"}]}`)
 		}
-		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
+		if p := s.plan(storedTurnBody("deploy")); p.Skip != "" {
 			t.Fatalf("Skip = %q, want an inserted block", p.Skip)
 		}
-		r.endTurn()
-		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
+		s.endTurn()
+		if p := s.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
 			t.Errorf("Skip = %q, want %q", p.Skip, SkipEarlier)
 		}
 	})
@@ -264,11 +264,11 @@ func TestSkipReasonIsReported(t *testing.T) {
 func TestWithheldLessonUsesBudget(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
-	r := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
-	r.a.addUser("deploy", false)
-	p := r.send()
-	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.Lessons.BlockBytes == 0 {
-		t.Errorf("plan = %+v, BlockBytes = %d, want a and b withheld, no edit, and BlockBytes > 0", p, r.rec.Lessons.BlockBytes)
+	s := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
+	s.a.addUser("deploy", false)
+	p := s.send()
+	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || s.rec.Lessons.BlockBytes == 0 {
+		t.Errorf("plan = %+v, BlockBytes = %d, want a and b withheld, no edit, and BlockBytes > 0", p, s.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
 		t.Errorf("lessons of the plan = %+v, want the first withheld with propensity 0", p.Lessons)
@@ -278,28 +278,28 @@ func TestWithheldLessonUsesBudget(t *testing.T) {
 func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Control = 1
-	r := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
-	r.a.addUser("deploy", false)
-	p := r.send()
+	s := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
+	s.a.addUser("deploy", false)
+	p := s.send()
 	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
 		t.Errorf(`plan = %+v, want Skip %q, no edit, no pick, and the lesson in state "control"`, p, SkipControl)
 	}
 }
 
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	r.a.addUser("short", false)
-	r.send()
-	got := r.rec.Assignment
+	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
+	s.a.addUser("short", false)
+	s.send()
+	got := s.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
 		t.Errorf(`assignment = %+v, want category "coder|some-model|s" and day %d`, got, trial.Day(noon))
 	}
-	r.endTurn()
-	r.a.addAnswer("ok")
-	r.a.addUser(strings.Repeat("long ", 1000), false)
-	r.send()
-	if r.rec.Assignment.Category != got.Category {
-		t.Errorf("after the second turn: Category = %q, want %q", r.rec.Assignment.Category, got.Category)
+	s.endTurn()
+	s.a.addAnswer("ok")
+	s.a.addUser(strings.Repeat("long ", 1000), false)
+	s.send()
+	if s.rec.Assignment.Category != got.Category {
+		t.Errorf("after the second turn: Category = %q, want %q", s.rec.Assignment.Category, got.Category)
 	}
 }
 
@@ -315,75 +315,75 @@ func TestFamilyStripsVersionAndProvider(t *testing.T) {
 }
 
 func TestInjectOffSkipsTheRequest(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
-	r.claim.InjectOff = true
-	r.a.addUser("deploy", false)
-	if p := r.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
+	s.claim.InjectOff = true
+	s.a.addUser("deploy", false)
+	if p := s.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
 		t.Errorf("plan = %+v, want skip %q and no edit", p, SkipOff)
 	}
-	r.claim.InjectOff = false
-	r.endTurn()
-	r.a.addAnswer("ok")
-	r.a.addUser("deploy", false)
-	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
+	s.claim.InjectOff = false
+	s.endTurn()
+	s.a.addAnswer("ok")
+	s.a.addUser("deploy", false)
+	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
 		t.Errorf("plan of the next turn = %+v, want one edit, of item 3", p)
 	}
 }
 
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	r.a.addUser("deploy", false)
-	r.send()
-	r.in.RecordRefusal(r.rec)
-	r.restart()
-	r.sent = nil // the upstream received the turn without the block
-	r.a.addAnswer("ok")
-	r.a.addUser("again", false)
-	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
+	s.a.addUser("deploy", false)
+	s.send()
+	s.in.RecordRefusal(s.rec)
+	s.restart()
+	s.sent = nil // the upstream received the turn without the block
+	s.a.addAnswer("ok")
+	s.a.addUser("again", false)
+	if p := s.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || s.rec.Assignment.Excluded || !s.rec.Assignment.Refused || len(s.rec.Assignment.Picks) != 1 {
 		t.Errorf("plan = %+v, assignment = %+v, want Skip %q, no edit, and an assignment with one pick that is refused, not excluded",
-			p, r.rec.Assignment, SkipRefused)
+			p, s.rec.Assignment, SkipRefused)
 	}
 }
 
 func TestExcludedSessionGetsNoLesson(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
-	r.rec.Assignment.Excluded = true
-	r.a.addUser("deploy", false)
-	if p := r.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
+	s.rec.Assignment.Excluded = true
+	s.a.addUser("deploy", false)
+	if p := s.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
 		t.Errorf("plan = %+v, want skip %q, no edit and no match", p, SkipExcluded)
 	}
 }
 
 // A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new block.
 func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	r.a.addUser("deploy", false)
-	r.send()
-	r.endTurn()
-	r.rec.Assignment.Excluded = true
-	r.a.addAnswer("ok")
-	r.a.addUser("again", false)
-	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Lessons.Blocks) != 1 {
-		t.Errorf("plan = %+v, recorded blocks = %d, want only the earlier block", p, len(r.rec.Lessons.Blocks))
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
+	s.a.addUser("deploy", false)
+	s.send()
+	s.endTurn()
+	s.rec.Assignment.Excluded = true
+	s.a.addAnswer("ok")
+	s.a.addUser("again", false)
+	if p := s.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(s.rec.Lessons.Blocks) != 1 {
+		t.Errorf("plan = %+v, recorded blocks = %d, want only the earlier block", p, len(s.rec.Lessons.Blocks))
 	}
 }
 
 func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
-	r.a.addUser("deploy", false)
-	r.send()
-	r.endTurn()
-	r.callOnce("make", "omega", true)
-	if p := r.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
+	s.a.addUser("deploy", false)
+	s.send()
+	s.endTurn()
+	s.callOnce("make", "omega", true)
+	if p := s.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
 		t.Fatalf("plan = %+v, want the blocks of a and b", p)
 	}
-	r.endTurn()
-	r.book = newBook(activeLesson("a", "deploy", "another text"))
-	r.a.history, r.sent = nil, nil
-	r.a.addUser("What was done so far?", false)
-	r.a.addAnswer("A summary.")
-	r.a.addUser("Go on.", false)
-	p := r.send()
+	s.endTurn()
+	s.book = newBook(activeLesson("a", "deploy", "another text"))
+	s.a.history, s.sent = nil, nil
+	s.a.addUser("What was done so far?", false)
+	s.a.addAnswer("A summary.")
+	s.a.addUser("Go on.", false)
+	p := s.send()
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
 		t.Fatalf("plan after the compaction = %+v, want two edits with a and b, and no new pick", p)
 	}
@@ -392,34 +392,34 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 			t.Errorf("edit = %+v, want item 3 and block -1", e)
 		}
 	}
-	if !strings.Contains(r.upstream(), `  | x\n`) {
-		t.Errorf("request =\n%s\nwant the earlier text x of lesson a", r.upstream())
+	if !strings.Contains(s.upstream(), `  | x\n`) {
+		t.Errorf("request =\n%s\nwant the earlier text x of lesson a", s.upstream())
 	}
-	r.endTurn()
-	r.callOnce("make", "x", false)
-	if p := r.send(); len(p.Edits) != 2 {
+	s.endTurn()
+	s.callOnce("make", "x", false)
+	if p := s.send(); len(p.Edits) != 2 {
 		t.Errorf("next plan = %+v, want the two blocks", p)
 	}
-	r.assertBounds(injectAll())
+	s.assertBounds(injectAll())
 }
 
 func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
-	r.a.addUser("deploy", false)
-	r.send()
-	r.endTurn()
-	main, seenMain := r.a, r.sent
-	r.a, r.sent = &agent{form: plainChat}, nil
-	r.a.addUser("a task of a sub-agent", false)
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
+	s.a.addUser("deploy", false)
+	s.send()
+	s.endTurn()
+	main, seenMain := s.a, s.sent
+	s.a, s.sent = &agent{form: plainChat}, nil
+	s.a.addUser("a task of a sub-agent", false)
 	for i := range 5 {
-		r.send()
-		r.endTurn()
-		r.callOnce(fmt.Sprint(i), "x", false)
+		s.send()
+		s.endTurn()
+		s.callOnce(fmt.Sprint(i), "x", false)
 	}
-	r.a, r.sent = main, seenMain
-	r.a.addAnswer("ok")
-	r.a.addUser("go on", false)
-	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
+	s.a, s.sent = main, seenMain
+	s.a.addAnswer("ok")
+	s.a.addUser("go on", false)
+	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
 		t.Errorf("edits of the main agent = %+v, want one, of item 1", p.Edits)
 	}
 }
@@ -429,34 +429,34 @@ func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 // list gets all blocks.
 func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	cfg := injectAll()
-	r := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
+	s := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	delta := func(list string) []byte {
 		return []byte(`{"model":"m","previous_response_id":"resp_1","input":` + list + `}`)
 	}
-	p := r.plan([]byte(`{"model":"m","input":"please deploy"}`))
+	p := s.plan([]byte(`{"model":"m","input":"please deploy"}`))
 	if !slices.Equal(p.Injected, []string{"a"}) {
 		t.Fatalf("first plan = %+v, want lesson a injected", p)
 	}
-	r.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
+	s.rec.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
-		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
+		if p = s.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
 			t.Fatalf("plan = %+v, want kind %v and one edit with lesson b", p, want)
 		}
-		r.restart()
+		s.restart()
 	}
-	r.rec.AddReply(&wire.Reply{Complete: true})
+	s.rec.AddReply(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
-		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
+		if p = s.plan(fails); p.Kind != want || len(p.Edits) != 1 {
 			t.Fatalf("plan = %+v, want kind %v and one edit", p, want)
 		}
 	}
-	r.rec.AddReply(&wire.Reply{Complete: true})
-	if p = r.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
+	s.rec.AddReply(&wire.Reply{Complete: true})
+	if p = s.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
 		t.Fatalf("plan of the next turn = %+v, want no edit: the provider has the blocks", p)
 	}
 	// A request with the full list needs both blocks again.
-	p = r.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
+	p = s.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
@@ -471,11 +471,11 @@ func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
 		better, worse float64
 		want          bool
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
-		r := newTestSession(t, plainChat, injectAll(), newBook(l), "s")
-		r.beliefs = published{bandit.New(), tc.better, tc.worse}
-		r.a.addUser("deploy", false)
-		r.send()
-		if got := strings.Contains(r.upstream(), "Cautions"); got != tc.want {
+		s := newTestSession(t, plainChat, injectAll(), newBook(l), "s")
+		s.beliefs = published{bandit.New(), tc.better, tc.worse}
+		s.a.addUser("deploy", false)
+		s.send()
+		if got := strings.Contains(s.upstream(), "Cautions"); got != tc.want {
 			t.Errorf("%v sessions above expectation and %v below: caution = %v, want %v", tc.better, tc.worse, got, tc.want)
 		}
 	}
@@ -496,8 +496,8 @@ func (p published) Published(trial.Arm) (better, worse float64) { return p.bette
 func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
-	r := newTestSession(t, plainChat, injectAll(), newBook(old, l), "s")
-	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
+	s := newTestSession(t, plainChat, injectAll(), newBook(old, l), "s")
+	w := work{in: s.in, rec: s.rec, input: Input{Book: s.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
 		t.Errorf("action = %+v, want slug new, epsilon %v and parent %q", c, trialEpsilon, w.present(old).Arm)
@@ -505,9 +505,9 @@ func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 }
 
 func TestNilBookMatchesNoLesson(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), nil, "s")
-	r.a.addUser("deploy", false)
-	if p := r.send(); p.Skip != SkipNoMatch {
+	s := newTestSession(t, plainChat, injectAll(), nil, "s")
+	s.a.addUser("deploy", false)
+	if p := s.send(); p.Skip != SkipNoMatch {
 		t.Errorf("plan without a book = %+v, want Skip %q", p, SkipNoMatch)
 	}
 }

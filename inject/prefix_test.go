@@ -42,40 +42,40 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 			},
 		}
 		form := rapid.SampledFrom(forms()).Draw(t, "form")
-		r := newTestSession(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
+		s := newTestSession(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
 		keywords := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
 		cmd := rapid.SampledFrom([]string{"make", "make", "make", "go test ./...", "cat x"})
-		r.a.addUser("do "+keywords.Draw(t, "words"), true)
-		r.send()
+		s.a.addUser("do "+keywords.Draw(t, "words"), true)
+		s.send()
 		for range rapid.IntRange(5, 25).Draw(t, "turns") {
 			switch rapid.SampledFrom([]string{"call", "call", "call", "parallel", "user", "interrupt", "retry", "repeat", "restart", "edit"}).Draw(t, "step") {
 			case "call":
-				r.endTurn()
-				r.callOnce(cmd.Draw(t, "cmd"), keywords.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
+				s.endTurn()
+				s.callOnce(cmd.Draw(t, "cmd"), keywords.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
 			case "parallel":
-				r.endTurn()
-				a, b := r.a.addCall(cmd.Draw(t, "cmd")), r.a.addCall(cmd.Draw(t, "cmd"))
-				r.a.addResult(a, "bash: "+keywords.Draw(t, "words")+": command not found\nExit code 127", true)
-				r.a.addResult(b, "ok", false)
+				s.endTurn()
+				a, b := s.a.addCall(cmd.Draw(t, "cmd")), s.a.addCall(cmd.Draw(t, "cmd"))
+				s.a.addResult(a, "bash: "+keywords.Draw(t, "words")+": command not found\nExit code 127", true)
+				s.a.addResult(b, "ok", false)
 			case "user":
-				r.endTurn()
-				r.a.addAnswer("Done.")
-				r.a.addUser(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
+				s.endTurn()
+				s.a.addAnswer("Done.")
+				s.a.addUser(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
 			case "interrupt": // no reply, then another user message
 				if form == claude {
 					continue // the lesson would be added to a message that was already sent
 				}
-				r.a.addUser("and "+keywords.Draw(t, "words"), false)
+				s.a.addUser("and "+keywords.Draw(t, "words"), false)
 			case "retry": // sends the same request again
 			case "repeat":
-				r.endTurn()
+				s.endTurn()
 			case "restart":
-				r.restart()
+				s.restart()
 			case "edit":
-				r.book = second
+				s.book = second
 			}
-			r.send()
-			r.assertBounds(cfg)
+			s.send()
+			s.assertBounds(cfg)
 		}
 	})
 }

@@ -39,9 +39,9 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 			l.Advice = fmt.Sprint("Number ", i, ". ") + long[:600+40*i]
 			list = append(list, l)
 		}
-		r := newTestSession(t, plainChat, injectAll(), newBook(list...), fmt.Sprint("s", n))
-		r.a.addUser("deploy", false)
-		p := r.send()
+		s := newTestSession(t, plainChat, injectAll(), newBook(list...), fmt.Sprint("s", n))
+		s.a.addUser("deploy", false)
+		p := s.send()
 		for _, e := range p.Edits {
 			if len(e.Text) > defaultBudget {
 				t.Fatalf("block has %d bytes, want at most %d", len(e.Text), defaultBudget)

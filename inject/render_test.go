@@ -123,7 +123,7 @@ func TestSizeMatchesWrittenBytes(t *testing.T) {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s, limit %d: write wrote %d bytes, but size returned %d", l.text.Slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s, limit %d: write wrote %d bytes, want %d, the result of size", l.text.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {

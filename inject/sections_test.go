@@ -116,18 +116,18 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, style)
 	prompts := map[string]int{}
 	for i := range 200 {
-		r := newSectionSession(t, fmt.Sprint(i), 0, registry)
-		first, p := r.send(rulesFile, "a")
-		if len(p.Picks) != 2 || first != promptWithoutCuts(r) {
+		s := newSectionSession(t, fmt.Sprint(i), 0, registry)
+		first, p := s.send(rulesFile, "a")
+		if len(p.Picks) != 2 || first != promptWithoutCuts(s) {
 			t.Fatalf("session %d: picks = %+v, cuts = %v, prompt = %q, want 2 picks and the prompt without the withheld sections", i, p.Picks, p.Cuts, first)
 		}
 		prompts[first]++
 		for range 2 { // the next turn, and a retry of the turn
-			if next, p := r.send(rulesFile, "a", "b", "c"); next != first || len(p.Picks) != 0 {
+			if next, p := s.send(rulesFile, "a", "b", "c"); next != first || len(p.Picks) != 0 {
 				t.Fatalf("session %d: next prompt = %[3]q, want %[2]q", i, first, next)
 			}
 		}
-		if compacted, _ := r.send(rulesFile, "summary"); compacted != first {
+		if compacted, _ := s.send(rulesFile, "summary"); compacted != first {
 			t.Fatalf("session %d: prompt after a compaction = %q, want %q", i, compacted, first)
 		}
 	}
@@ -142,9 +142,9 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	for i := range 100 {
-		r := newSectionSession(t, fmt.Sprint(i), 0, registry)
-		if _, p := r.send(rulesFile, "a"); len(p.CutSlugs) == 2 {
-			return r
+		s := newSectionSession(t, fmt.Sprint(i), 0, registry)
+		if _, p := s.send(rulesFile, "a"); len(p.CutSlugs) == 2 {
+			return s
 		}
 	}
 	t.Fatal("none of 100 sessions lost both sections, want at least one")
@@ -165,36 +165,36 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 		{"control session", func() *sectionSession { return newSectionSession(t, "x", 1, registry) }, rulesFile, 0},
 		{"no section is registered", func() *sectionSession { return newSectionSession(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
 		{"session started before the measurement", func() *sectionSession {
-			r := newSession("x")
-			r.rec.Identity.Started = noon.Add(-time.Second)
-			return r
+			s := newSession("x")
+			s.rec.Identity.Started = noon.Add(-time.Second)
+			return s
 		}, rulesFile, 0},
 		{"client turned cuts off in a later turn", func() *sectionSession {
-			r := newCutSession(t, registry)
-			r.claim.RulesOff = true
-			return r
+			s := newCutSession(t, registry)
+			s.claim.RulesOff = true
+			return s
 		}, rulesFile, 2},
 		{"session is not learned from", func() *sectionSession {
-			r := newSession("x")
-			r.unlearned = true
-			return r
+			s := newSession("x")
+			s.unlearned = true
+			return s
 		}, rulesFile, 0},
 		{"session was assigned before its first section", func() *sectionSession {
-			r := newSession("x")
-			r.rec.Assignment.Decided = true
-			return r
+			s := newSession("x")
+			s.rec.Assignment.Decided = true
+			return s
 		}, rulesFile, 0},
 		{"head is too long", func() *sectionSession { return newSession("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
 		{"sections are the whole message", func() *sectionSession { return newSession("x") }, testSection + "\n" + style, 0},
 		{"upstream refused the cuts", func() *sectionSession {
-			r := newCutSession(t, registry)
-			r.in.RecordRefusedCuts(r.rec)
-			return r
+			s := newCutSession(t, registry)
+			s.in.RecordRefusedCuts(s.rec)
+			return s
 		}, rulesFile, 2},
 		{"upstream refused the changed request", func() *sectionSession {
-			r := newCutSession(t, registry)
-			r.in.RecordRefusal(r.rec)
-			return r
+			s := newCutSession(t, registry)
+			s.in.RecordRefusal(s.rec)
+			return s
 		}, rulesFile, 2},
 		{"section occurs twice in a later turn", func() *sectionSession { return newCutSession(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
 	} {
@@ -221,12 +221,12 @@ func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 
 func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, style)
-	r := newCutSession(t, registry)
-	before := promptWithoutCuts(r)
+	s := newCutSession(t, registry)
+	before := promptWithoutCuts(s)
 	for i := range registry.Sections {
 		registry.Sections[i].State = rules.Stopped
 	}
-	if got, _ := r.send(rulesFile, "a", "b", "c"); got != before {
+	if got, _ := s.send(rulesFile, "a", "b", "c"); got != before {
 		t.Errorf("prompt after the stop = %q, want %q", got, before)
 	}
 	if _, p := newSectionSession(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
@@ -259,10 +259,10 @@ func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
 }
 
 func TestExcludedSessionKeepsItsCuts(t *testing.T) {
-	r := newCutSession(t, newMeasuringRegistry(t, testSection, style))
-	before := promptWithoutCuts(r)
-	r.rec.Assignment.Excluded = true
-	if got, p := r.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
+	s := newCutSession(t, newMeasuringRegistry(t, testSection, style))
+	before := promptWithoutCuts(s)
+	s.rec.Assignment.Excluded = true
+	if got, p := s.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
 		t.Errorf("prompt = %q, Skip = %q, want %q and %q", got, p.Skip, before, SkipExcluded)
 	}
 }

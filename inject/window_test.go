@@ -21,13 +21,13 @@ func TestBlockStaysAtItsResultWhenOldStepsAreDropped(t *testing.T) {
 		}
 		return []byte(b + `]}`)
 	}
-	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
+	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
 	for n := 1; n <= steps; n++ {
 		from := max(0, n-window)
-		r.plan(body(from, n))
-		r.endTurn()
+		s.plan(body(from, n))
+		s.endTurn()
 		shown := false
-		for _, m := range r.sent {
+		for _, m := range s.sent {
 			if strings.Contains(m, "[on-error]") {
 				shown = true
 				if !strings.Contains(m, "omega failed") {

@@ -84,7 +84,7 @@ func (f *follower) refresh(ctx context.Context) error {
 		case err == nil, errors.Is(err, guard.ErrPanicked):
 		case ctx.Err() != nil, errors.Is(err, session.ErrUnavailable):
 			return err
-		default: // continue, so that a corrupt counter of one tenant does not affect other tenants
+		default: // continue with the next tenant, whose counters may be intact
 			faults = append(faults, err)
 		}
 	}

@@ -53,7 +53,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 // running maxima and the numbers of rewards at and after close, which do depend on the order.
 func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, func(o *options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *options) { o.Content.Keep = false })
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
@@ -63,7 +63,7 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 		repeated := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "repeated")
 
 		ordered, shuffled := fmt.Sprint("ordered", n), fmt.Sprint("shuffled", n) // tenants
-		playLog(r, ordered, sessions, log, len(log))
+		playLog(f, ordered, sessions, log, len(log))
 		shuffledLog := append([]feedbackLine(nil), log...)
 		for _, i := range repeated {
 			if len(log) > 0 {
@@ -71,15 +71,15 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 			}
 		}
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffledLog), func(i, j int) { shuffledLog[i], shuffledLog[j] = shuffledLog[j], shuffledLog[i] })
-		playLog(r, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
+		playLog(f, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
 
-		if want, got := r.countersWithoutTiming(ordered), r.countersWithoutTiming(shuffled); got != want {
+		if want, got := f.countersWithoutTiming(ordered), f.countersWithoutTiming(shuffled); got != want {
 			rt.Fatalf("stored counters of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
 		}
-		if want, got := memoryState(r, ordered), memoryState(r, shuffled); got != want {
+		if want, got := memoryState(f, ordered), memoryState(f, shuffled); got != want {
 			rt.Fatalf("counters in memory of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
 		}
-		if f := r.takeFailures(); len(f) > 0 {
+		if f := f.takeFailures(); len(f) > 0 {
 			rt.Fatalf("failures = %v, want none", f)
 		}
 	})

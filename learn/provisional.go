@@ -10,8 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// closingGracePeriod is a safety margin in expire. Within this time after the latest moment at which a replica should
-// close a session, the session may still be open.
+// closingGracePeriod is the time by which a replica may be late to close a session. expire keeps the provisional reward
+// of a session until then.
 const closingGracePeriod = 5 * time.Second
 
 // provisionalRewards adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without provisional
@@ -23,9 +23,10 @@ type provisionalRewards struct {
 	backend openSessionReader
 	reward  feedback.Definition
 
-	startedAt  time.Time   // sessions before this time were started by an earlier process
-	after      session.Row // last of these sessions that was read; the next read starts after it
-	isRestored bool        // all of these sessions were read
+	// Sessions that began before startedAt belong to an earlier process. Their feedback is read from the backend.
+	startedAt  time.Time
+	after      session.Row // newest row of an earlier process that was read; the next read starts after this row
+	isRestored bool        // all rows of earlier processes were read
 }
 
 // addSession reads the record of an open session, and adds the session's reward to the beliefs.

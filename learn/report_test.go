@@ -176,7 +176,7 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	assertEqual(t, "counts of a provisional report after close", counts(row(f.mustReport(learn.ReportQuery{Provisional: true}))), provisional)
 	f.backend.failNext("due", 1, errDown)
 	if _, err := f.Report(f.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
-		t.Error("Report succeeded although the open sessions could not be read")
+		t.Error("Report after a failed read of the open sessions = nil error, want an error")
 	}
 }
 

@@ -45,7 +45,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	replica.recomputeRewards(t.Context())
 	for _, op := range replica.backend.takeCalls() {
 		if op == "write" || op == "samples" || op == "settle" {
-			t.Errorf("the second replica called %q after the close", op)
+			t.Errorf("the second replica called %q after the close, want no write", op)
 		}
 	}
 	assertEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
@@ -69,7 +69,7 @@ func TestReplicaWithSessionInMemoryClosesIt(t *testing.T) {
 	otherReplica.closeDue(t.Context())
 	for _, op := range otherReplica.backend.takeCalls() {
 		if op == "samples" || op == "settle" {
-			t.Errorf("the other replica called %q", op)
+			t.Errorf("the other replica called %q, want no write of samples and no settlement", op)
 		}
 	}
 	replica.closeDue(t.Context())

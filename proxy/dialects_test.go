@@ -53,9 +53,9 @@ func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 		for _, named := range []bool{true, false} {
 			t.Run(fmt.Sprint(api, " named=", named), func(t *testing.T) {
 				t.Parallel()
-				s := newAPIAgent(strings.Replace(api, "claude", "messages", 1), "Please fix the build.")
-				s.claude, s.stream = api == "claude", named
-				checkTwelveTurns(t, s, named)
+				a := newAPIAgent(strings.Replace(api, "claude", "messages", 1), "Please fix the build.")
+				a.claude, a.stream = api == "claude", named
+				checkTwelveTurns(t, a, named)
 			})
 		}
 	}
@@ -121,11 +121,11 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 	var calls []string
 	h := http.Header{"Precept-Session": {"streams"}}
 	for i, api := range []string{"chat", "responses", "messages"} {
-		s := newAPIAgent(api, "Fix it. "+api)
-		s.stream = true
-		res, body := f.send(t, "POST", s.path(), h, s.body())
+		a := newAPIAgent(api, "Fix it. "+api)
+		a.stream = true
+		res, body := f.send(t, "POST", a.path(), h, a.body())
 		call := res.Header.Get("X-Call")
-		if want := streamedReply(s.path(), int64(i+1), call); string(body) != want || res.Header.Get("Content-Type") != "text/event-stream" {
+		if want := streamedReply(a.path(), int64(i+1), call); string(body) != want || res.Header.Get("Content-Type") != "text/event-stream" {
 			t.Errorf("%s: the client got %s\n%s\nwant text/event-stream\n%s", api, res.Header.Get("Content-Type"), body, want)
 		}
 		calls = append(calls, call)
@@ -150,22 +150,22 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
-	s := newAPIAgent("responses", "do alpha")
+	a := newAPIAgent("responses", "do alpha")
 	h := bearerHeader("k")
-	first, call, list := s.sendNext(t, f, h)
+	first, call, list := a.sendNext(t, f, h)
 	session := first.Header.Get("Precept-Session")
 	if strings.Count(list, "[one]") != 1 {
 		t.Errorf("first request: list = %s, want [one] exactly once", list)
 	}
 	warned, lessons := 0, 0
 	for turn := 1; turn < 6; turn++ {
-		s.extra = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
-		s.history = []historyItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
+		a.extra = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
+		a.history = []historyItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
 		if turn == 4 { // the user interrupts
-			s.history = append(s.history, historyItem{kind: "user", text: "alpha, I said"})
+			a.history = append(a.history, historyItem{kind: "user", text: "alpha, I said"})
 		}
 		var res *http.Response
-		res, call, list = s.sendNext(t, f, h)
+		res, call, list = a.sendNext(t, f, h)
 		if got := res.Header.Get("Precept-Session"); got != session {
 			t.Errorf("turn %d: session = %s, want %s", turn, got, session)
 		}

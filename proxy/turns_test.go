@@ -24,25 +24,25 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 			up := newUpstream(t, newModel(t))
 			f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 			h := http.Header{"X-Session-Id": {"ses_" + api}, "User-Agent": {"test/1"}}
-			s := newAPIAgent(api, "do alpha")
+			a := newAPIAgent(api, "do alpha")
 			for i := range 3 {
-				_, call, _ := s.sendNext(t, f, h)
-				s.addCall(call, fmt.Sprint("cat ", i), fmt.Sprint("line ", i), false)
+				_, call, _ := a.sendNext(t, f, h)
+				a.addCall(call, fmt.Sprint("cat ", i), fmt.Sprint("line ", i), false)
 			}
-			side := *s
+			side := *a
 			side.extra = obj{"tools": []any{}}
 			side.history = append(slices.Clip(side.history), historyItem{kind: "user", text: "Summarize the conversation so far for a hand-over."})
 			body := side.body()
-			if f.send(t, "POST", s.path(), h, body); string(up.lastRequest(t).body) != body {
+			if f.send(t, "POST", a.path(), h, body); string(up.lastRequest(t).body) != body {
 				t.Errorf("request for a summary: the upstream got %s, want %s", up.lastRequest(t).body, body)
 			}
-			s.history = []historyItem{s.history[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
-			_, call, list := s.sendNext(t, f, h)
+			a.history = []historyItem{a.history[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
+			_, call, list := a.sendNext(t, f, h)
 			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
 				t.Errorf("list after the compaction = %s, want [one] exactly once, after the summary", list)
 			}
-			s.addCall(call, "ls", "x", false)
-			_, _, next := s.sendNext(t, f, h)
+			a.addCall(call, "ls", "x", false)
+			_, _, next := a.sendNext(t, f, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
 				t.Errorf("list of the next turn:\n%s\nwant it to extend the previous list, with [one] exactly once:\n%s", next, list)
 			}
@@ -123,8 +123,8 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	if failed := counterTotal(f.Options().Metrics.Series("fail_open")); failed != 0 {
 		t.Errorf("metric of failed steps = %v, want 0", failed)
 	}
-	s := newAPIAgent("chat", "do alpha")
-	if _, _, list := s.sendNext(t, f, bearerHeader("k")); strings.Count(list, "[one]") != 1 {
+	a := newAPIAgent("chat", "do alpha")
+	if _, _, list := a.sendNext(t, f, bearerHeader("k")); strings.Count(list, "[one]") != 1 {
 		t.Errorf("first turn: the upstream got %s, want [one] exactly once", list)
 	}
 	if n := counterTotal(f.Options().Metrics.Series("sessions")); n != 1 {
@@ -172,13 +172,13 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 	if named {
 		h.Set("Precept-Session", "retry")
 	}
-	s, c := newAPIAgent("chat", "do alpha"), client(t)
+	a, c := newAPIAgent("chat", "do alpha"), client(t)
 	session := ""
 	for turn := range 3 {
 		var bodies []string
 		for try := range 3 {
 			failing.Store(try < 2)
-			req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(s.body()))
+			req, err := http.NewRequestWithContext(t.Context(), "POST", f.url+chatPath, strings.NewReader(a.body()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +197,7 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 				t.Errorf("turn %d, try %d: session = %s, want %s", turn, try, got, session)
 			}
 			if try == 2 {
-				s.addCall(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
+				a.addCall(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 			}
 		}
 		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
@@ -240,20 +240,20 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 				})
 				f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 				h := http.Header{"Precept-Session": {"refused"}}
-				s := newAPIAgent(api, "do alpha")
-				_, call, _ := s.sendNext(t, f, h)
-				if n := up.requestCount(); n != 2 || string(up.lastRequest(t).body) != s.body() {
-					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want %s", n, up.lastRequest(t).body, s.body())
+				a := newAPIAgent(api, "do alpha")
+				_, call, _ := a.sendNext(t, f, h)
+				if n := up.requestCount(); n != 2 || string(up.lastRequest(t).body) != a.body() {
+					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want %s", n, up.lastRequest(t).body, a.body())
 				}
-				s.addCall(call, "ls", "x", false)
-				s.addUser("alpha again")
-				s.sendNext(t, f, h)
+				a.addCall(call, "ls", "x", false)
+				a.addUser("alpha again")
+				a.sendNext(t, f, h)
 				if n := up.requestCount(); n != 3 {
 					t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)
 				}
 				always.Store(true)
 				body := newAPIAgent(api, "do alpha").body()
-				res, b := f.send(t, "POST", s.path(), http.Header{"Precept-Session": {"both"}}, body)
+				res, b := f.send(t, "POST", a.path(), http.Header{"Precept-Session": {"both"}}, body)
 				if want := fmt.Sprintf(`{"error":"refused %d bytes"}`, len(body)); res.StatusCode != status || string(b) != want {
 					t.Errorf("both requests refused: got status %d, body %s, want status %d, body %s", res.StatusCode, b, status, want)
 				}

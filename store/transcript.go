@@ -64,11 +64,12 @@ type PickItem struct {
 type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
-	Why        string  `json:"why,omitempty"`        // reason: slots, room or rank for not_picked, empty if unknown; a sentence for not_matched
-	By         string  `json:"by,omitempty"`         // triggers of the lesson's present text that match the session; empty if unknown
+	Why        string  `json:"why,omitempty"`        // not_picked: "slots", "room", "rank" or empty (unknown); not_matched: a sentence
+	By         string  `json:"by,omitempty"`         // triggers in the present text of the lesson that match the session; empty: unknown
 	Propensity float64 `json:"propensity,omitempty"` // probability of injection, for injected and withheld
 	Turn       int     `json:"turn,omitempty"`
-	Shared     bool    `json:"shared,omitempty"` // the fate is of a section of a rules file, in this session or another session of its unit
+	// Shared means that the lesson is a section of a rules file. The section may be in another session of the unit.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // The states of a Fate in addition to FateInjected, FateWithheld and FateControl. No query selects them.

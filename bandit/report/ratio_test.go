@@ -120,7 +120,7 @@ func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
-			t.Errorf("run %d: reporting check failed, although a share of %v is rewarded with and without a lesson", run, rewarded)
+			t.Errorf("run %d, a share of %v rewarded with and without a lesson: the reporting check failed, want passed", run, rewarded)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
 		if simulateCheck(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
-			t.Errorf("run %d, epsilon %v, a share of %v rewarded: a check failed", run, eps, rewarded)
+			t.Errorf("run %d, epsilon %v, a share of %v rewarded: the SRM check or the reporting check failed, want both passed", run, eps, rewarded)
 		}
 	}
 }
@@ -144,11 +144,11 @@ func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
 	if reportingFails(s) {
-		t.Error("reporting check failed for equal shares of the tiers")
+		t.Error("equal shares of the tiers: reportingFails = true, want false")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !reportingFails(s) {
-		t.Error("reporting check passed for unequal shares of the tiers")
+		t.Error("unequal shares of the tiers: reportingFails = false, want true")
 	}
 }
 

@@ -123,11 +123,11 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
-			t.Errorf("Forecast of the goal %+v: got no error", bad)
+			t.Errorf("Forecast of the goal %+v: got no error, want an error", bad)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 100}); err == nil {
-		t.Error("Forecast of an unknown lesson: got no error")
+		t.Error("Forecast of an unknown lesson: got no error, want an error")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestExplanationShowsNumbersOfRow(t *testing.T) {
 		}
 	}
 	if err := r.Explain(&text, "unknown", 1000); err == nil {
-		t.Error("Explain of an unknown lesson: got no error")
+		t.Error("Explain of an unknown lesson: got no error, want an error")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
 	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {

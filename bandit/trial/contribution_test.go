@@ -119,7 +119,7 @@ func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 		}
 		for _, d := range a.Contribution(1, 1) {
 			if d.Key.Field == "n" || d.Key.Field == "z" || d.Key.Field == "zz" || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-				t.Errorf("epsilon %v: unexpected comparison delta %v", eps, d)
+				t.Errorf("epsilon %v: Contribution has the delta %v, want no delta of a comparison", eps, d)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 		t.Errorf("reward NaN: deltas = %v, want none", a.Contribution(math.NaN(), 1))
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
-		t.Error("deltas of the rewards 7 and -1 differ from those of 1 and 0")
+		t.Error("Contribution(7) differs from Contribution(1), or Contribution(-1) from Contribution(0), want equal deltas")
 	}
 	if deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
 		t.Errorf("unknown tier 99: told1.0 = %v, want 1", deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))

@@ -99,8 +99,8 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 		next := trial.NextDiscovery(tc.p, tc.tests, 0.05)
 		one := append(slices.Clone(tc.p), next)
 		slices.Sort(one)
-		if trial.Discoveries(one, tc.tests, 0.05) < next {
-			t.Errorf("p-values %v of %d tests: one more at %v is not a discovery", tc.p, tc.tests, next)
+		if bar := trial.Discoveries(one, tc.tests, 0.05); bar < next {
+			t.Errorf("Discoveries(%v, %d tests) = %v, want at least %v", one, tc.tests, bar, next)
 		}
 		if alone := []float64{next * 1.001}; len(tc.p) == 0 && trial.Discoveries(alone, tc.tests, 0.05) > 0 {
 			t.Errorf("%d tests: %v is a discovery, want none", tc.tests, alone)
@@ -134,7 +134,7 @@ func TestStatsReturnsAddedCounts(t *testing.T) {
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
 	if c.Stats("in@1").Rewards.M1 != 1 || d.Stats("in@1").Rewards.M1 != 2 || d.Global().All.Rewarded != 2 || c.Global().All.Rewarded != 1 {
-		t.Error("adding to a clone changed the original, or did not change the clone")
+		t.Errorf("Clone, then Add to the clone: original = %+v, clone = %+v, want 1 and 2 rewarded sessions", c.Global().All, d.Global().All)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestHonestLessonsAreAccepted(t *testing.T) {
 			t.Errorf("%s: error = %v, want nil", h.Name, err)
 		}
 		for _, f := range r.Findings {
-			t.Errorf("%s: unexpected finding %s", h.Name, f)
+			t.Errorf("%s: got the finding %s, want none", h.Name, f)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 	}
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	if _, err := Act(l, Approve, TrialPlan{}, "kim", at); err == nil {
-		t.Error("Approve of an expired lesson: got no error")
+		t.Error("Approve of an expired lesson: got no error, want an error")
 	}
 	if _, err := Act(l, Retire, TrialPlan{}, "kim", at); err != nil {
 		t.Errorf("Retire of an expired lesson: %v", err)
@@ -161,11 +161,11 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 		}
 	}
 	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
-		t.Error("StartTrial with epsilon 1: got no error")
+		t.Error("StartTrial with epsilon 1: got no error, want an error")
 	}
 	for _, bad := range []string{"trial_epsilon: 1.5", "trial_epsilon: yes", "trial_until_halfwidth: 0"} {
 		if _, err := Parse("x.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+bad+"}}\nevidence:", 1))); err == nil {
-			t.Errorf("Parse with %s: got no error", bad)
+			t.Errorf("Parse with %s: got no error, want an error", bad)
 		}
 	}
 }

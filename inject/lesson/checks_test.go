@@ -92,7 +92,7 @@ func TestChecksRefusePromptInjection(t *testing.T) {
 	for _, text := range fine {
 		l := lessonWithAdvice("a-b", text, Trigger{Keywords: []string{"load more"}})
 		for _, f := range lint(NewBook([]*Lesson{l})) {
-			t.Errorf("%q: unexpected finding %s", text, f.Message)
+			t.Errorf("%q: got the finding %s, want none", text, f.Message)
 		}
 	}
 }

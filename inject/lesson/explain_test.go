@@ -174,7 +174,7 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("%s: Fires = %v, but Match returned %v", e.Lesson.Slug, e.Fires, fired)
+				t.Fatalf("Explain of %s: Fires = %v, want the result of Match, which returned %v", e.Lesson.Slug, e.Fires, fired)
 			}
 			if e.Fires && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Fires && len(e.Obstacles) == 0 {
 				t.Fatalf("%s: Fires = %v, causes = %v, obstacles = %q, want a cause if the lesson fires, and an obstacle if not",
@@ -183,7 +183,7 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
 		}
 		if len(fired) > 0 {
-			t.Fatalf("Explain omits the matching lessons %v", fired)
+			t.Fatalf("Explain lacks the lessons %v, want all lessons that Match returned", fired)
 		}
 	})
 }

@@ -188,7 +188,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 	g := mustParse(t, "some-lesson.md", gptmeSample)
 	g.Trigger.ErrorPatterns = []string{"x y"}
 	if _, err := Format(g); err == nil {
-		t.Error("Format of a field that the gptme form does not have: got no error")
+		t.Error("Format of a field that the gptme form does not have: got no error, want an error")
 	}
 	g = mustParse(t, "some-lesson.md", gptmeSample)
 	g.State, g.Trigger.Keywords = Benched, []string{"git worktree add"}

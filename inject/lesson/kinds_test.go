@@ -57,7 +57,7 @@ func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 		t.Error("error kind matches user text, want matches only in tool errors")
 	}
 	if hits := book.Match(failedToolQuery("bash", "cat: x: No such file or directory")); len(hits) > 0 {
-		t.Error("error kind matches an error of another kind")
+		t.Errorf("Match of an error of another kind = %v, want none", hits)
 	}
 }
 
@@ -65,11 +65,11 @@ func TestToolsRestrictErrorKind(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonFile("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
 	if hits := book.Match(failedToolQuery("bash", "cat: x: No such file or directory")); len(hits) != 1 {
-		t.Error("no match for an error of the lesson's tool")
+		t.Errorf("Match of an error of the lesson's tool = %v, want one match", hits)
 	}
 	q := failedToolQuery("read_file", "ENOENT: no such file or directory, open '/x'")
 	if hits := book.Match(q); len(hits) != 0 {
-		t.Error("lesson matches an error of another tool")
+		t.Errorf("Match of an error of another tool = %v, want none", hits)
 	}
 	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Obstacles, " "), "this is an error of read_file") {
 		t.Errorf("explanation = %+v, want \"this is an error of read_file\"", e)
@@ -91,7 +91,7 @@ func TestErrorKindsAreParsedAndEdited(t *testing.T) {
 		t.Fatalf("Edit = %+v, %v, want the kind timeout", edited, err)
 	}
 	if edited.ContentHash == l.ContentHash {
-		t.Error("content hash did not change with the error kinds")
+		t.Errorf("content hash after a change of the error kinds = %s, want another hash", edited.ContentHash)
 	}
 }
 

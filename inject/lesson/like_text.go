@@ -10,14 +10,14 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of one text that is compared with lessons by likeness, the resemblance of words.
+// Limits of a text that is compared with lessons by the similarity of words.
 const (
-	maxLikeText    = 16 << 10 // bytes; a longer text is reduced to its first and its last half of these bytes
-	maxLikeWindows = 256
-	maxWindowStems = 48 // a sentence with more stems is split into several windows
+	maxLikeText    = 16 << 10 // bytes; of a longer text, only the first 8 KiB and the last 8 KiB are compared
+	maxLikeWindows = 256      // later windows are ignored
+	maxWindowStems = 48       // a sentence with more stems is split into several windows
 )
 
-// window is a sentence or a line with its distinct stems.
+// window is a sentence or a line with the distinct stems of its words.
 type window struct {
 	text  string
 	stems []string

@@ -93,7 +93,7 @@ func TestLoadOfMissingDirectoryIsEmpty(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	writeFile(t, file, "x")
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("Load of a file: got no error")
+		t.Error("Load of a file: got no error, want an error")
 	}
 }
 
@@ -239,7 +239,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	}
 	writeFile(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
 	if book, _, _ := lesson.Load(dir); len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
-		t.Error("lesson still matches after its approved text changed")
+		t.Error("Match after a change of the approved text: got a match, want none")
 	}
 }
 

@@ -210,7 +210,7 @@ func TestMatchDependsOnStateAndTime(t *testing.T) {
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {
-		t.Error("StateAt of an unknown slug: got a state")
+		t.Error("StateAt of an unknown slug: ok = true, want false")
 	}
 	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
 		t.Errorf("len(Lessons()) = %d, Len() = %d, want %d", len(b.Lessons()), b.Len(), len(lessons))
@@ -221,12 +221,12 @@ func TestBookHashDependsOnLessonsNotOrder(t *testing.T) {
 	a, b := lessonWithKeywords("a-a", "x y"), lessonWithKeywords("b-b", "y z")
 	want := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != want {
-		t.Error("hash depends on the order of the lessons")
+		t.Error("Hash of the lessons in another order: got another hash, want an equal hash")
 	}
 	c := *b
 	c.State = Benched
 	if NewBook([]*Lesson{a, &c}).Hash() == want {
-		t.Error("hash did not change with the state of a lesson")
+		t.Error("Hash after a change of a lesson's state: got an equal hash, want another hash")
 	}
 	if NewBook(nil).Hash() == want || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
 		t.Error("empty book has the hash of another book, or matches")

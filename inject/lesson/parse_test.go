@@ -92,11 +92,11 @@ func TestParseReadsGptmeForm(t *testing.T) {
 	for _, bad := range []string{"status: dancing", "status: [active]", "match: words"} {
 		raw := strings.Replace(gptmeSample, "status: active", bad, 1)
 		if _, err := Parse("some-lesson.md", []byte(raw)); err == nil {
-			t.Errorf("Parse with %s: got no error", bad)
+			t.Errorf("Parse with %s: got no error, want an error", bad)
 		}
 	}
 	if _, err := Parse("42.md", []byte(gptmeSample)); err == nil {
-		t.Error("Parse with a file name that gives no slug: got no error")
+		t.Error("Parse with a file name that gives no slug: got no error, want an error")
 	}
 }
 
@@ -224,7 +224,7 @@ func TestContentHashCoversRelevantFields(t *testing.T) {
 	}
 	a, b := Lesson{Slug: "a", Title: "bc"}, Lesson{Slug: "ab", Title: "c"}
 	if a.Hash() == b.Hash() {
-		t.Error("hash does not separate the fields slug and title")
+		t.Error("slug \"a\" with title \"bc\" and slug \"ab\" with title \"c\": got equal hashes, want different hashes")
 	}
 }
 

@@ -58,7 +58,7 @@ func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
 	} {
 		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", start); err == nil {
-			t.Errorf("StartTrial, plan with %s: got no error", name)
+			t.Errorf("StartTrial, plan with %s: got no error, want an error", name)
 		}
 	}
 	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", start); err == nil || !strings.Contains(err.Error(), "prevents") {

@@ -119,12 +119,12 @@ func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	} {
 		hidden := "lo" + string(r) + "ad more"
 		if !matches("load more", hidden) || !matches(hidden, "load more") {
-			t.Errorf("%U ends a word", r)
+			t.Errorf("\"load more\" with %U inside: no match, want a match, because the character does not end a word", r)
 		}
 	}
 	for _, r := range []rune{0x00AC, 0x00AE, '-', '.', 0x2010, 0x180A, 0x1D172, 0x1D17B, 0xFFFC} {
 		if matches("load more", "lo"+string(r)+"ad more") {
-			t.Errorf("%U does not end a word", r)
+			t.Errorf("%U does not end a word, want the end of a word", r)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	}
 	writeFile(t, file, lessonFile("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("Load of a file: got no error")
+		t.Error("Load of a file: got no error, want an error")
 	}
 }
 

@@ -147,7 +147,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Errorf("Lessons = %v, want the first lesson of each slug", book.Lessons())
 	}
 	if _, ok := book.Get("c"); ok {
-		t.Error("Get(c): got a lesson")
+		t.Error("Get(c): ok = true, want false")
 	}
 	q := &lesson.Query{Words: []string{"in doubt"}}
 	if hits := book.Match(q); len(hits) != 2 || hits[0].Lesson != other {
@@ -191,7 +191,7 @@ func TestOnlyPlannedTrialHasStartTime(t *testing.T) {
 	}
 	for _, invalid := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
 		if _, err := lesson.Act(l, lesson.StartTrial, invalid, "kim", at); err == nil {
-			t.Errorf("plan %+v: got no error", invalid)
+			t.Errorf("plan %+v: got no error, want an error", invalid)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func starterBook(t *testing.T) *Book {
 
 func TestStarterLessonsHaveNoFindings(t *testing.T) {
 	for _, f := range lint(starterBook(t)) {
-		t.Errorf("unexpected finding %+v", f)
+		t.Errorf("got the finding %+v, want none", f)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestLessonMatchesOnlyWithinItsScope(t *testing.T) {
 	}
 	a, b := scopedLesson("one", lesson.Scope{}), scopedLesson("one", lesson.Scope{Tenant: "acme"})
 	if a.Hash() == b.Hash() {
-		t.Error("hash does not depend on the scope")
+		t.Error("two scopes: got equal hashes, want different hashes")
 	}
 }
 

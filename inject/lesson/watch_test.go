@@ -70,7 +70,7 @@ func assertNoUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
 	case u := <-updates:
-		t.Errorf("unexpected update: titles = %q, problems = %v", u.titles, u.problems)
+		t.Errorf("got an update with titles %q and problems %v, want none", u.titles, u.problems)
 	case <-time.After(time.Minute):
 	}
 }

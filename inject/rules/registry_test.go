@@ -34,7 +34,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 		}
 	}
 	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return nil, errors.New("no") }); err == nil {
-		t.Error("Update whose callback fails: got no error")
+		t.Error("Update whose callback fails: got no error, want an error")
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {

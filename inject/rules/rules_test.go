@@ -288,7 +288,7 @@ func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
 	}
 }
 
-func TestForbidsReturnsForbiddingWord(t *testing.T) {
+func TestProhibitionReturnsForbiddingWord(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"Never push to main.", "never"},
 		{"You MUST NOT edit it.", "must not"},

@@ -180,7 +180,7 @@ func FuzzWrit(f *testing.F) {
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
-			t.Fatal("Parse read a command in a code fence")
+			t.Fatal("Parse of a reply in a code fence: got a command, want none")
 		}
 	})
 }

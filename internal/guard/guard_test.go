@@ -60,19 +60,19 @@ func testTime() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
 // newGuard returns a guard that records its reports. change may edit the options of the guard, and may be nil.
 func newGuard(change func(o *guard.Options)) *recordingGuard {
-	t := &recordingGuard{}
+	r := &recordingGuard{}
 	o := guard.Options{
 		Now:       testTime,
-		OnFailure: func(step label.Step, err error) { t.failed = append(t.failed, fmt.Sprint(step, ": ", err)) },
-		OnPanic:   func(step label.Step, v any) { t.panicked = append(t.panicked, fmt.Sprint(step, ": ", v)) },
+		OnFailure: func(step label.Step, err error) { r.failed = append(r.failed, fmt.Sprint(step, ": ", err)) },
+		OnPanic:   func(step label.Step, v any) { r.panicked = append(r.panicked, fmt.Sprint(step, ": ", v)) },
 		Clean:     func(text string) string { return text },
-		Count:     &t.count,
+		Count:     &r.count,
 	}
 	if change != nil {
 		change(&o)
 	}
-	t.Guard = guard.New(o)
-	return t
+	r.Guard = guard.New(o)
+	return r
 }
 
 // checkEqual fails the test if got and want print differently. subject names the value in the message.

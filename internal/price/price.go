@@ -61,10 +61,10 @@ func (t *Table) PriceOf(model string) (p Price, ok bool) {
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		pattern := strings.ToLower(e.Pattern)
-		if whole, _ := path.Match(pattern, name); whole {
+		if matchesName, _ := path.Match(pattern, name); matchesName {
 			return e.Price, true
 		}
-		if last, _ := path.Match(pattern, short); last && name != "" {
+		if matchesShortName, _ := path.Match(pattern, short); matchesShortName && name != "" {
 			return e.Price, true
 		}
 	}

@@ -76,7 +76,7 @@ func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 			if !needed(func(rows *[kindCount]kindRow) {
 				rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1)
 			}, append(examples, row.examples...)) {
-				t.Errorf("%s: prefix %q is not needed for any example", row.name, p.text+p.bodyStart)
+				t.Errorf("%s: the examples have the same result without the prefix %q, want an example that needs the prefix", row.name, p.text+p.bodyStart)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
 				}
 			}, all) {
-				t.Errorf("%s: anchor %q is not needed for any example", row.name, a.name)
+				t.Errorf("%s: the examples have the same result without the anchor %q, want an example that needs the anchor", row.name, a.name)
 			}
 		}
 	}

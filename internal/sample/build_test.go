@@ -115,9 +115,9 @@ func TestBuildOneSampleOfOneTurn(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newScript()
-			tc.turn(c)
-			got := sample.Build(c.s)
+			s := newScript()
+			tc.turn(s)
+			got := sample.Build(s.s)
 			if len(got) != 1 || got[0].Family != tc.want {
 				t.Fatalf("got families %q, want %q", families(got), tc.want)
 			}
@@ -138,20 +138,20 @@ func TestBuildOneSampleOfOneTurn(t *testing.T) {
 }
 
 func TestBuildReplacesRetriedTurn(t *testing.T) {
-	c := newScript()
-	first := c.turn(sample.Reply{}, messageJSON("user", "Hi"))
+	s := newScript()
+	first := s.turn(sample.Reply{}, messageJSON("user", "Hi"))
 	first.Outcome = sample.Incomplete
-	retry := c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Hi"))
+	retry := s.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Hi"))
 	retry.Turn, retry.FirstNew = first.Turn, 0
-	c.s.Exchanges[0].Turn = retry.Turn
-	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
+	s.s.Exchanges[0].Turn = retry.Turn
+	if got := sample.Build(s.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
 		t.Errorf("got samples %v, want one complete sample with the text Hello", got)
 	}
 	// A failed turn without a retry is kept, even though the session continued.
-	c = newScript()
-	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
-	c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
-	if got := sample.Build(c.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
+	s = newScript()
+	s.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
+	s.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
+	if got := sample.Build(s.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
 		t.Errorf("got samples %v, want two dialog_response samples, the first failed", got)
 	}
 }
@@ -177,11 +177,11 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 // calls IsFailure.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, calls int) {
-		c := newScript()
-		c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
-		c.turn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).Verdicts = v
-		c.s.IsFailure = func(string, string, string, int8) bool { calls++; return true }
-		return sample.Build(c.s)[0].Output["failed_calls"], calls
+		s := newScript()
+		s.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
+		s.turn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).Verdicts = v
+		s.s.IsFailure = func(string, string, string, int8) bool { calls++; return true }
+		return sample.Build(s.s)[0].Output["failed_calls"], calls
 	}
 	for name, tc := range map[string]struct {
 		verdicts *sample.Verdicts
@@ -209,30 +209,30 @@ func TestRequestSummaryOmitsTemplate(t *testing.T) {
 		strings.Replace(template, "@", "Run the tests", 1): "Run the tests",
 		strings.Replace(template, "@", "", 1):              strings.Replace(template, "@", "", 1),
 	} {
-		c := newScript()
+		s := newScript()
 		text, err := json.Marshal(message)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.turn(callReply("c1", "bash", `{"command":"npm test"}`), `{"role":"user","content":`+string(text)+`}`)
-		c.turn(sample.Reply{Text: "All pass."}, resultJSON("c1", "12 passed"))
-		if got := sample.Build(c.s)[0].Input["raw_request_summary"]; got != want {
+		s.turn(callReply("c1", "bash", `{"command":"npm test"}`), `{"role":"user","content":`+string(text)+`}`)
+		s.turn(sample.Reply{Text: "All pass."}, resultJSON("c1", "12 passed"))
+		if got := sample.Build(s.s)[0].Input["raw_request_summary"]; got != want {
 			t.Errorf("got summary %q, want %q", got, want)
 		}
 	}
 }
 
 func TestBuildSamplesOfTask(t *testing.T) {
-	c := newScript()
-	c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
-	c.turn(callReply("c2", "bash", `{"command":"npm test"}`), resultJSON("c1", "error: unknown command tst"))
-	e := c.turn(sample.Reply{Text: "All 12 pass."}, resultJSON("c2", "12 passed"))
+	s := newScript()
+	s.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
+	s.turn(callReply("c2", "bash", `{"command":"npm test"}`), resultJSON("c1", "error: unknown command tst"))
+	e := s.turn(sample.Reply{Text: "All 12 pass."}, resultJSON("c2", "12 passed"))
 	e.Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
 	e.Config = "cfg-7"
-	c.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
-	c.turn(sample.Reply{Text: "Pushed."}, messageJSON("user", "Now push"))
-	c.s.IsFailure = failing
-	got := sample.Build(c.s)
+	s.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
+	s.turn(sample.Reply{Text: "Pushed."}, messageJSON("user", "Now push"))
+	s.s.IsFailure = failing
+	got := sample.Build(s.s)
 	if families(got) != "intent_resolution dialog_response error_correction" {
 		t.Fatalf("got families %s, want intent_resolution dialog_response error_correction", families(got))
 	}
@@ -261,14 +261,14 @@ func TestBuildSamplesOfTask(t *testing.T) {
 			t.Errorf("schema check of %s: %v", s.Family, err)
 		}
 	}
-	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
-		c.s.Exchanges[i], c.s.Exchanges[j] = c.s.Exchanges[j], c.s.Exchanges[i]
+	for i, j := 0, len(s.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
+		s.s.Exchanges[i], s.s.Exchanges[j] = s.s.Exchanges[j], s.s.Exchanges[i]
 	}
-	if second := sample.Build(c.s); !reflect.DeepEqual(second, got) {
+	if second := sample.Build(s.s); !reflect.DeepEqual(second, got) {
 		t.Errorf("exchanges in reverse order: got samples %v, want %v", second, got)
 	}
-	c.s.Tenant = "other"
-	if other := sample.Build(c.s); other[0].ID == got[0].ID {
+	s.s.Tenant = "other"
+	if other := sample.Build(s.s); other[0].ID == got[0].ID {
 		t.Errorf("another tenant: got the same sample id %s, want a different one", other[0].ID)
 	}
 }
@@ -284,13 +284,13 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newScript()
-			c.s.IsFailure = failing
-			c.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
-			c.repeatedReply = nil
-			c.turn(callReply("c2", "run", `{"a":2}`), tc.reply, tc.result).Dialect = tc.dialect
-			c.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
-			got := sample.Build(c.s)
+			s := newScript()
+			s.s.IsFailure = failing
+			s.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
+			s.repeatedReply = nil
+			s.turn(callReply("c2", "run", `{"a":2}`), tc.reply, tc.result).Dialect = tc.dialect
+			s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
+			got := sample.Build(s.s)
 			if families(got) != "intent_resolution error_correction" {
 				t.Fatalf("got families %s, want intent_resolution error_correction", families(got))
 			}
@@ -350,17 +350,17 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 }
 
 func TestBuildPlanOptimizationOfLongSession(t *testing.T) {
-	c := newScript()
+	s := newScript()
 	items := []string{messageJSON("user", "go")}
 	for i := range sample.ManyCalls {
 		id := fmt.Sprint("c", i)
-		e := c.turn(callReply(id, "bash", fmt.Sprint("ls ", i%5)), items...)
+		e := s.turn(callReply(id, "bash", fmt.Sprint("ls ", i%5)), items...)
 		e.LatencyMS = sample.SlowMS / 10
 		items = []string{resultJSON(id, "ok")}
 	}
-	c.s.Exchanges[3].Loops = 1
-	c.turn(sample.Reply{Text: "done"}, items...)
-	got := sample.Build(c.s)
+	s.s.Exchanges[3].Loops = 1
+	s.turn(sample.Reply{Text: "done"}, items...)
+	got := sample.Build(s.s)
 	if families(got) != "intent_resolution plan_optimization" {
 		t.Fatalf("got families %s, want intent_resolution plan_optimization", families(got))
 	}
@@ -398,33 +398,33 @@ func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"x"}]}`), []byte(`{"role":"tool","tool_call_id":"c1","content":7}`), 1)
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
 	f.Fuzz(func(t *testing.T, a, b []byte, from int) {
-		c := newScript()
-		c.s.IsFailure = failing
-		c.turn(callReply("c1", "run", string(a)), string(a))
-		c.repeatedReply = nil
-		c.turn(sample.Reply{Text: string(b)}, string(b)).FirstNew = from
-		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
-		for _, s := range sample.Build(c.s) {
+		s := newScript()
+		s.s.IsFailure = failing
+		s.turn(callReply("c1", "run", string(a)), string(a))
+		s.repeatedReply = nil
+		s.turn(sample.Reply{Text: string(b)}, string(b)).FirstNew = from
+		s.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
+		for _, s := range sample.Build(s.s) {
 			if err := validateSample(s); err != nil {
 				t.Errorf("schema check of %s: %v", s.Family, err)
 			}
 		}
-		c.s.Conversation()
-		c.s.Preferences()
+		s.s.Conversation()
+		s.s.Preferences()
 	})
 }
 
 // While a session grows, each build gives a dialog_response sample the same id, and has no dialog twice.
 func TestRebuiltDialogSamplesKeepIDs(t *testing.T) {
-	c := newScript()
-	c.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
-	c.turn(sample.Reply{Text: "It is a shed."}, messageJSON("user", "What is it?"))
-	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
-	c.turn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
-	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
+	s := newScript()
+	s.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
+	s.turn(sample.Reply{Text: "It is a shed."}, messageJSON("user", "What is it?"))
+	s.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
+	s.turn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
+	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
 	dialogIDs := map[string]string{} // by user text
-	for n := 1; n <= len(c.s.Exchanges); n++ {
-		s := c.s
+	for n := 1; n <= len(s.s.Exchanges); n++ {
+		s := s.s
 		s.Exchanges = s.Exchanges[:n]
 		seen := map[string]bool{}
 		for _, m := range sample.Build(s) {

@@ -26,11 +26,11 @@ func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 		`null`:                       "",
 		``:                           "",
 	} {
-		c := newScript()
-		c.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
-		c.s.Ratings = []sample.Rating{{Source: "user", Type: "correction", Turn: 1, Correction: json.RawMessage(correction)}}
+		s := newScript()
+		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
+		s.s.Ratings = []sample.Rating{{Source: "user", Type: "correction", Turn: 1, Correction: json.RawMessage(correction)}}
 		got := ""
-		for _, p := range c.s.Preferences() {
+		for _, p := range s.s.Preferences() {
 			got += *p.Chosen[0].Content
 		}
 		if got != want {

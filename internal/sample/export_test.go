@@ -16,16 +16,16 @@ var update = flag.Bool("update", false, "write the golden files") //nolint:goche
 
 // everyEventScript returns a script with every kind of event.
 func everyEventScript() *script {
-	c := newScript()
-	c.s.IsFailure = failing
-	c.turn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
-	c.turn(sample.Reply{Text: "a.go"}, resultJSON("c1", "a.go\nb.go"))
-	c.turn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
-	c.s.Ratings = []sample.Rating{
+	s := newScript()
+	s.s.IsFailure = failing
+	s.turn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
+	s.turn(sample.Reply{Text: "a.go"}, resultJSON("c1", "a.go\nb.go"))
+	s.turn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
+	s.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "correction", Turn: 2, Correction: json.RawMessage(`"a.go and b.go"`)},
 		{Source: "user", Type: "approval", Turn: 3},
 	}
-	return c
+	return s
 }
 
 func TestExportGolden(t *testing.T) {
@@ -108,41 +108,41 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	}
 
 	t.Run("history kept by the provider", func(t *testing.T) {
-		c := newScript()
-		c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
-		c.repeatedReply, c.sentItems = nil, 0
-		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
-		if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
+		s := newScript()
+		s.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
+		s.repeatedReply, s.sentItems = nil, 0
+		s.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
+		if got := formatConversation(s.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
 		}
 	})
 	t.Run("parallel calls as items", func(t *testing.T) {
-		c := newScript()
+		s := newScript()
 		r := callReply("c1", "bash", "ls")
 		r.Calls = append(r.Calls, sample.Call{ID: "c2", Name: "bash", Args: "pwd"})
-		c.turn(r, messageJSON("user", "go"))
-		c.repeatedReply = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
-		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
-		if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
+		s.turn(r, messageJSON("user", "go"))
+		s.repeatedReply = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
+		s.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
+		if got := formatConversation(s.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
 		}
 	})
 	t.Run("edited history", func(t *testing.T) {
-		c := newScript()
-		c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
-		c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
-		c.repeatedReply, c.sentItems = nil, 2 // the agent replaces the second question
-		c.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
-		if got := formatConversation(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
+		s := newScript()
+		s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
+		s.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
+		s.repeatedReply, s.sentItems = nil, 2 // the agent replaces the second question
+		s.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
+		if got := formatConversation(s.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
 	t.Run("compacted history", func(t *testing.T) {
-		c := newScript()
-		c.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
-		c.repeatedReply, c.sentItems = nil, 0
-		c.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
-		if got := formatConversation(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
+		s := newScript()
+		s.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
+		s.repeatedReply, s.sentItems = nil, 0
+		s.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
+		if got := formatConversation(s.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
 	})
@@ -158,14 +158,14 @@ func TestChatExportEndsWithCompleteReply(t *testing.T) {
 		"aborted":               func(second, third *sample.Exchange) { second.Outcome, third.Outcome = sample.Aborted, sample.Aborted },
 		"truncated":             func(second, third *sample.Exchange) { second.Truncated, third.Truncated = true, true },
 	} {
-		c := newScript()
+		s := newScript()
 		for _, text := range []string{"one", "two", "three"} {
-			c.turn(sample.Reply{Text: "answer to " + text}, messageJSON("user", text))
+			s.turn(sample.Reply{Text: "answer to " + text}, messageJSON("user", text))
 		}
-		change(&c.s.Exchanges[1], &c.s.Exchanges[2])
+		change(&s.s.Exchanges[1], &s.s.Exchanges[2])
 		var out bytes.Buffer
 		lines := sample.NewExporter(&out)
-		if err := errors.Join(lines.WriteChat(&c.s), lines.Flush()); err != nil {
+		if err := errors.Join(lines.WriteChat(&s.s), lines.Flush()); err != nil {
 			t.Fatalf("%s: Chat: %v", name, err)
 		}
 		if got := out.String(); !strings.Contains(got, "answer to one") || strings.Contains(got, "answer to t") {
@@ -175,21 +175,21 @@ func TestChatExportEndsWithCompleteReply(t *testing.T) {
 }
 
 func TestChatExportOmitsSessionsWithoutReply(t *testing.T) {
-	c := newScript()
-	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
+	s := newScript()
+	s.turn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
-	if err := x.WriteChat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
+	if err := x.WriteChat(&s.s); err != nil || x.Flush() != nil || out.Len() != 0 {
 		t.Errorf("Chat: err = %v, output %q, want no error and no output", err, out.String())
 	}
 }
 
 func TestPreferencesOfUserRatings(t *testing.T) {
-	c := newScript()
-	c.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
-	c.turn(sample.Reply{Text: "good"}, messageJSON("user", "one"))
-	c.turn(sample.Reply{Text: "other"}, messageJSON("user", "two"))
-	c.s.Ratings = []sample.Rating{
+	s := newScript()
+	s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
+	s.turn(sample.Reply{Text: "good"}, messageJSON("user", "one"))
+	s.turn(sample.Reply{Text: "other"}, messageJSON("user", "two"))
+	s.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},
 		{Source: "system", Type: "rejection", Turn: 3},                                                  // not by a user
@@ -198,7 +198,7 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // of the session: applies to its last reply
 		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // neither text nor message
 	}
-	got := c.s.Preferences()
+	got := s.s.Preferences()
 	if len(got) != 3 {
 		t.Fatalf("got %d preferences, want 3", len(got))
 	}

@@ -20,63 +20,63 @@ func wholeSessions() map[string]sample.Session {
 
 // workSession returns a slow and expensive session with tools, failed calls and their corrections.
 func workSession() sample.Session {
-	c := newScript()
-	c.s.IsFailure = failing
+	s := newScript()
+	s.s.IsFailure = failing
 	reply := callReply("c1", "read", `{"path":"src/main.go"}`)
 	reply.InputTokens, reply.CachedTokens, reply.OutputTokens = 900_000, 100_000, 2_000
-	e := c.turn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
+	e := s.turn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
 	e.Config, e.Run, e.LatencyMS = "cfg-1", "nightly", 700_000
 	e.Lessons = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "matched"}, {Slug: "a", Arm: "a@1", State: "withheld", Propensity: 0.9}}
-	e = c.turn(callReply("c2", "read", `{"path":"cmd/main.go"}`), resultJSON("c1", "error: no src/main.go"))
+	e = s.turn(callReply("c2", "read", `{"path":"cmd/main.go"}`), resultJSON("c1", "error: no src/main.go"))
 	e.Lessons, e.Loops = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "injected", Propensity: 0.8}, {Slug: "a", Arm: "a@1", State: "control"}}, 2
 	for i := range 5 {
-		c.turn(callReply(fmt.Sprintf("d%d", i), "bash", `{"command":"make"}`), resultJSON([]string{"c2", "d0", "d1", "d2", "d3"}[i], []string{"package main", "error 1", "error 2", "error 3", "error 4"}[i]))
+		s.turn(callReply(fmt.Sprintf("d%d", i), "bash", `{"command":"make"}`), resultJSON([]string{"c2", "d0", "d1", "d2", "d3"}[i], []string{"package main", "error 1", "error 2", "error 3", "error 4"}[i]))
 	}
-	e = c.turn(callReply("e1", "bash", `{"command":"make -k"}`), resultJSON("d4", "error 5"))
+	e = s.turn(callReply("e1", "bash", `{"command":"make -k"}`), resultJSON("d4", "error 5"))
 	e.Truncated, e.Reply.Choices = true, 3
-	e = c.turn(sample.Reply{Text: "  It builds.  "}, resultJSON("e1", "ok"))
+	e = s.turn(sample.Reply{Text: "  It builds.  "}, resultJSON("e1", "ok"))
 	e.LatencyMS = 1500.5
-	e = c.turn(sample.Reply{Text: "You are welcome."}, messageJSON("user", "thanks"))
+	e = s.turn(sample.Reply{Text: "You are welcome."}, messageJSON("user", "thanks"))
 	e.Run, e.Config = "nightly", "cfg-3"
-	at := c.at
-	c.s.Ratings = []sample.Rating{
+	at := s.at
+	s.s.Ratings = []sample.Rating{
 		{At: at, Source: "implicit", Type: "approval", Turn: 10},
 		{At: at.Add(time.Second), Source: "system", Type: "score", Score: 0.5, Details: json.RawMessage(`{"exit":0}`)},
 		{At: at.Add(2 * time.Second), Source: "user", Type: "correction", Score: 0.2, Comment: "too slow", Correction: json.RawMessage(`"It builds now."`), Turn: 9},
 		{At: at, Source: "user", Type: "rejection", Turn: 9},
 		{At: at.Add(3 * time.Second), Source: "system", Type: "rejection", Turn: 10},
 	}
-	return c.s
+	return s.s
 }
 
 // talkSession returns a dialogue without tools. It has an incomplete reply, an upstream error and a request that the
 // client aborted.
 func talkSession() sample.Session {
-	c := newScript()
-	c.s.Name = ""
-	e := c.turn(sample.Reply{Text: "Half an ans"}, messageJSON("user", "what is it?"))
+	s := newScript()
+	s.s.Name = ""
+	e := s.turn(sample.Reply{Text: "Half an ans"}, messageJSON("user", "what is it?"))
 	e.Outcome = sample.Incomplete
-	e = c.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "and this?"))
+	e = s.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "and this?"))
 	e.Outcome, e.Status = sample.Failed, 529
-	e = c.turn(sample.Reply{}, messageJSON("user", "and that?"))
+	e = s.turn(sample.Reply{}, messageJSON("user", "and that?"))
 	e.Outcome, e.Status = sample.Aborted, 200
-	c.turn(sample.Reply{Text: "That is that."}, messageJSON("user", "<system-reminder>x</system-reminder>"))
-	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", strings.Repeat("bye ", 3000)))
-	c.s.Ratings = []sample.Rating{
-		{At: c.at, Source: "user", Type: "approval", Turn: 1},
-		{At: c.at, Source: "user", Type: "score", Score: 0.4, Turn: 2},
-		{At: c.at, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
-		{At: c.at, Source: "user", Type: "score", Score: 1.5, Turn: 4},
-		{At: c.at, Source: "system", Type: "score", Score: 0.39},
+	s.turn(sample.Reply{Text: "That is that."}, messageJSON("user", "<system-reminder>x</system-reminder>"))
+	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", strings.Repeat("bye ", 3000)))
+	s.s.Ratings = []sample.Rating{
+		{At: s.at, Source: "user", Type: "approval", Turn: 1},
+		{At: s.at, Source: "user", Type: "score", Score: 0.4, Turn: 2},
+		{At: s.at, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
+		{At: s.at, Source: "user", Type: "score", Score: 1.5, Turn: 4},
+		{At: s.at, Source: "system", Type: "score", Score: 0.39},
 	}
-	return c.s
+	return s.s
 }
 
 // nothingSession returns a session without a user message that ends with unanswered calls.
 func nothingSession() sample.Session {
-	c := newScript()
-	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
-	return c.s
+	s := newScript()
+	s.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
+	return s.s
 }
 
 // An unchanged session must give the same samples in every release, because samples are stored and exported.

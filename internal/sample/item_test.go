@@ -21,9 +21,9 @@ func TestSampleUserTextMatchesWireWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newScript()
-		c.turn(sample.Reply{Text: "done"}, raw)
-		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).UserText, sample.NoWords); got != want {
+		s := newScript()
+		s.turn(sample.Reply{Text: "done"}, raw)
+		if got, want := sample.Build(s.s)[0].Input["user_text"], cmp.Or(req.Item(0).UserText, sample.NoWords); got != want {
 			t.Errorf("%s: got user_text %q, want %q", content, got, want)
 		}
 	}
@@ -94,12 +94,12 @@ func TestSessionContainsAllCallsOfWire(t *testing.T) {
 
 // The Responses API accepts a string instead of a list of items. The string is a user message.
 func TestStringInputIsUserText(t *testing.T) {
-	c := newScript()
-	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
-	if got := sample.Build(c.s)[0].Input["user_text"]; got != "say hello" {
+	s := newScript()
+	s.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
+	if got := sample.Build(s.s)[0].Input["user_text"]; got != "say hello" {
 		t.Errorf(`got user_text %q, want "say hello"`, got)
 	}
-	if got := formatConversation(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
+	if got := formatConversation(s.s.Conversation()); got != "user:say hello | assistant:Hello." {
 		t.Errorf(`got conversation %q, want "user:say hello | assistant:Hello."`, got)
 	}
 }
@@ -107,16 +107,16 @@ func TestStringInputIsUserText(t *testing.T) {
 // Calls written as text stay text in Conversation and in the messages of a Reader.
 func TestTextCallsStayTextInConversation(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
-	c := newScript()
-	c.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
-	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
-	if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
+	s := newScript()
+	s.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
+	s.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
+	if got := formatConversation(s.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
 		t.Errorf("got conversation %q, want call %q and its result as text", got, callText)
 	}
 	r := sample.NewReader()
-	r.Request(&c.s.Exchanges[0])
-	r.Reply(&c.s.Exchanges[0])
-	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
+	r.Request(&s.s.Exchanges[0])
+	r.Reply(&s.s.Exchanges[0])
+	if got := r.Request(&s.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
 		t.Errorf(`got messages %+v, want one message of role %s with the text "Observation: a.go"`, got, sample.EventUser)
 	}
 }
@@ -129,11 +129,11 @@ func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newScript()
-	c.turn(sample.Reply{Text: callText, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
-	c.repeatedReply = nil
-	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
-	if got := printSession(&c.s); got != "user:go | ls(.)=a.go" {
+	s := newScript()
+	s.turn(sample.Reply{Text: callText, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
+	s.repeatedReply = nil
+	s.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
+	if got := printSession(&s.s); got != "user:go | ls(.)=a.go" {
 		t.Errorf(`got session %q, want "user:go | ls(.)=a.go"`, got)
 	}
 }
@@ -144,26 +144,26 @@ func TestReusedCallIDIsNewCall(t *testing.T) {
 	echo := func(args string) string {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
 	}
-	c := newScript()
-	c.turn(callReply("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
-	c.repeatedReply = nil
-	c.turn(callReply("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
-	c.repeatedReply = nil
-	c.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
-	c.s.IsFailure = failing
-	got := sample.Build(c.s)
+	s := newScript()
+	s.turn(callReply("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
+	s.repeatedReply = nil
+	s.turn(callReply("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
+	s.repeatedReply = nil
+	s.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
+	s.s.IsFailure = failing
+	got := sample.Build(s.s)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
 		t.Errorf("got families %s, output %v, want intent_resolution error_correction, 2 calls, 1 failed", families(got), got[0].Output)
 	}
-	if got := printSession(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
+	if got := printSession(&s.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
 		t.Errorf("got session %q, want `user:go | ls({\"p\":\"a\"})=error: no a | ls({\"p\":\"b\"})=b.go`", got)
 	}
 }
 
 // A Reader returns unknown items as received, and omits item references and reasoning items.
 func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
-	c := newScript()
-	e := c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
+	s := newScript()
+	e := s.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
 	e.Dialect = "responses"
 	var out []string
 	for _, s := range sample.NewReader().Request(e) {
@@ -175,21 +175,21 @@ func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 }
 
 func TestNumberOfChoicesIsRecorded(t *testing.T) {
-	c := newScript()
-	c.turn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
-	for _, s := range sample.Build(c.s) {
+	s := newScript()
+	s.turn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
+	for _, s := range sample.Build(s.s) {
 		if s.Meta["choices"] != 3 || s.Output["response_text"] != "one" {
 			t.Errorf(`got sample %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, s)
 		}
 	}
-	e := c.s.Exchanges[0]
+	e := s.s.Exchanges[0]
 	decoded, err := e.Encode().Decode()
 	if err != nil || decoded.Reply.Choices != 3 {
 		t.Errorf("decoded: got Reply %+v, error %v, want Choices = 3, no error", decoded.Reply, err)
 	}
-	c = newScript()
-	c.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
-	if _, hasChoices := sample.Build(c.s)[0].Meta["choices"]; hasChoices {
+	s = newScript()
+	s.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
+	if _, hasChoices := sample.Build(s.s)[0].Meta["choices"]; hasChoices {
 		t.Error(`one choice: got Meta["choices"], want it unset`)
 	}
 }
@@ -197,16 +197,16 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 // If the recording starts in the middle of a conversation, the events include the earlier messages. A repeated reply
 // occurs once, a call has one result, and a result without a call is omitted.
 func TestEventsOfSessionRecordedFromTheMiddle(t *testing.T) {
-	c := newScript()
-	c.turn(sample.Reply{Text: "It is a."},
+	s := newScript()
+	s.turn(sample.Reply{Text: "It is a."},
 		`{"role":"user","content":"Which file?"}`,
 		`{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
 		`{"role":"tool","tool_call_id":"c9","content":"lost"}`,
 		`{"role":"tool","tool_call_id":"c1","content":"a.go"}`,
 		`{"role":"tool","tool_call_id":"c1","content":"b.go"}`)
-	c.turn(sample.Reply{Text: "Yes."}, `{"role":"user","content":"Sure?"}`)
+	s.turn(sample.Reply{Text: "Yes."}, `{"role":"user","content":"Sure?"}`)
 	var got []string
-	for _, e := range c.s.Events() {
+	for _, e := range s.s.Events() {
 		got = append(got, string(e.Role)+":"+e.Text+e.Call.Name)
 	}
 	if want := "user:Which file? | assistant:I look. | call:a.gols | assistant:It is a. | user:Sure? | assistant:Yes."; strings.Join(got, " | ") != want {
@@ -220,18 +220,18 @@ func TestCallKeepsFirstResult(t *testing.T) {
 		"c": `user:go | run({"x":1})=fine`,
 		"":  `user:go | run({"x":1}) | run({"x":1})=fine`,
 	} {
-		c := newScript()
+		s := newScript()
 		call := `{"type":"tool_use","id":"` + id + `","name":"run","input":{"x":1}}`
 		result := func(text string) string {
 			return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}`
 		}
-		c.turn(sample.Reply{Text: ""}, messageJSON("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
+		s.turn(sample.Reply{Text: ""}, messageJSON("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
-		c.s.IsFailure = failing
-		if got := printSession(&c.s); got != want {
+		s.s.IsFailure = failing
+		if got := printSession(&s.s); got != want {
 			t.Errorf("id %q: got session %s, want %s", id, got, want)
 		}
-		if got := sample.Build(c.s); got[0].Output["failed_calls"] != 0 {
+		if got := sample.Build(s.s); got[0].Output["failed_calls"] != 0 {
 			t.Errorf("id %q: got output %v, want 0 failed calls", id, got[0].Output)
 		}
 	}

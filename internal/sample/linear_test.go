@@ -12,7 +12,7 @@ import (
 
 // manyFailed returns a session with one request: n failed calls, and then n calls that work.
 func manyFailed(n int) sample.Session {
-	c := newScript()
+	s := newScript()
 	items := []string{messageJSON("user", "go on")}
 	for _, half := range []string{"a", "b"} {
 		for i := range n {
@@ -23,9 +23,9 @@ func manyFailed(n int) sample.Session {
 			items = append(items, resultJSON(fmt.Sprintf("%s%d", half, i), half))
 		}
 	}
-	c.turn(sample.Reply{Text: "done"}, items...)
-	c.s.IsFailure = func(_, _, text string, _ int8) bool { return text == "a" }
-	return c.s
+	s.turn(sample.Reply{Text: "done"}, items...)
+	s.s.IsFailure = func(_, _, text string, _ int8) bool { return text == "a" }
+	return s.s
 }
 
 // Build takes time linear in the number of calls, including the search for the call of each result and for the failed

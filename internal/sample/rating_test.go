@@ -57,15 +57,15 @@ func TestBuildFeedbackOfRatings(t *testing.T) {
 }
 
 func TestRatingAppliesToItsTurnOrLastTurn(t *testing.T) {
-	c := newScript()
-	c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
-	c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
-	c.turn(sample.Reply{Text: "c"}, messageJSON("user", "three"))
-	c.s.Ratings = []sample.Rating{
+	s := newScript()
+	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
+	s.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
+	s.turn(sample.Reply{Text: "c"}, messageJSON("user", "three"))
+	s.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 2, Comment: "no", Details: json.RawMessage(`{"why":1}`)},
 		{Source: "user", Type: "approval"},
 	}
-	got := sample.Build(c.s)
+	got := sample.Build(s.s)
 	labels := []string{got[0].Feedback.QualityLabel, got[1].Feedback.QualityLabel, got[2].Feedback.QualityLabel}
 	if !reflect.DeepEqual(labels, []string{"", sample.Poor, sample.Good}) {
 		t.Errorf("got labels %q, want none, poor for the rejected turn, good for the last turn", labels)

@@ -133,14 +133,14 @@ func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 }
 
 func TestBuiltSamplesOfEachFamilyConform(t *testing.T) {
-	c := newScript()
-	c.s.IsFailure = failing
-	c.turn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
-	c.turn(callReply("c2", "bash", "go test"), resultJSON("c1", "error: unknown")).Loops = 1
-	c.turn(sample.Reply{Text: "All pass."}, resultJSON("c2", "ok"))
-	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks"))
-	c.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
-	got := sample.Build(c.s)
+	s := newScript()
+	s.s.IsFailure = failing
+	s.turn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
+	s.turn(callReply("c2", "bash", "go test"), resultJSON("c1", "error: unknown")).Loops = 1
+	s.turn(sample.Reply{Text: "All pass."}, resultJSON("c2", "ok"))
+	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks"))
+	s.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
+	got := sample.Build(s.s)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {
 		t.Fatalf("got families %s, want one sample of each family", families(got))
 	}

@@ -32,8 +32,8 @@ func (f *fixture) startIdentical(n int, reply func(i int) (id, args string)) []R
 // Conversations with byte-for-byte identical histories cannot be distinguished. Each request continues a different
 // session, and the match is ambiguous between all sessions.
 func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
-	w := newFixture(t)
-	all := w.startIdentical(100, func(int) (string, string) { return "call_1", "{}" })
+	f := newFixture(t)
+	all := f.startIdentical(100, func(int) (string, string) { return "call_1", "{}" })
 	history := []obj{userMessage("build it")}
 	for turn := 1; turn <= 3; turn++ {
 		id := fmt.Sprintf("call_%d", turn)
@@ -41,7 +41,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 		got, ambiguous := map[ID]bool{}, map[ID]bool{}
 		var resolved []Resolved
 		for range all {
-			r := w.open(chat(t, history...))
+			r := f.open(chat(t, history...))
 			if got[r.ID] = true; r.New {
 				t.Fatalf("turn %d: request %d of %d got a new session, want a known session", turn, len(got), len(all))
 			}
@@ -54,18 +54,18 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 			t.Fatalf("turn %d: got %d sessions and %d in EqualSessions, want %d of each", turn, len(got), len(ambiguous), len(all))
 		}
 		for _, r := range resolved {
-			w.answer(r, callReply(fmt.Sprintf("call_%d", turn+1)))
+			f.answer(r, callReply(fmt.Sprintf("call_%d", turn+1)))
 		}
 	}
 }
 
 // Call arguments distinguish conversations with the same call ids.
 func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
-	all := w.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
+	all := f.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
-		r := w.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
+		r := f.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
@@ -75,25 +75,25 @@ func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 // Different results distinguish conversations with the same call ids, but only after the first request with the result,
 // because the result comes from the client.
 func TestThreadResultsDistinguishConversations(t *testing.T) {
-	w := newFixture(t)
-	all := w.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
+	f := newFixture(t)
+	all := f.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
 	history := func(i int) []obj {
 		return []obj{userMessage("build it"), callMessage("functions.bash:0", "{}"), resultMessage("functions.bash:0", fmt.Sprint("found ", i))}
 	}
 	second := make([]Resolved, len(all))
 	for i := range all {
-		second[i] = w.request(chat(t, history(i)...), callReply("functions.bash:1"))
+		second[i] = f.request(chat(t, history(i)...), callReply("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].EqualSessions) == 0 {
 			t.Fatalf("request %d: got empty EqualSessions, want the sessions with the same history", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := extend(history(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
-		r := w.request(chat(t, list...), textReply("Done."))
+		r := f.request(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
 		}
-		r = w.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
+		r = f.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d after its reply: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
 		}
@@ -102,11 +102,11 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 
 // Random call ids make the match unambiguous, because each id occurs in one conversation only.
 func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
-	all := w.startIdentical(100, func(i int) (string, string) { return id(i), "{}" })
+	all := f.startIdentical(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
-		r := w.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
+		r := f.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
@@ -116,34 +116,34 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 // When two histories match, a retry belongs to the session whose request failed, not to the one with a request in
 // progress.
 func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	retry := Claim{Retry: true}
 	first := chat(t, userMessage("build it"))
-	a, b, c := w.open(first), w.open(first), w.open(first)
-	w.fail(b)
-	w.assertSameSession("the failed first request", b, w.threads.Resolve(w.scope, retry, first, w.now, nil))
+	a, b, c := f.open(first), f.open(first), f.open(first)
+	f.fail(b)
+	f.assertSameSession("the failed first request", b, f.threads.Resolve(f.scope, retry, first, f.now, nil))
 	for _, r := range []Resolved{a, b, c} {
-		w.answer(r, callReply("call_1"))
+		f.answer(r, callReply("call_1"))
 	}
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
-	waiting, failed := w.open(next), w.open(next)
-	w.fail(failed)
-	r := w.threads.Resolve(w.scope, retry, next, w.now, nil)
-	w.assertSameSession("retry and the failed request", failed, r)
-	w.assertDifferentSessions("retry and the request in progress", waiting, r)
+	waiting, failed := f.open(next), f.open(next)
+	f.fail(failed)
+	r := f.threads.Resolve(f.scope, retry, next, f.now, nil)
+	f.assertSameSession("retry and the failed request", failed, r)
+	f.assertDifferentSessions("retry and the request in progress", waiting, r)
 }
 
 // When two histories match, a session in recent use takes precedence over one that was idle for an hour.
 func TestThreadPrefersRecentSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
 	for range 5 {
-		idle := w.request(first, textReply("Hello!"))
-		w.now = w.now.Add(time.Hour)
-		r := w.request(first, textReply("Hello!"))
-		w.now = w.now.Add(time.Minute / 2)
-		got := w.open(next)
-		w.assertSameSession("next turn of the newest session", r, got)
+		idle := f.request(first, textReply("Hello!"))
+		f.now = f.now.Add(time.Hour)
+		r := f.request(first, textReply("Hello!"))
+		f.now = f.now.Add(time.Minute / 2)
+		got := f.open(next)
+		f.assertSameSession("next turn of the newest session", r, got)
 		if !slices.Contains(got.EqualSessions, idle.ID) || !slices.Contains(got.EqualSessions, r.ID) {
 			t.Errorf("got EqualSessions = %v, want both sessions %s and %s", got.EqualSessions, idle.ID, r.ID)
 		}
@@ -153,20 +153,20 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 // Conversations 0 to 10 have the same history, and each of the conversations 11 to 19 has a different one. Fifteen
 // requests with the shared history do not join conversations 11 to 19.
 func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
-	all := w.startIdentical(20, func(i int) (string, string) { return "call_1", args(i) })
+	all := f.startIdentical(20, func(i int) (string, string) { return "call_1", args(i) })
 	nextTurn := func(i int) *wire.Request {
 		return chat(t, userMessage("build it"), callMessage("call_1", args(i)), resultMessage("call_1", "no"))
 	}
 	for range 15 { // eleven continue a session; the other four are branches
-		r := w.request(nextTurn(0), callReply("call_2"))
+		r := f.request(nextTurn(0), callReply("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
 			t.Fatalf("got conversation %d, want one of 0 to 10 or a new session", at)
 		}
 	}
 	for i := 11; i < 20; i++ {
-		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.EqualSessions) != 0 {
+		if r := f.open(nextTurn(i)); r.ID != all[i].ID || len(r.EqualSessions) != 0 {
 			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}

@@ -119,56 +119,56 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 // A sub-agent may send the session name of its parent in a later turn. The turn still continues the session of the
 // sub-agent. The session is found in the store, and afterwards in memory.
 func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
-	d := newStoredThreader(t)
+	st := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
-	leader := d.reply(d.th.Resolve(testScope, named(lead), lead, testStart, d.findKeys), wire.Reply{Text: "I delegate it"})
+	leader := st.reply(st.th.Resolve(testScope, named(lead), lead, testStart, st.findKeys), wire.Reply{Text: "I delegate it"})
 	task := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"))
-	parent := d.th.Resolve(testScope, named(task), task, testStart, d.findKeys)
-	sub, ok := d.th.ResolveSubagent(parent, named(task), true, testStart, d.findKeys)
+	parent := st.th.Resolve(testScope, named(task), task, testStart, st.findKeys)
+	sub, ok := st.th.ResolveSubagent(parent, named(task), true, testStart, st.findKeys)
 	if !ok {
 		t.Fatal("ResolveSubagent of a first request = false, want true")
 	}
-	d.storeKeys(sub.ID, sub.Echoes)
-	d.reply(sub, callReply(randomCallID(1)))
+	st.storeKeys(sub.ID, sub.Echoes)
+	st.reply(sub, callReply(randomCallID(1)))
 
-	d.restart()
+	st.restart()
 	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	for i := range 2 { // the second time from memory
-		parent = d.th.Resolve(testScope, named(next), next, testStart, d.findKeys)
-		d.storeKeys(parent.ID, parent.Echoes)
-		repeated, ok := d.th.ResolveSubagent(parent, named(next), false, testStart, d.findKeys)
+		parent = st.th.Resolve(testScope, named(next), next, testStart, st.findKeys)
+		st.storeKeys(parent.ID, parent.Echoes)
+		repeated, ok := st.th.ResolveSubagent(parent, named(next), false, testStart, st.findKeys)
 		if parent.ID != leader.ID || !ok || repeated.ID != sub.ID {
 			t.Fatalf("lookup %d: got parent %s, sub-agent %s (ok = %v), want %s, %s", i+1, parent.ID, repeated.ID, ok, leader.ID, sub.ID)
 		}
-		d.th.RecordEnd(repeated, true, testStart)
+		st.th.RecordEnd(repeated, true, testStart)
 	}
 }
 
 // An application may send one session name in all its conversations. SplitSession starts a new session for a request
 // that has only this name in common with the stored session. Later turns continue both sessions.
 func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
-	d := newStoredThreader(t)
+	st := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Namespace: session.NamespaceMetadata, Method: session.ByBody}
-	first := d.reply(d.open(shared, userMessage("one")), callReply(randomCallID(1)))
+	first := st.reply(st.open(shared, userMessage("one")), callReply(randomCallID(1)))
 	if first.Method != session.ByBody || !first.SharedName {
 		t.Fatalf("first request: got %+v, want Method = %q and SharedName = true", first, session.ByBody)
 	}
-	d.restart()
-	two := d.open(shared, userMessage("two"))
+	st.restart()
+	two := st.open(shared, userMessage("two"))
 	if two.ID != first.ID || !two.SharedName {
 		t.Fatalf("request of another conversation: got session %s (SharedName = %v), want %s (true)", two.ID, two.SharedName, first.ID)
 	}
-	split := d.th.SplitSession(two, shared, d.now)
-	d.storeKeys(split.ID, split.Echoes)
+	split := st.th.SplitSession(two, shared, st.now)
+	st.storeKeys(split.ID, split.Echoes)
 	if split.ID == first.ID || !split.New || split.SharedName || split.Method != session.ByNew {
 		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", split, first.ID, session.ByNew)
 	}
-	d.reply(split, callReply(randomCallID(2)))
-	if next := d.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != split.ID {
+	st.reply(split, callReply(randomCallID(2)))
+	if next := st.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != split.ID {
 		t.Errorf("next turn of the new session: got session %s by %s, want %s", next.ID, next.Method, split.ID)
 	}
-	if next := d.open(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
+	if next := st.open(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
 		t.Errorf("next turn of the first session: got session %s by %s, want %s", next.ID, next.Method, first.ID)
 	}
 }
@@ -176,14 +176,14 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 // Release frees the bytes of a request while the reply arrives. The next request still finds the session by the reply,
 // even if other conversations have the same reply.
 func TestReleasedRequestIsMatchedByReply(t *testing.T) {
-	d := newStoredThreader(t)
-	r := d.open(session.Claim{}, userMessage("count the files"))
-	other := d.open(session.Claim{}, userMessage("count the lines"))
+	st := newStoredThreader(t)
+	r := st.open(session.Claim{}, userMessage("count the files"))
+	other := st.open(session.Claim{}, userMessage("count the lines"))
 	for _, x := range []*session.Resolved{&r, &other} {
 		x.Release()
-		d.reply(*x, wire.Reply{Text: "Done."})
+		st.reply(*x, wire.Reply{Text: "Done."})
 	}
-	if next := d.open(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); next.ID != r.ID {
+	if next := st.open(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); next.ID != r.ID {
 		t.Errorf("next turn: got session %s by %s, want %s", next.ID, next.Method, r.ID)
 	}
 }
@@ -193,12 +193,12 @@ func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
-		d := newStoredThreader(t)
-		r := d.reply(d.open(session.Claim{}, userMessage("move the parser")), callReply(randomCallID(1)))
-		side := d.open(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
-		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
-		d.th.RecordEnd(side, complete, d.now)
-		if next := d.open(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
+		st := newStoredThreader(t)
+		r := st.reply(st.open(session.Claim{}, userMessage("move the parser")), callReply(randomCallID(1)))
+		side := st.open(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
+		st.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
+		st.th.RecordEnd(side, complete, st.now)
+		if next := st.open(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
 			t.Errorf("summary with Complete = %v: got session %s by %s; same as %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
 		}
 	}
@@ -206,18 +206,18 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 
 // A history that the agent marks as truncated is recognised by its first message, even after a restart.
 func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
-	d := newStoredThreader(t)
-	r := d.reply(d.open(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
+	st := newStoredThreader(t)
+	r := st.reply(st.open(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
 	truncated := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
-	d.restart()
-	if next := d.open(session.Claim{}, truncated); next.ID != r.ID || next.Method != session.ByEcho || next.New {
+	st.restart()
+	if next := st.open(session.Claim{}, truncated); next.ID != r.ID || next.Method != session.ByEcho || next.New {
 		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", next.ID, next.Method, next.New, r.ID)
 	}
-	d.restart()
-	for k := range d.stored { // add another session with the same first message
-		d.stored[k] = append(d.stored[k], sessionID("another"))
+	st.restart()
+	for k := range st.stored { // add another session with the same first message
+		st.stored[k] = append(st.stored[k], sessionID("another"))
 	}
-	if next := d.open(session.Claim{}, truncated); next.ID == r.ID || !next.New {
+	if next := st.open(session.Claim{}, truncated); next.ID == r.ID || !next.New {
 		t.Errorf("truncated history of two sessions: got session %s by %s, want a new session", next.ID, next.Method)
 	}
 }
@@ -225,11 +225,11 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 // A repetition of a failed first request is a retry within a minute. Later it starts a new session.
 func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
-		d := newStoredThreader(t)
-		r := d.open(session.Claim{}, userMessage("go"))
-		d.th.RecordEnd(r, false, d.now)
-		d.now = d.now.Add(after)
-		repeated := d.open(session.Claim{}, userMessage("go"))
+		st := newStoredThreader(t)
+		r := st.open(session.Claim{}, userMessage("go"))
+		st.th.RecordEnd(r, false, st.now)
+		st.now = st.now.Add(after)
+		repeated := st.open(session.Claim{}, userMessage("go"))
 		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.EqualSessions) > 0 {
 			t.Errorf("retry after %v: got same session = %v, New = %v, EqualSessions = %v, want %v, %v, empty", after, repeated.ID == r.ID, repeated.New, repeated.EqualSessions, want, !want)
 		}
@@ -241,13 +241,13 @@ func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 
 // A retry of a failed first request is recognised among many identical requests that were answered.
 func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
-	d := newStoredThreader(t)
-	slow := d.open(session.Claim{}, userMessage("go"))
+	st := newStoredThreader(t)
+	slow := st.open(session.Claim{}, userMessage("go"))
 	for i := range 300 {
-		d.reply(d.open(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
+		st.reply(st.open(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
 	}
-	d.th.RecordEnd(slow, false, d.now)
-	if repeated := d.open(session.Claim{}, userMessage("go")); repeated.ID != slow.ID {
+	st.th.RecordEnd(slow, false, st.now)
+	if repeated := st.open(session.Claim{}, userMessage("go")); repeated.ID != slow.ID {
 		t.Errorf("retry: got session %s, want %s", repeated.ID, slow.ID)
 	}
 }
@@ -256,49 +256,49 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 // the first attempt is in flight. If several first attempts are possible, the match is ambiguous.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
-	d := newStoredThreader(t)
-	a := d.open(session.Claim{}, userMessage("go"))
-	if repeated := d.open(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.EqualSessions) > 0 {
+	st := newStoredThreader(t)
+	a := st.open(session.Claim{}, userMessage("go"))
+	if repeated := st.open(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.EqualSessions) > 0 {
 		t.Errorf("declared retry: got same session = %v, EqualSessions = %v, want true, empty", repeated.ID == a.ID, repeated.EqualSessions)
 	}
-	b := d.open(session.Claim{}, userMessage("go"))
+	b := st.open(session.Claim{}, userMessage("go"))
 	if b.ID == a.ID {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
-	if repeated := d.open(retry, userMessage("go")); !slices.Equal(repeated.EqualSessions, []session.ID{a.ID}) || repeated.ID != a.ID {
+	if repeated := st.open(retry, userMessage("go")); !slices.Equal(repeated.EqualSessions, []session.ID{a.ID}) || repeated.ID != a.ID {
 		t.Errorf("retry of two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
 	// Two sessions have the same history and different open requests. A retry continues the session whose open request
 	// is identical to the retry.
-	d = newStoredThreader(t)
-	a = d.open(session.Claim{}, userMessage("go"))
-	b = d.open(session.Claim{}, userMessage("go"))
-	d.reply(a, callReply("call_1"))
-	d.reply(b, callReply("call_1"))
+	st = newStoredThreader(t)
+	a = st.open(session.Claim{}, userMessage("go"))
+	b = st.open(session.Claim{}, userMessage("go"))
+	st.reply(a, callReply("call_1"))
+	st.reply(b, callReply("call_1"))
 	history := []string{userMessage("go"), callMessage("call_1")}
-	inFlight := d.open(session.Claim{}, append(history, resultMessage("call_1", "mine"))...)
-	d.open(session.Claim{}, append(history, resultMessage("call_1", "other"))...)
-	if repeated := d.open(retry, append(history, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
+	inFlight := st.open(session.Claim{}, append(history, resultMessage("call_1", "mine"))...)
+	st.open(session.Claim{}, append(history, resultMessage("call_1", "other"))...)
+	if repeated := st.open(retry, append(history, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
 		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", repeated.ID, repeated.Method, inFlight.ID)
 	}
-	if third := d.open(session.Claim{}, append(history, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
+	if third := st.open(session.Claim{}, append(history, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
 		t.Errorf("retry with a third result: got session %s, want a new session", third.ID)
 	}
 }
 
 // Recent sessions with identical histories continue in the order of their first requests.
 func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
-	d := newStoredThreader(t)
+	st := newStoredThreader(t)
 	var all []session.Resolved
 	for range 4 {
-		all = append(all, d.open(session.Claim{}, userMessage("go")))
+		all = append(all, st.open(session.Claim{}, userMessage("go")))
 	}
 	for _, r := range all {
-		d.reply(r, callReply("call_1"))
+		st.reply(r, callReply("call_1"))
 	}
 	for i, r := range all {
-		next := d.open(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
+		next := st.open(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
 		if next.ID != r.ID {
 			t.Errorf("continuation %d: got session %s, want %s", i+1, next.ID, r.ID)
 		}
@@ -318,23 +318,23 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 func TestFindLostReplacesStandInBySessionOfItems(t *testing.T) {
 	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the stand-in": false} {
 		t.Run(name, func(t *testing.T) {
-			d := newStoredThreader(t)
+			st := newStoredThreader(t)
 			history := []string{userMessage("go")}
-			first := d.reply(d.open(session.Claim{}, history...), callReply(randomCallID(0)))
+			first := st.reply(st.open(session.Claim{}, history...), callReply(randomCallID(0)))
 			if !isStored {
-				clear(d.stored)
+				clear(st.stored)
 			}
-			d.restart()
+			st.restart()
 			for n := range 40 {
 				history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 			}
 			unanswered := func([]session.EchoKey) map[session.EchoKey][]session.ID { return nil }
-			standIn := d.th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
+			standIn := st.th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
 			if !standIn.New || standIn.ID == first.ID {
 				t.Fatalf("store without an answer: got %+v, want a new session", standIn)
 			}
-			d.storeKeys(standIn.ID, standIn.Echoes)
-			found, ok := d.th.FindLost(standIn, session.Claim{}, testStart, d.findKeys)
+			st.storeKeys(standIn.ID, standIn.Echoes)
+			found, ok := st.th.FindLost(standIn, session.Claim{}, testStart, st.findKeys)
 			want := standIn.ID
 			if isStored {
 				want = first.ID
@@ -349,10 +349,10 @@ func TestFindLostReplacesStandInBySessionOfItems(t *testing.T) {
 // If the store knows the items of a sub-agent's first request only from the parent, the sub-agent gets a new session
 // with an ID.
 func TestSubAgentWithItemsOfParentStartsNewSession(t *testing.T) {
-	d := newStoredThreader(t)
+	st := newStoredThreader(t)
 	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	claim := newClaim(t, req, "Precept-Session", "parent")
-	parent := d.th.Resolve(testScope, claim, req, testStart, d.findKeys)
+	parent := st.th.Resolve(testScope, claim, req, testStart, st.findKeys)
 	onlyParent := func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
 		for _, k := range keys {
@@ -360,7 +360,7 @@ func TestSubAgentWithItemsOfParentStartsNewSession(t *testing.T) {
 		}
 		return found
 	}
-	sub, ok := d.th.ResolveSubagent(parent, claim, true, testStart, onlyParent)
+	sub, ok := st.th.ResolveSubagent(parent, claim, true, testStart, onlyParent)
 	if !ok || !sub.New || sub.ID == (session.ID{}) || sub.ID == parent.ID {
 		t.Errorf("ResolveSubagent = session %s (New = %v), %v, want a new session with an ID other than %s, true", sub.ID, sub.New, ok, parent.ID)
 	}

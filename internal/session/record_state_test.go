@@ -217,20 +217,20 @@ func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 
 // Two sessions with the same first message and the same newest call are distinguished by the items before the call.
 func TestSameCallIsDistinguishedByHistory(t *testing.T) {
-	d := newStoredThreader(t)
+	st := newStoredThreader(t)
 	var all [2]session.Resolved
 	for i := range all {
-		all[i] = d.open(session.Claim{}, userMessage("go"))
+		all[i] = st.open(session.Claim{}, userMessage("go"))
 	}
 	history := func(i int) []string {
 		return []string{userMessage("go"), callMessage(randomCallID(i)), resultMessage(randomCallID(i), "ok")}
 	}
 	for i := range all {
-		d.reply(all[i], callReply(randomCallID(i)))
-		d.reply(d.open(session.Claim{}, history(i)...), callReply("call_1"))
+		st.reply(all[i], callReply(randomCallID(i)))
+		st.reply(st.open(session.Claim{}, history(i)...), callReply("call_1"))
 	}
 	for _, i := range []int{1, 0} {
-		next := d.open(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
+		next := st.open(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
 		if next.ID != all[i].ID || len(next.EqualSessions) > 0 {
 			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, next.ID, next.EqualSessions, all[i].ID)
 		}
@@ -255,9 +255,9 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 		"short arguments":                   {wire.Reply{Calls: []wire.Call{{ID: "call_1", Name: "sh", Args: args(63)}}}, []string{callMessage("call_9", args(63)), resultMessage("call_9", "ok")}, false},
 		"long arguments of the fourth call": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), userMessage("on")}, true},
 	} {
-		d := newStoredThreader(t)
-		r := d.reply(d.open(session.Claim{}, userMessage("the plan was: one")), tc.rep)
-		next := d.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, tc.back...)...)
+		st := newStoredThreader(t)
+		r := st.reply(st.open(session.Claim{}, userMessage("the plan was: one")), tc.rep)
+		next := st.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, tc.back...)...)
 		if (next.ID == r.ID) != tc.want {
 			t.Errorf("%s: got same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, tc.want)
 		}

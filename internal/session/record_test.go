@@ -377,19 +377,19 @@ func TestRequestWithFullListDropsKeptCalls(t *testing.T) {
 }
 
 func TestBranchOfSharedHistoryStartsNewSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
 	history := []obj{userMessage("go"), callMessage(id(1), "{}"), resultMessage(id(1), "x")}
 	named := func(name string, req *wire.Request) Resolved {
-		return w.threads.Resolve(w.scope, Claim{Session: name, Namespace: NamespaceSession, Method: ByHeader}, req, w.now, nil)
+		return f.threads.Resolve(f.scope, Claim{Session: name, Namespace: NamespaceSession, Method: ByHeader}, req, f.now, nil)
 	}
 	for _, name := range []string{"A", "B"} {
 		r := named(name, chat(t, history...))
-		w.answer(r, callReply(id(2)+name))
+		f.answer(r, callReply(id(2)+name))
 		next := named(name, chat(t, extend(history, callMessage(id(2)+name, "{}"), resultMessage(id(2)+name, "y"))...))
-		w.answer(next, textReply("done"))
+		f.answer(next, textReply("done"))
 	}
-	c := w.open(chat(t, extend(history, userMessage("a third way"))...))
+	c := f.open(chat(t, extend(history, userMessage("a third way"))...))
 	if !c.New {
 		t.Errorf("branch of a shared history: got %+v, want New = true", c)
 	}

@@ -81,7 +81,7 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	for name, got := range recordFields(to) {
 		switch {
 		case want[name].IsZero():
-			t.Errorf("%s: fill left the zero value", name)
+			t.Errorf("%s: got the zero value after fill, want another value", name)
 		case slices.Contains(processFields, name) && !got.IsZero():
 			t.Errorf("%s: Adopt set this field of the process to %v, want it unchanged", name, got)
 		case !slices.Contains(processFields, name) && !reflect.DeepEqual(got.Interface(), want[name].Interface()):

@@ -21,54 +21,54 @@ func (f *fixture) summarise(history []obj, text string) {
 }
 
 func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	history := []obj{userMessage("upgrade the parser")}
-	a := w.request(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
+	a := f.request(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
 	history = extend(history, callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no"))
-	w.summarise(history, recap)
+	f.summarise(history, recap)
 
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
 	next := []obj{userMessage(kept + "\n\nGo on from here."), assistantMessage("Understood."), userMessage("and now?")}
-	b := w.request(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
-	w.assertSameSession("request that begins with the summary", a, b)
+	b := f.request(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
+	f.assertSameSession("request that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
 		t.Errorf("request that begins with the summary: got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.assertSameSession("next turn", a, w.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
+	f.assertSameSession("next turn", a, f.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	w.assertDifferentSessions("request that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
-	other := w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
-	w.assertDifferentSessions("same request under another credential", a, other)
+	f.assertDifferentSessions("request that begins with a part of the summary", a, f.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	other := f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), f.now, nil)
+	f.assertDifferentSessions("same request under another credential", a, other)
 }
 
 // The reply to a main request is not a summary: the user may paste the reply into another conversation.
 func TestThreadPastedReplyIsNotSummary(t *testing.T) {
-	w := newFixture(t)
-	a := w.request(chat(t, userMessage("sum up")), textReply(recap))
-	w.assertDifferentSessions("reply pasted into a new conversation", a, w.open(chat(t, userMessage(recap))))
+	f := newFixture(t)
+	a := f.request(chat(t, userMessage("sum up")), textReply(recap))
+	f.assertDifferentSessions("reply pasted into a new conversation", a, f.open(chat(t, userMessage(recap))))
 }
 
 // A heading that all summaries of an agent share does not identify a session.
 func TestThreadCommonSummaryHeadingIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
-	w := newFixture(t)
-	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
-	w.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	w.assertDifferentSessions("another summary with the same heading", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
+	f := newFixture(t)
+	a := f.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
+	f.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
+	f.assertDifferentSessions("another summary with the same heading", a, f.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
 // A summary that two sessions share identifies neither session.
 func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
 		history := []obj{userMessage("upgrade the parser")}
-		first[i] = w.request(chat(t, history...), callReply(id))
-		w.summarise(extend(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
+		first[i] = f.request(chat(t, history...), callReply(id))
+		f.summarise(extend(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
 	}
-	r := w.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
-	w.assertDifferentSessions("first session with the summary", first[0], r)
-	w.assertDifferentSessions("second session with the summary", first[1], r)
+	r := f.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
+	f.assertDifferentSessions("first session with the summary", first[0], r)
+	f.assertDifferentSessions("second session with the summary", first[1], r)
 }
 
 // truncatedMessage returns a first message of the agent cline: text and a note that replaces the history.
@@ -77,37 +77,37 @@ func truncatedMessage(text string) obj {
 }
 
 func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
-	w := newFixture(t)
-	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
-	w.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
-	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
-	w.assertSameSession("only session with this first message", a, r)
-	w.assertSameSession("next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
-	w.assertDifferentSessions("first message without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
-	w.assertDifferentSessions("another first message with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
-	w.assertDifferentSessions("another credential", a, w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
+	f := newFixture(t)
+	a := f.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
+	f.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
+	r := f.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
+	f.assertSameSession("only session with this first message", a, r)
+	f.assertSameSession("next turn", a, f.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
+	f.assertDifferentSessions("first message without the note", a, f.open(chat(t, userMessage("upgrade the parser"))))
+	f.assertDifferentSessions("another first message with the note", a, f.open(chat(t, truncatedMessage("upgrade the lexer"))))
+	f.assertDifferentSessions("another credential", a, f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), f.now, nil))
 }
 
 // If two sessions have the same first message, a truncated history continues the session whose newest request failed.
 // If neither failed, it starts a new session.
 func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	history := func(id string) []obj {
 		return []obj{userMessage("upgrade the parser"), callMessage(id, "{}"), resultMessage(id, "no")}
 	}
-	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
-	b := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
-	w.assertDifferentSessions("two conversations", a, b)
-	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
-	w.assertDifferentSessions("first session, no failed request", a, r)
-	w.assertDifferentSessions("second session, no failed request", b, r)
+	a := f.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
+	b := f.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
+	f.assertDifferentSessions("two conversations", a, b)
+	r := f.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
+	f.assertDifferentSessions("first session, no failed request", a, r)
+	f.assertDifferentSessions("second session, no failed request", b, r)
 
 	fail := func(id string) {
-		r := w.open(chat(t, history(id)...))
-		w.threads.RecordEnd(r, false, w.now)
+		r := f.open(chat(t, history(id)...))
+		f.threads.RecordEnd(r, false, f.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	w.assertSameSession("session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))
+	f.assertSameSession("session with a failed request", b, f.open(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
 // summaryKeys returns the keys that identify a summary in a later request: one key for each very long line and one for

@@ -130,16 +130,16 @@ func (f *fixture) assertDifferentSessions(what string, a, b Resolved) {
 
 func TestThreadToolLoopKeepsSession(t *testing.T) {
 	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // sequential ids, random ids
-		w := newFixture(t)
+		f := newFixture(t)
 		history := []obj{userMessage("build it")}
-		first := w.request(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
+		first := f.request(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
 			t.Errorf("first request: got %+v, want a new session with a generated name of 34 bytes", first)
 		}
 		for i := range 20 {
 			history = extend(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
-			r := w.request(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
-			w.assertSameSession(fmt.Sprint("turn ", i), first, r)
+			r := f.request(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
+			f.assertSameSession(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
 				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
 			}
@@ -148,30 +148,30 @@ func TestThreadToolLoopKeepsSession(t *testing.T) {
 }
 
 func TestThreadSameReplyToTwoTasksKeepsSessionsSeparate(t *testing.T) {
-	w := newFixture(t)
-	a := w.request(chat(t, userMessage("task A")), textReply("Done."))
-	b := w.request(chat(t, userMessage("task B")), textReply("Done."))
-	w.assertDifferentSessions("two tasks", a, b)
-	w.assertSameSession("next turn of A", a, w.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
-	w.assertSameSession("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
+	f := newFixture(t)
+	a := f.request(chat(t, userMessage("task A")), textReply("Done."))
+	b := f.request(chat(t, userMessage("task B")), textReply("Done."))
+	f.assertDifferentSessions("two tasks", a, b)
+	f.assertSameSession("next turn of A", a, f.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
+	f.assertSameSession("next turn of B", b, f.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
 
 func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	req := chat(t, userMessage("build it"))
-	a, b := w.open(req), w.open(req) // in parallel
-	w.assertDifferentSessions("two agents started at once", a, b)
-	w.answer(a, callReply("call_1"))
-	w.answer(b, callReply("call_1"))
-	c := w.request(req, callReply("call_1")) // and one turn later
-	w.assertDifferentSessions("the first and the third agent", a, c)
-	w.assertDifferentSessions("the second and the third agent", b, c)
+	a, b := f.open(req), f.open(req) // in parallel
+	f.assertDifferentSessions("two agents started at once", a, b)
+	f.answer(a, callReply("call_1"))
+	f.answer(b, callReply("call_1"))
+	c := f.request(req, callReply("call_1")) // and one turn later
+	f.assertDifferentSessions("the first and the third agent", a, c)
+	f.assertDifferentSessions("the second and the third agent", b, c)
 
 	// All three next requests are identical: each continues a different session.
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	seen := map[ID]bool{}
 	for range 3 {
-		seen[w.open(next).ID] = true
+		seen[f.open(next).ID] = true
 	}
 	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
 		t.Errorf("next turns of three identical conversations: got sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
@@ -179,68 +179,68 @@ func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 }
 
 func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
-	w := newFixture(t) // the same task repeatedly, with sequential call ids
+	f := newFixture(t) // the same task repeatedly, with sequential call ids
 	var runs []Resolved
 	for range 40 {
 		history := []obj{userMessage("build it")}
-		r := w.request(chat(t, history...), callReply("call_1"))
+		r := f.request(chat(t, history...), callReply("call_1"))
 		for _, old := range runs {
-			w.assertDifferentSessions("an earlier and a later run", old, r)
+			f.assertDifferentSessions("an earlier and a later run", old, r)
 		}
 		runs = append(runs, r)
 		for i := 1; i < 4; i++ {
 			id := fmt.Sprintf("call_%d", i)
 			history = extend(history, callMessage(id, "{}"), resultMessage(id, "no"))
-			w.assertSameSession("the newest run", r, w.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
+			f.assertSameSession("the newest run", r, f.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
 		}
 	}
 }
 
 func TestThreadRetryOfFirstRequestKeepsSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	req := chat(t, userMessage("hello"))
-	a := w.open(req)
-	w.fail(a)
-	w.now = w.now.Add(59 * time.Second)
-	b := w.open(req)
-	w.assertSameSession("a retry within a minute", a, b)
+	a := f.open(req)
+	f.fail(a)
+	f.now = f.now.Add(59 * time.Second)
+	b := f.open(req)
+	f.assertSameSession("a retry within a minute", a, b)
 	if b.New || b.Name != a.Name {
 		t.Errorf("retry: got %+v, want session %s", b, a.Name)
 	}
-	w.fail(b)
-	w.now = w.now.Add(61 * time.Second)
-	c := w.open(req)
-	w.assertDifferentSessions("the same request more than a minute after the failure", a, c)
-	w.answer(c, textReply("hi"))
-	w.assertDifferentSessions("the same request after a reply", c, w.open(req))
+	f.fail(b)
+	f.now = f.now.Add(61 * time.Second)
+	c := f.open(req)
+	f.assertDifferentSessions("the same request more than a minute after the failure", a, c)
+	f.answer(c, textReply("hi"))
+	f.assertDifferentSessions("the same request after a reply", c, f.open(req))
 
 	// A client library may declare a retry while precept still treats the first request as in progress.
 	repeated := chat(t, userMessage("again"))
-	d := w.open(repeated)
-	w.assertSameSession("a declared retry", d, w.threads.Resolve(w.scope, Claim{Retry: true}, repeated, w.now, nil))
-	w.assertDifferentSessions("the same request, not declared a retry", d, w.open(repeated))
-	w.assertDifferentSessions("another request", d, w.open(chat(t, userMessage("other"))))
+	d := f.open(repeated)
+	f.assertSameSession("a declared retry", d, f.threads.Resolve(f.scope, Claim{Retry: true}, repeated, f.now, nil))
+	f.assertDifferentSessions("the same request, not declared a retry", d, f.open(repeated))
+	f.assertDifferentSessions("another request", d, f.open(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	req := chat(t, userMessage("go"))
-	a, b := w.open(req), w.open(req)
-	w.answer(a, callReply("call_1"))
-	w.answer(b, callReply("call_1"))
+	a, b := f.open(req), f.open(req)
+	f.answer(a, callReply("call_1"))
+	f.answer(b, callReply("call_1"))
 	next := chat(t, userMessage("go"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
-	x := w.open(next)
-	w.fail(x)
-	w.assertSameSession("the retry of the failed request", x, w.open(next))
-	w.assertDifferentSessions("a second repetition of the request", x, w.open(next))
+	x := f.open(next)
+	f.fail(x)
+	f.assertSameSession("the retry of the failed request", x, f.open(next))
+	f.assertDifferentSessions("a second repetition of the request", x, f.open(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
-	w := newFixture(t)
-	a := w.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
+	f := newFixture(t)
+	a := f.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
 	next := chat(t, userMessage("go"), callMessage("toolu_01A09q90qw90lq917835", "{}"), resultMessage("toolu_01A09q90qw90lq917835", "x"))
-	w.assertDifferentSessions("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
-	w.assertSameSession("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
+	f.assertDifferentSessions("another tenant", a, f.openIn(Scope{Tenant: "other", Credential: 1}, next))
+	f.assertSameSession("another credential", a, f.openIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
 // openIn resolves a request without a name in another scope.
@@ -251,7 +251,7 @@ func (f *fixture) openIn(scope Scope, req *wire.Request) Resolved {
 // Two agents with the same first message and sequential call ids keep their sessions when both tokens are refreshed,
 // because the results of their calls differ.
 func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	list := func(output string, turns int) *wire.Request {
 		history := []obj{userMessage("go")}
 		for n := range turns {
@@ -263,78 +263,78 @@ func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	var sessions [2]Resolved
 	for turn := range 6 {
 		for owner := range sessions {
-			r := w.openIn(scopeOf(owner, turn/3), list(fmt.Sprint("files of ", owner, " "), turn))
-			w.answer(r, callReply(fmt.Sprint("call_", turn)))
+			r := f.openIn(scopeOf(owner, turn/3), list(fmt.Sprint("files of ", owner, " "), turn))
+			f.answer(r, callReply(fmt.Sprint("call_", turn)))
 			if turn == 0 {
 				sessions[owner] = r
 			} else {
-				w.assertSameSession(fmt.Sprint("turn ", turn), sessions[owner], r)
+				f.assertSameSession(fmt.Sprint("turn ", turn), sessions[owner], r)
 			}
 		}
 	}
-	w.assertDifferentSessions("the two agents", sessions[0], sessions[1])
+	f.assertDifferentSessions("the two agents", sessions[0], sessions[1])
 }
 
 // A request that repeats an earlier state of a conversation starts a new session if it comes from another credential
 // and its call ids are sequential.
 func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
-	w := newFixture(t)
-	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
+	f := newFixture(t)
+	a := f.request(chat(t, userMessage("go")), callReply("call_0"))
 	secondTurn := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
-	w.assertSameSession("the next turn", a, w.request(secondTurn, callReply("call_1")))
-	w.assertDifferentSessions("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
+	f.assertSameSession("the next turn", a, f.request(secondTurn, callReply("call_1")))
+	f.assertDifferentSessions("an earlier state under another credential", a, f.openIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
 }
 
 func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	first := chat(t, userMessage("go"))
 	otherCredential := Scope{Tenant: "default", Credential: 2}
-	failed := w.open(first)
-	w.fail(failed)
-	w.assertDifferentSessions("the same request with another credential after a failure", failed, w.openIn(otherCredential, first))
+	failed := f.open(first)
+	f.fail(failed)
+	f.assertDifferentSessions("the same request with another credential after a failure", failed, f.openIn(otherCredential, first))
 
-	w = newFixture(t)
-	one, two := w.open(first), w.open(first)
+	f = newFixture(t)
+	one, two := f.open(first), f.open(first)
 	for _, r := range []Resolved{one, two} {
-		w.threads.RecordRefusal(r)
-		w.fail(r)
+		f.threads.RecordRefusal(r)
+		f.fail(r)
 	}
-	a, b := w.openIn(otherCredential, first), w.openIn(otherCredential, first)
-	w.assertDifferentSessions("two retries", a, b)
+	a, b := f.openIn(otherCredential, first), f.openIn(otherCredential, first)
+	f.assertDifferentSessions("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
 		t.Errorf("retries: got %+v and %+v, want the existing, named sessions of the refused requests", a, b)
 	}
-	w.assertDifferentSessions("a third request after two refused requests", a, w.openIn(otherCredential, first))
+	f.assertDifferentSessions("a third request after two refused requests", a, f.openIn(otherCredential, first))
 }
 
 func TestThreadEditedHistoryKeepsSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
 	history := []obj{userMessage("go")}
-	a := w.request(chat(t, history...), callReply(ids[0]))
+	a := f.request(chat(t, history...), callReply(ids[0]))
 	for i := range 2 {
 		history = extend(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
-		w.request(chat(t, history...), callReply(ids[i+1]))
+		f.request(chat(t, history...), callReply(ids[i+1]))
 	}
-	w.assertSameSession("first step again with different text", a, w.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
-	w.assertSameSession("beginning replaced by a summary", a, w.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
+	f.assertSameSession("first step again with different text", a, f.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
+	f.assertSameSession("beginning replaced by a summary", a, f.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
-	a := w.request(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
-	b := w.request(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
-	w.assertDifferentSessions("two questions after the same examples", a, b)
-	w.assertSameSession("next turn of the first session", a, w.open(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
+	a := f.request(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
+	b := f.request(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
+	f.assertDifferentSessions("two questions after the same examples", a, b)
+	f.assertSameSession("next turn of the first session", a, f.open(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
 	for i := range 20 { // no question is answered before the last is asked
-		seen[w.open(chat(t, extend(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
+		seen[f.open(chat(t, extend(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
 		t.Errorf("20 questions got %d sessions, want 20", len(seen))
@@ -342,24 +342,24 @@ func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 }
 
 func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
-	w := newFixture(t) // an agent that shortens earlier messages in its next request
+	f := newFixture(t) // an agent that shortens earlier messages in its next request
 	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
-	first := w.request(chat(t, history...), textReply("Once upon a time."))
+	first := f.request(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
 		history = extend(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
-		w.assertSameSession("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
+		f.assertSameSession("a longer list", first, f.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	w.assertDifferentSessions("earlier state with another last message", first, w.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
+	f.assertDifferentSessions("earlier state with another last message", first, f.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
 }
 
 func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	history := []obj{userMessage("go"), callMessage(id, "{}"), resultMessage(id, "no")}
-	a := w.open(chat(t, history...))
-	w.fail(a) // the reply was lost
-	b := w.open(chat(t, extend(history, userMessage("still there?"))...))
-	w.assertSameSession("id that only the failed request contained", a, b)
+	a := f.open(chat(t, history...))
+	f.fail(a) // the reply was lost
+	b := f.open(chat(t, extend(history, userMessage("still there?"))...))
+	f.assertSameSession("id that only the failed request contained", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByEcho)
 	}
@@ -367,47 +367,47 @@ func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 
 // A session name takes precedence over an echo, an id of an earlier reply that the agent sends back.
 func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	claim := Claim{Session: "ci-42", Namespace: NamespaceSession, Method: ByHeader}
-	a := w.threads.Resolve(w.scope, claim, chat(t, userMessage("go")), w.now, nil)
-	w.answer(a, callReply(id))
+	a := f.threads.Resolve(f.scope, claim, chat(t, userMessage("go")), f.now, nil)
+	f.answer(a, callReply(id))
 	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != IDOf("default", claim.Namespace, claim.Session) {
 		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by its header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
-	w.assertSameSession("call id without a name", a, w.open(next))
-	named := w.threads.Resolve(w.scope, Claim{Session: "other", Namespace: NamespaceSession, Method: ByHeader}, next, w.now, nil)
-	w.assertDifferentSessions("call id with another name", a, named)
-	generated := w.request(chat(t, userMessage("new")), textReply("x"))
-	byName := w.threads.Resolve(w.scope, Claim{Session: generated.Name, Namespace: NamespaceSession, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
-	w.assertSameSession("generated name sent as Precept-Session", generated, byName)
+	f.assertSameSession("call id without a name", a, f.open(next))
+	named := f.threads.Resolve(f.scope, Claim{Session: "other", Namespace: NamespaceSession, Method: ByHeader}, next, f.now, nil)
+	f.assertDifferentSessions("call id with another name", a, named)
+	generated := f.request(chat(t, userMessage("new")), textReply("x"))
+	byName := f.threads.Resolve(f.scope, Claim{Session: generated.Name, Namespace: NamespaceSession, Method: ByHeader}, chat(t, userMessage("y")), f.now, nil)
+	f.assertSameSession("generated name sent as Precept-Session", generated, byName)
 }
 
 func TestThreadPreviousResponseKeepsSession(t *testing.T) {
-	w := newFixture(t)
-	a := w.open(parse(t, wire.Responses, "input", "go"))
-	w.answer(a, wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "call_1", Name: "f"}}})
+	f := newFixture(t)
+	a := f.open(parse(t, wire.Responses, "input", "go"))
+	f.answer(a, wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "call_1", Name: "f"}}})
 	out := []obj{{"type": "function_call_output", "call_id": "call_1", "output": "x"}}
 	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
 	claim := Identify(nil, "/v1/responses", req)
-	b := w.threads.Resolve(w.scope, claim, req, w.now, nil)
-	w.assertSameSession("previous_response_id", a, b)
+	b := f.threads.Resolve(f.scope, claim, req, f.now, nil)
+	f.assertSameSession("previous_response_id", a, b)
 	if b.Method != ByBody {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByBody)
 	}
 	claim.Session, claim.Namespace, claim.Method = "conv", NamespaceConversation, ByBody
-	w.assertSameSession("previous_response_id takes precedence over conversation", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
+	f.assertSameSession("previous_response_id takes precedence over conversation", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 	claim.Previous = "resp_unknown"
-	c := w.threads.Resolve(w.scope, claim, req, w.now, nil)
+	c := f.threads.Resolve(f.scope, claim, req, f.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
 		t.Errorf("unknown previous_response_id: got %+v, want the session conv, found by its body", c)
 	}
 	claim.Session, claim.Namespace, claim.Method = "k", NamespaceCacheKey, ByBody
 	claim.Previous = "resp_1"
-	w.assertSameSession("previous_response_id takes precedence over prompt_cache_key", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
+	f.assertSameSession("previous_response_id takes precedence over prompt_cache_key", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 	claim.Product = "codex_exec"
-	w.assertDifferentSessions("prompt_cache_key of codex takes precedence over previous_response_id", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
+	f.assertDifferentSessions("prompt_cache_key of codex takes precedence over previous_response_id", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 }
 
 // Conversations with a name that a whole application shares have separate sessions in each turn.
@@ -423,14 +423,14 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 				return textReply(text), []obj{assistantMessage(text), userMessage(fmt.Sprint("and then? ", n))}
 			},
 		} {
-			w := newFixture(t)
+			f := newFixture(t)
 			claim := Claim{Session: "my-app", Namespace: namespace, Method: ByBody}
 			lists := make([][]obj, 20)
 			newest := make([]Resolved, 20) // newest request of each conversation
 			seen := map[ID]bool{}
 			for i := range lists { // all requests are in progress at the same time
 				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // two conversations for each task
-				newest[i] = w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
+				newest[i] = f.threads.Resolve(f.scope, claim, chat(t, lists[i]...), f.now, nil)
 				seen[newest[i].ID] = true
 			}
 			if len(seen) != 20 {
@@ -439,11 +439,11 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 			for turn := range 3 {
 				for i := range lists {
 					rep, more := reply(turn*100 + i)
-					w.answer(newest[i], rep)
+					f.answer(newest[i], rep)
 					lists[i] = append(lists[i], more...)
 				}
 				for i := range lists {
-					r := w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
+					r := f.threads.Resolve(f.scope, claim, chat(t, lists[i]...), f.now, nil)
 					if r.ID != newest[i].ID {
 						t.Errorf("%s, %s: turn %d of conversation %d: got session %s by %s, want %s", namespace, name, turn, i, r.ID, r.Method, newest[i].ID)
 					}
@@ -456,7 +456,7 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 
 // Conversations with a shared name and the same first message have separate sessions in each turn.
 func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	claim := Claim{Session: "my-app", Namespace: NamespaceCacheKey, Method: ByBody}
 	lists, newest := make([][]obj, 6), make([]Resolved, 6)
 	for turn := range 3 {
@@ -465,17 +465,17 @@ func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 			if turn == 0 {
 				lists[i] = []obj{userMessage("the same task")}
 			}
-			r := w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
+			r := f.threads.Resolve(f.scope, claim, chat(t, lists[i]...), f.now, nil)
 			if turn > 0 {
-				w.assertSameSession(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
+				f.assertSameSession(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
 			}
 			newest[i], seen[r.ID] = r, true
 			id := fmt.Sprintf("call_01A09q90qw90lq91%04d", 10*turn+i)
-			w.answer(r, callReply(id))
+			f.answer(r, callReply(id))
 			lists[i] = append(lists[i], callMessage(id, "{}"), resultMessage(id, "x"))
 		}
 		if len(seen) != len(lists) {
-			t.Errorf("turn %d: got %d sessions of %d conversations", turn, len(seen), len(lists))
+			t.Errorf("turn %d: got %d sessions, want %d, one for each conversation", turn, len(seen), len(lists))
 		}
 	}
 }
@@ -483,28 +483,28 @@ func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 // Conversations may share a name from the metadata. If only one conversation has the name, it keeps its session when
 // its list is retried, rewritten or truncated at the front.
 func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	claim := Claim{Session: "chat-1", Namespace: NamespaceMetadata, Method: ByBody}
-	request := func(list ...obj) Resolved { return w.threads.Resolve(w.scope, claim, chat(t, list...), w.now, nil) }
+	request := func(list ...obj) Resolved { return f.threads.Resolve(f.scope, claim, chat(t, list...), f.now, nil) }
 	a := request(userMessage("with context 1: hello"))
-	w.threads.RecordEnd(a, false, w.now)
-	w.assertSameSession("retried", a, request(userMessage("with context 1: hello")))
-	w.answer(a, textReply("hi"))
+	f.threads.RecordEnd(a, false, f.now)
+	f.assertSameSession("retried", a, request(userMessage("with context 1: hello")))
+	f.answer(a, textReply("hi"))
 	list := []obj{userMessage("with context 1: hello"), assistantMessage("hi"), userMessage("more")}
-	w.assertSameSession("next turn", a, request(list...))
-	w.answer(a, textReply("ok"))
-	w.assertSameSession("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
-	w.answer(a, textReply("yes"))
-	w.assertSameSession("a list with a rewritten first message", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
+	f.assertSameSession("next turn", a, request(list...))
+	f.answer(a, textReply("ok"))
+	f.assertSameSession("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
+	f.answer(a, textReply("yes"))
+	f.assertSameSession("a list with a rewritten first message", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
 	if a.Name != "chat-1" {
 		t.Errorf(`first request: got %+v, want Name = "chat-1"`, a)
 	}
 }
 
 func TestThreadAsksStoreOnce(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
-	a := w.request(chat(t, userMessage("go")), callReply(id))
+	a := f.request(chat(t, userMessage("go")), callReply(id))
 	elsewhere := newFixture(t) // another replica
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"), assistantMessage("done"), userMessage("more"))
 	lookups := 0
@@ -515,54 +515,54 @@ func TestThreadAsksStoreOnce(t *testing.T) {
 		}
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
-	b := elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys)
-	w.assertSameSession("found in the store", a, b)
+	b := elsewhere.threads.Resolve(f.scope, Claim{}, next, f.now, findKeys)
+	f.assertSameSession("found in the store", a, b)
 	if lookups != 1 || b.Method != ByEcho || b.New || b.Name != "" {
 		t.Errorf("got %d lookups and %+v, want 1 lookup and the stored session, found by echo", lookups, b)
 	}
-	w.assertSameSession("found in memory afterwards", a, elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys))
+	f.assertSameSession("found in memory afterwards", a, elsewhere.threads.Resolve(f.scope, Claim{}, next, f.now, findKeys))
 	if lookups != 1 {
 		t.Errorf("second request: got %d lookups, want still 1", lookups)
 	}
-	elsewhere.threads.Resolve(w.scope, Claim{}, chat(t, userMessage("fresh")), w.now, findKeys)
+	elsewhere.threads.Resolve(f.scope, Claim{}, chat(t, userMessage("fresh")), f.now, findKeys)
 	if lookups != 1 {
 		t.Errorf("request without a history: got %d lookups, want still 1", lookups)
 	}
 }
 
 func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
-	r := w.open(chat(t, userMessage("go")))
+	r := f.open(chat(t, userMessage("go")))
 	rep := callReply(id)
 	rep.Complete = true
-	if got := w.threads.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
+	if got := f.threads.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
 		t.Errorf("new reply: got %d new keys, want 2", len(got))
 	}
-	if got := w.threads.RecordReply(r, &rep, true); len(got) != 0 {
+	if got := f.threads.RecordReply(r, &rep, true); len(got) != 0 {
 		t.Errorf("known reply: got %d new keys, want 0", len(got))
 	}
-	if next := w.open(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
+	if next := f.open(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
 		t.Errorf("request with known calls: got %d new keys, want 0", len(next.Echoes))
 	}
 }
 
 func TestThreadItemReferenceFindsSession(t *testing.T) {
-	w := newFixture(t)
-	a := w.open(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
-	w.answer(a, wire.Reply{ID: "resp_1", Text: "ok", ItemIDs: []string{"msg_bc068d65db054a6d1a349360"}})
+	f := newFixture(t)
+	a := f.open(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
+	f.answer(a, wire.Reply{ID: "resp_1", Text: "ok", ItemIDs: []string{"msg_bc068d65db054a6d1a349360"}})
 	next := parse(t, wire.Responses, "input", []obj{
 		{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_bc068d65db054a6d1a349360"}, {"role": "user", "content": "on"},
 	})
-	w.assertSameSession("item id of the reply", a, w.open(next))
+	f.assertSameSession("item id of the reply", a, f.open(next))
 }
 
 func TestThreadRequestsWithoutBodyStartSeparateSessions(t *testing.T) {
-	w := newFixture(t)
-	a := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
-	b := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
-	w.assertDifferentSessions("two requests without a body", a, b)
-	w.threads.RecordEnd(a, false, w.now)
+	f := newFixture(t)
+	a := f.threads.Resolve(f.scope, Claim{}, nil, f.now, nil)
+	b := f.threads.Resolve(f.scope, Claim{}, nil, f.now, nil)
+	f.assertDifferentSessions("two requests without a body", a, b)
+	f.threads.RecordEnd(a, false, f.now)
 }
 
 func TestThreaderMemoryIsBounded(t *testing.T) {

@@ -56,9 +56,9 @@ func (f *fixture) sendInterleaved(render template, tasks []string, answer func(t
 func TestGrowingMessageKeepsSession(t *testing.T) {
 	for name, render := range templates() {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t)
+			f := newFixture(t)
 			tasks := []string{"build the shop", "build the mill", "build the shop"}
-			got := w.sendInterleaved(render, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
+			got := f.sendInterleaved(render, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
 			seen := map[ID]bool{}
 			for i, requests := range got {
 				for id := range requests {
@@ -74,13 +74,13 @@ func TestGrowingMessageKeepsSession(t *testing.T) {
 
 // A failed request with a growing message, its retry and the next turn belong to the session of the first turn.
 func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
-	w, render := newFixture(t), templates()["thoughts"]
-	first := w.request(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
+	f, render := newFixture(t), templates()["thoughts"]
+	first := f.request(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
 	second := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
-	failed := w.open(second)
-	w.threads.RecordEnd(failed, false, w.now)
-	repeated := w.request(second, wire.Reply{Text: "I build it once more", Complete: true})
-	third := w.request(chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
+	failed := f.open(second)
+	f.threads.RecordEnd(failed, false, f.now)
+	repeated := f.request(second, wire.Reply{Text: "I build it once more", Complete: true})
+	third := f.request(chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, repeated, third} {
 		if r.ID != first.ID {
 			t.Errorf("request %d was assigned session %s (method %s), want %s", i+2, r.ID, r.Method, first.ID)
@@ -90,14 +90,14 @@ func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
 
 // Growing messages that start alike are distinguished by any line of a reply that differs.
 func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
-	w, render := newFixture(t), templates()["thoughts"]
-	a, b := w.open(chat(t, userMessage(render("build", nil)))), w.open(chat(t, userMessage(render("build", nil))))
+	f, render := newFixture(t), templates()["thoughts"]
+	a, b := f.open(chat(t, userMessage(render("build", nil)))), f.open(chat(t, userMessage(render("build", nil))))
 	const answer = "I build what was asked\nAction: make %s"
-	w.answer(a, wire.Reply{Text: fmt.Sprintf(answer, "the shop")})
-	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
+	f.answer(a, wire.Reply{Text: fmt.Sprintf(answer, "the shop")})
+	f.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
 	for built, want := range map[string]Resolved{"the mill": b, "the shop": a} {
-		r := w.open(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
-		if w.assertSameSession(built, want, r); len(r.EqualSessions) > 0 {
+		r := f.open(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
+		if f.assertSameSession(built, want, r); len(r.EqualSessions) > 0 {
 			t.Errorf("%s: got EqualSessions = %v, want none", built, r.EqualSessions)
 		}
 	}
@@ -106,14 +106,14 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 // If two sessions have identical growing messages, two identical requests continue one session each, and the match of
 // the first request is marked ambiguous.
 func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
-	w, render := newFixture(t), templates()["thoughts"]
-	a, b := w.open(chat(t, userMessage(render("build", nil)))), w.open(chat(t, userMessage(render("build", nil))))
+	f, render := newFixture(t), templates()["thoughts"]
+	a, b := f.open(chat(t, userMessage(render("build", nil)))), f.open(chat(t, userMessage(render("build", nil))))
 	for _, r := range []Resolved{a, b} {
-		w.threads.RecordReply(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
-		w.threads.RecordEnd(r, true, w.now)
+		f.threads.RecordReply(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
+		f.threads.RecordEnd(r, true, f.now)
 	}
 	list := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
-	c, d := w.open(list), w.open(list)
+	c, d := f.open(list), f.open(list)
 	if len(c.EqualSessions) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
 		t.Errorf("got sessions %v and %v, EqualSessions = %v, want %v and %v in any order, both in EqualSessions", c.ID, d.ID, c.EqualSessions, a.ID, b.ID)
 	}
@@ -131,34 +131,34 @@ func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 		"quotes the answer before another text":         "Translate the text.\n\n" + answer + "\nText: The mill is open.",
 		"changes the instruction and quotes the answer": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
 	} {
-		w := newFixture(t)
-		first := w.request(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
-		if r := w.open(chat(t, userMessage(next))); r.ID == first.ID {
+		f := newFixture(t)
+		first := f.request(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
+		if r := f.open(chat(t, userMessage(next))); r.ID == first.ID {
 			t.Errorf("%s: got the session of the first prompt, want a new session", name)
 		}
 	}
-	w := newFixture(t)
+	f := newFixture(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
-	first := w.request(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
-	if r := w.open(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
+	first := f.request(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
+	if r := f.open(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
 		t.Error("request with tools: got the session of an earlier text, want a new session")
 	}
 }
 
 // The number of remembered transcripts is limited, and so is the number per key.
 func TestTranscriptsAreBounded(t *testing.T) {
-	w := newFixture(t)
+	f := newFixture(t)
 	for i := range maxTranscriptKeys + 10 {
-		w.open(chat(t, userMessage(fmt.Sprintf("Task %d", i))))
+		f.open(chat(t, userMessage(fmt.Sprintf("Task %d", i))))
 	}
 	for i := range maxTranscriptsPerKey + 10 {
-		w.open(chat(t, userMessage(fmt.Sprintf("Task\nnumber %d", i))))
+		f.open(chat(t, userMessage(fmt.Sprintf("Task\nnumber %d", i))))
 	}
 	most := 0
-	for _, list := range w.threads.transcripts.known.values {
+	for _, list := range f.threads.transcripts.known.values {
 		most = max(most, len(list))
 	}
-	if len(w.threads.transcripts.known.values) != maxTranscriptKeys || most != maxTranscriptsPerKey {
-		t.Errorf("got %d keys and at most %d transcripts per key, want %d and %d", len(w.threads.transcripts.known.values), most, maxTranscriptKeys, maxTranscriptsPerKey)
+	if len(f.threads.transcripts.known.values) != maxTranscriptKeys || most != maxTranscriptsPerKey {
+		t.Errorf("got %d keys and at most %d transcripts per key, want %d and %d", len(f.threads.transcripts.known.values), most, maxTranscriptKeys, maxTranscriptsPerKey)
 	}
 }

@@ -162,8 +162,8 @@ func Parse(service Service, h http.Header, body []byte) (events []Event, ignored
 	return parseGitLab(h, body)
 }
 
-// group returns the valid references of a list.
-func group(refs ...func() (work.Ref, bool)) (list []work.Ref) {
+// validRefs returns the valid references of a list.
+func validRefs(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	for _, f := range refs {
 		if ref, ok := f(); ok {
 			list = append(list, ref)
@@ -234,7 +234,7 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 		if !strings.HasPrefix(message, "Revert ") {
 			continue
 		}
-		refs := group(commit(revertedCommit(message), repository), request(repository, revertedRequest(message)))
+		refs := validRefs(commit(revertedCommit(message), repository), request(repository, revertedRequest(message)))
 		if len(refs) > 0 {
 			events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(refs), At: at})
 		}

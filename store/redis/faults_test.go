@@ -368,8 +368,8 @@ func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// The permissions in docs/OPERATIONS.md suffice for the conformance suite.
-func TestDocumentedPermissionsSuffice(t *testing.T) {
+// The conformance suite passes with the command permissions that docs/OPERATIONS.md gives to precept's Redis user.
+func TestConformanceWithDocumentedPermissions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)
 	storetest.Run(t, opener(func(prefix string) string {

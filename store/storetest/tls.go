@@ -68,8 +68,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// signCertificate returns cert in the encoding DER. The certificate is for publicKey and is signed with parentKey,
-// which is the private key of parent.
+// signCertificate returns a certificate in DER with the fields of cert and the public key publicKey. The issuer is
+// parent, and parentKey, the private key of parent, signs the certificate.
 func signCertificate(t *testing.T, cert, parent *x509.Certificate, publicKey *ecdsa.PublicKey, parentKey *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, publicKey, parentKey)
@@ -79,7 +79,7 @@ func signCertificate(t *testing.T, cert, parent *x509.Certificate, publicKey *ec
 	return der
 }
 
-// writePEM writes one PEM block to a file that only its owner can read.
+// writePEM writes der as one PEM block of the type kind to the file path. Only the owner of the file can read the file.
 func writePEM(t *testing.T, path, kind string, der []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
@@ -87,8 +87,8 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns the redis-server options for an additional TLS port. authClients is the value of --tls-auth-clients:
-// "yes" if the server requires client certificates, else "no".
+// Args returns the command-line options of redis-server for an additional TLS port. authClients is the value of the
+// option --tls-auth-clients: "yes" (the server requires client certificates) or "no".
 func (t *TLSFiles) Args(port, authClients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", t.Cert, "--tls-key-file", t.Key, "--tls-ca-cert-file", t.CA, "--tls-auth-clients", authClients}
 }

@@ -26,19 +26,19 @@ const (
 // checkOutcome compares the exit codes and the numbers of requests of a direct run and of a run through precept.
 func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
-		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		unless(slices.Max(direct.codes) == 0, "exit codes of the direct run: %v: %s", direct.codes, direct.outs))...)
+		faultUnless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		faultUnless(slices.Max(direct.codes) == 0, "exit codes of the direct run: %v: %s", direct.codes, direct.outs))...)
 	var control row // a direct run has no blocks, so checkBlocks must find faults
 	control.checkBlocks(direct)
-	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "checkBlocks finds no fault in a direct run"))
+	r.set("control", "", faultUnless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "checkBlocks finds no fault in a direct run"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
 	upgrades, wantUpgrades := through.tap.countAnswers("GET", 426), direct.tap.countAnswers("GET", 426)
 	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), nonEmpty(
-		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
-		unless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call, in which the agent runs the scripts", d),
-		unless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
-		unless(slices.Equal(wantOthers, others), "other requests: %v directly, %v through precept", wantOthers, others))...)
+		faultUnless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
+		faultUnless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call, in which the agent runs the scripts", d),
+		faultUnless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
+		faultUnless(slices.Equal(wantOthers, others), "other requests: %v directly, %v through precept", wantOthers, others))...)
 }
 
 // counts returns the number of main requests in each call of the agent.
@@ -89,20 +89,20 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 		n, k := strings.Count(m.Raw, taskSlug), strings.Count(m.Raw, loopLabel)
 		lessons, loops = lessons+n, loops+k
 		if !tr.agent.delta {
-			lesson = append(lesson, unless(n == 1, "request %d has %d lessons, want 1", i, n))
+			lesson = append(lesson, faultUnless(n == 1, "request %d has %d lessons, want 1", i, n))
 			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.edits]
-			loop = append(loop, unless(k == want, "request %d has %d loop warnings, want %d", i, k, want))
+			loop = append(loop, faultUnless(k == want, "request %d has %d loop warnings, want %d", i, k, want))
 		}
 		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
 			text, _, _ := strings.Cut(rest, loopEnd)
-			loop = append(loop, unless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as before", i, text, warning))
+			loop = append(loop, faultUnless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as before", i, text, warning))
 			warning = text
 		}
-		altered = append(altered, unless(equalWithoutBlocks(m.Raw, string(tr.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.agentRequest(m).body, m.Raw))
+		altered = append(altered, faultUnless(equalWithoutBlocks(m.Raw, string(tr.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.agentRequest(m).body, m.Raw))
 	}
 	if tr.agent.delta {
-		lesson = append(lesson, unless(lessons == 1, "lessons in all requests: got %d, want 1", lessons))
-		loop = append(loop, unless(loops == 1, "loop warnings in all requests: got %d, want 1", loops))
+		lesson = append(lesson, faultUnless(lessons == 1, "lessons in all requests: got %d, want 1", lessons))
+		loop = append(loop, faultUnless(loops == 1, "loop warnings in all requests: got %d, want 1", loops))
 	}
 	r.set("lesson", "", nonEmpty(lesson...)...)
 	r.set("loop", "", nonEmpty(loop...)...)
@@ -140,7 +140,7 @@ func (r *row) checkSideRequests(tr *sandboxedAgent) {
 			continue
 		}
 		n++
-		faults = append(faults, unless(a.Raw == string(tr.tap.agentRequest(&a).body), "the agent sent %s, the model got %s", tr.tap.agentRequest(&a).body, a.Raw))
+		faults = append(faults, faultUnless(a.Raw == string(tr.tap.agentRequest(&a).body), "the agent sent %s, the model got %s", tr.tap.agentRequest(&a).body, a.Raw))
 	}
 	if n == 0 {
 		r.notApplicable("side")
@@ -156,7 +156,7 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 		names = append(names, tr.tap.agentRequest(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
-	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
+	r.set("session", "", nonEmpty(faultUnless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
 }
 
 // checkNewSession checks that the last call, a new conversation with the same words, is a new session.
@@ -166,18 +166,18 @@ func (r *row) checkNewSession(tr *sandboxedAgent) {
 		return // the column requests reports the missing request
 	}
 	old, now := tr.tap.agentRequest(&calls[0][0]).session, calls[len(calls)-1]
-	faults := []string{unless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
+	faults := []string{faultUnless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
 	lessons := 0
 	for i := range now {
 		s := tr.tap.agentRequest(&now[i]).session
 		faults = append(faults,
-			unless(s != old, "request %d belongs to the session of the first conversation", i),
-			unless(s == tr.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.agentRequest(&now[0]).session))
+			faultUnless(s != old, "request %d belongs to the session of the first conversation", i),
+			faultUnless(s == tr.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.agentRequest(&now[0]).session))
 		n := strings.Count(now[i].Raw, taskSlug)
 		lessons += n
-		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d has %d lessons, want 1", i, n))
+		faults = append(faults, faultUnless(tr.agent.delta || n == 1, "request %d has %d lessons, want 1", i, n))
 	}
-	faults = append(faults, unless(lessons > 0, "no request has a lesson"))
+	faults = append(faults, faultUnless(lessons > 0, "no request has a lesson"))
 	r.set("new", "", nonEmpty(faults...)...)
 }
 
@@ -190,10 +190,10 @@ func (r *row) checkRestart(tr *sandboxedAgent) {
 	}
 	before, after := calls[0][len(calls[0])-1], calls[1][0]
 	r.set("restart", "", nonEmpty(
-		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
-		unless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
-		unless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
+		faultUnless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
+		faultUnless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
+		faultUnless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
+		faultUnless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
 // checkParallel checks simultaneous agents with the same first message.
@@ -218,10 +218,10 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 		sessions[last]++
 		for k := 1; k < len(mains); k++ { // the first requests of the agents may be equal, so their session is not checked
 			s := tr.tap.agentRequest(&mains[k]).session
-			faults = append(faults, unless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
+			faults = append(faults, faultUnless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
 	}
-	faults = append(faults, unless(len(sessions) == len(runs), "%d agents have the sessions %v at the end, want one each", len(runs), sessions))
+	faults = append(faults, faultUnless(len(sessions) == len(runs), "%d agents have the sessions %v at the end, want one each", len(runs), sessions))
 	r.set("parallel", "", nonEmpty(faults...)...)
 }
 
@@ -241,9 +241,9 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 		// qwen sometimes loses the output of a command. The lesson is inserted once a request has the output.
 		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
-		faults = append(faults, unless(tr.agent.delta || n == want, "request %d has the lesson %d times, want %d", i, n, want))
+		faults = append(faults, faultUnless(tr.agent.delta || n == want, "request %d has the lesson %d times, want %d", i, n, want))
 	}
-	faults = append(faults, unless(all > 0, "no request has the lesson"), unless(!tr.agent.delta || all == 1, "all requests have the lesson %d times, want once", all))
+	faults = append(faults, faultUnless(all > 0, "no request has the lesson"), faultUnless(!tr.agent.delta || all == 1, "all requests have the lesson %d times, want once", all))
 	r.set("error", "", nonEmpty(faults...)...)
 }
 
@@ -253,7 +253,7 @@ func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var faults []string
 	select {
 	case disconnected := <-tr.model.Disconnected:
-		faults = append(faults, unless(disconnected.Sub(agentEnded) < time.Second, "the model noticed the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
+		faults = append(faults, faultUnless(disconnected.Sub(agentEnded) < time.Second, "the model noticed the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
 	case <-time.After(5 * time.Second):
 		faults = append(faults, "the model noticed no disconnect within 5s")
 	}
@@ -270,7 +270,7 @@ func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	x.checkLists(tr)
 	x.checkBlocks(tr)
 	x.checkSessions(tr)
-	faults = append(faults, unless(tr.codes[1] == 0, "the resumed conversation ends with exit code %d: %s", tr.codes[1], tr.outs[1]))
+	faults = append(faults, faultUnless(tr.codes[1] == 0, "the resumed conversation ends with exit code %d: %s", tr.codes[1], tr.outs[1]))
 	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
 		faults = append(faults, x.cells[c].fault)
 	}
@@ -289,15 +289,15 @@ func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 	x.checkLists(through)
 	d, p := counts(direct.calls()), counts(through.calls())
 	faults := []string{
-		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
+		faultUnless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		faultUnless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
 		x.cells["side"].fault, x.cells["session"].fault, x.cells["prefix"].fault,
 	}
 	for i, m := range through.mainRequests() {
 		n := strings.Count(m.Raw, taskSlug)
 		faults = append(faults,
-			unless(n <= 1, "request %d has %d lessons, want at most 1", i, n),
-			unless(equalWithoutBlocks(m.Raw, string(through.tap.agentRequest(&m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, through.tap.agentRequest(&m).body, m.Raw))
+			faultUnless(n <= 1, "request %d has %d lessons, want at most 1", i, n),
+			faultUnless(equalWithoutBlocks(m.Raw, string(through.tap.agentRequest(&m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, through.tap.agentRequest(&m).body, m.Raw))
 	}
 	r.set("compact", "", nonEmpty(faults...)...)
 }
@@ -314,11 +314,11 @@ func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 	}
 	seen := tr.tap.countAnswers("POST", 400)
 	r.set("refused", "", nonEmpty(
-		unless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
-		unless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
-		unless(withBlocks == 1, "requests with a block: got %d, want 1", withBlocks),
-		unless(seen == 0, "refusals that the agent got: %d, want 0", seen),
-		unless(counted == 1, "refusals that precept counted: %d, want 1", counted))...)
+		faultUnless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
+		faultUnless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
+		faultUnless(withBlocks == 1, "requests with a block: got %d, want 1", withBlocks),
+		faultUnless(seen == 0, "refusals that the agent got: %d, want 0", seen),
+		faultUnless(counted == 1, "refusals that precept counted: %d, want 1", counted))...)
 }
 
 // shortened reports whether the agent replaced its history by a shorter one.
@@ -336,12 +336,12 @@ func (s *sandboxedAgent) shortened() bool {
 // the same session.
 func (r *row) checkRetries(direct, through *sandboxedAgent) {
 	same := nonEmpty(
-		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		unless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
+		faultUnless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		faultUnless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
 	for _, f := range agentFaults() {
 		d, p := direct.repeat(f.Name), through.repeat(f.Name)
 		if f.Unfinished {
-			r.set(f.Name, p.what, append(same, nonEmpty(unless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what))...)...)
+			r.set(f.Name, p.what, append(same, nonEmpty(faultUnless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what))...)...)
 			continue
 		}
 		if d.what != repeated && d.what == p.what {
@@ -349,10 +349,10 @@ func (r *row) checkRetries(direct, through *sandboxedAgent) {
 			continue
 		}
 		r.set(f.Name, "", nonEmpty(
-			unless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what),
-			unless(p.what != repeated || p.list, "the retry has another list"),
-			unless(p.what != repeated || p.session, "the retry belongs to another session"),
-			unless(p.what != repeated || p.block || through.agent.delta, "the retry does not have exactly one lesson"))...)
+			faultUnless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what),
+			faultUnless(p.what != repeated || p.list, "the retry has another list"),
+			faultUnless(p.what != repeated || p.session, "the retry belongs to another session"),
+			faultUnless(p.what != repeated || p.block || through.agent.delta, "the retry does not have exactly one lesson"))...)
 	}
 }
 

@@ -38,7 +38,7 @@ func (r *row) checkCounts(column string, got map[string]int, conversations, loop
 	}
 	var faults []string
 	for name, n := range want {
-		faults = append(faults, unless(got["precept_"+name] == n, "%s is %d, want %d", name, got["precept_"+name], n))
+		faults = append(faults, faultUnless(got["precept_"+name] == n, "%s is %d, want %d", name, got["precept_"+name], n))
 	}
 	r.set(column, "", nonEmpty(append(faults, r.cells[column].fault)...)...)
 }

@@ -123,8 +123,8 @@ func nonEmpty(faults ...string) []string {
 	return slices.DeleteFunc(faults, func(s string) bool { return s == "" })
 }
 
-// unless returns "" if ok is true, else the formatted fault.
-func unless(ok bool, format string, args ...any) string {
+// faultUnless returns "" if ok is true, else the formatted fault.
+func faultUnless(ok bool, format string, args ...any) string {
 	if ok {
 		return ""
 	}

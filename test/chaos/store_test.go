@@ -308,7 +308,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 	}
 	if <-ended == nil {
-		t.Error("client of the cut stream: got no error")
+		t.Error("client of the cut stream: got no error, want an error")
 	}
 	d := harness.Doctor(t, dir)
 	got := harness.ExchangesInFile(t, dir)

@@ -27,16 +27,16 @@ type Step struct {
 // ModelRequest is a generation request that reached the model.
 type ModelRequest struct {
 	Kind   string // chat, responses, messages
-	Main   bool   // the request asks for the next step, not for a summary or a title
-	Step   int    // -1 unless Main
-	Fault  *Fault // fault that replaced the answer
+	Main   bool   // the request asks for the next step; false for a request for a summary or a title
+	Step   int    // index of the requested step in the script, or -1 if Main is false
+	Fault  *Fault // fault that the model returned instead of an answer; nil for an answer
 	Header http.Header
 	Body   map[string]any
 	Raw    string
 }
 
-// Fault is a failure of the model. A Fault replaces the answers of Times main requests, beginning with main request At.
-// A Fault with Overflow or Strict replaces the answer of each request to which the condition applies.
+// Fault is a failure that the model returns instead of an answer. The model returns the Fault for the main requests At
+// to At+Times-1. With Overflow or Strict, the model returns the Fault for each request that meets the condition.
 type Fault struct {
 	Name       string
 	At, Times  int
@@ -44,7 +44,7 @@ type Fault struct {
 	Cut        bool // the model starts a stream and drops the connection
 	Unfinished bool // the model starts a stream and ends it without a finish reason
 	Hang       bool // the model starts a stream and is silent until the client disconnects, at most a minute
-	// From the third step on, the model refuses the history as too long until the agent asks for a
+	// Overflow means that the model refuses the history as too long from the third step on, until the agent asks for a
 	// summary or sends a shorter history.
 	Overflow bool
 	Strict   bool // the model refuses requests that contain lessons

@@ -186,7 +186,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 			}
 			if err := <-ended; err == nil {
-				t.Error("client of the cut stream: got no error")
+				t.Error("client of the cut stream: got no error, want an error")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 				t.Errorf("run.json after the stop: got error %v, want no file", err)

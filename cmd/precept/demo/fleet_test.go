@@ -87,8 +87,8 @@ func (p *recordingProxy) fleet(t *testing.T, w *World, agents, sessions int) *Fl
 func TestFleetPlaysAllSessions(t *testing.T) {
 	for _, tc := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
 		w := NewWorld(21)
-		s := newRecordingProxy(t, w, nil)
-		f := s.fleet(t, w, tc.agents, tc.sessions)
+		p := newRecordingProxy(t, w, nil)
+		f := p.fleet(t, w, tc.agents, tc.sessions)
 		if err := f.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -107,16 +107,16 @@ func TestFleetPlaysAllSessions(t *testing.T) {
 		if done != int64(tc.sessions) || success != wantSuccess {
 			t.Errorf("got %d of %d tickets done, %d successes, want all done, %d successes", done, tc.sessions, success, wantSuccess)
 		}
-		if s.turns != wantTurns+wantRewarded || len(s.feedback) != wantRewarded || len(s.faults) > 0 {
-			t.Errorf("got %d requests, want %d; %d feedback entries, want %d; faults %v, want none", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
+		if p.turns != wantTurns+wantRewarded || len(p.feedback) != wantRewarded || len(p.faults) > 0 {
+			t.Errorf("got %d requests, want %d; %d feedback entries, want %d; faults %v, want none", p.turns, wantTurns+wantRewarded, len(p.feedback), wantRewarded, p.faults)
 		}
-		for _, fb := range s.feedback {
+		for _, fb := range p.feedback {
 			want := 0.0
-			if s.results[fb["response_id"].(string)] == "RESULT: success" {
+			if p.results[fb["response_id"].(string)] == "RESULT: success" {
 				want = 1
 			}
 			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
-				t.Errorf("feedback on reply %q: got %v, want score %v from a user", s.results[fb["response_id"].(string)], fb, want)
+				t.Errorf("feedback on reply %q: got %v, want score %v from a user", p.results[fb["response_id"].(string)], fb, want)
 			}
 		}
 	}
@@ -125,8 +125,8 @@ func TestFleetPlaysAllSessions(t *testing.T) {
 // The fleet has two agents that use two models each, so that the dashboard can compare agents and models.
 func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 	w := NewWorld(3)
-	s := newRecordingProxy(t, w, nil)
-	if err := s.fleet(t, w, 4, 60).Run(t.Context()); err != nil {
+	p := newRecordingProxy(t, w, nil)
+	if err := p.fleet(t, w, 4, 60).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := map[[2]string]int{}
@@ -134,8 +134,8 @@ func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 		tk := w.ticket(n)
 		want[[2]string{tk.agent, tk.model}] += tk.turns
 	}
-	if len(want) != 4 || !maps.Equal(s.asked, want) {
-		t.Errorf("got requests by agent and model %v, want %v, with four pairs", s.asked, want)
+	if len(want) != 4 || !maps.Equal(p.asked, want) {
+		t.Errorf("got requests by agent and model %v, want %v, with four pairs", p.asked, want)
 	}
 }
 
@@ -166,8 +166,8 @@ func TestFleetRunReturnsFirstError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := NewWorld(1)
-			s := newRecordingProxy(t, w, tc.fail)
-			err := s.fleet(t, w, 3, 40).Run(t.Context())
+			p := newRecordingProxy(t, w, tc.fail)
+			err := p.fleet(t, w, 3, 40).Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Run: err = %v, want an error with %q", err, tc.want)
 			}
@@ -178,20 +178,20 @@ func TestFleetRunReturnsFirstError(t *testing.T) {
 func TestFleetStopsWhenContextEnds(t *testing.T) {
 	w := NewWorld(1)
 	ctx, cancel := context.WithCancel(t.Context())
-	s := newRecordingProxy(t, w, func(_ string, n int) int {
+	p := newRecordingProxy(t, w, func(_ string, n int) int {
 		if n == 10 {
 			cancel()
 		}
 		return 0
 	})
-	f := s.fleet(t, w, 2, 1_000_000)
+	f := p.fleet(t, w, 2, 1_000_000)
 	if err := f.Run(ctx); err == nil {
 		t.Error("Run with a cancelled context: err = nil, want an error")
 	}
 	if done, _ := f.Done(); done > 10 {
 		t.Errorf("context ended at request 10: got %d tickets done, want at most 10", done)
 	}
-	f = s.fleet(t, w, 2, 1)
+	f = p.fleet(t, w, 2, 1)
 	f.BaseURL = "::"
 	if err := f.Run(t.Context()); err == nil {
 		t.Error(`Run with the base URL "::": err = nil, want an error`)

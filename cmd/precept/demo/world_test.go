@@ -156,7 +156,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	for _, l := range w.Truths {
 		got, ok := book.Get(l.Slug)
 		if !ok || !got.IsActiveAt(now) {
-			t.Errorf("lesson %s (found = %v) is not in effect", l.Slug, ok)
+			t.Errorf("lesson %s: found = %v, active = false, want an active lesson", l.Slug, ok)
 		}
 	}
 	for n := 1; n <= 300; n++ {

@@ -103,14 +103,14 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 			source := flagSource(t, injectAll(map[string]string{
 				"upstream": startModel(t), "lessons": lessons, "bandit.control": tc.control, "bandit.epsilon": tc.epsilon, "reward.close_after": "1h",
 			}))
-			l := startServer(t, source)
+			s := startServer(t, source)
 			for name, text := range map[string]string{"matches": "build the targets", "no-match": "hello"} {
 				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
-				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
+				if status, answer := send(t, http.MethodPost, s.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
 					t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 				}
 			}
-			if err := l.stopAndWait(); err != nil {
+			if err := s.stopAndWait(); err != nil {
 				t.Fatal(err)
 			}
 			tools := testTools()

@@ -265,7 +265,7 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.Settled = true
 	d.Options.OnFailure = func(session string, err error) {
-		f.failed(label.StepDistill, fmt.Errorf("session %s: %w", session, err))
+		f.report(label.StepDistill, fmt.Errorf("session %s: %w", session, err))
 	}
 	return func(ctx context.Context) error {
 		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // the server stops
@@ -273,10 +273,10 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 		}
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if endErr := gate.endTrials(ctx, d); endErr != nil {
-				f.failed(label.StepTrials, endErr)
+				f.report(label.StepTrials, endErr)
 			}
 			if err != nil {
-				f.failed(label.StepDistill, err)
+				f.report(label.StepDistill, err)
 			}
 			if s.Judged+s.Failed+s.Proposed+s.Merged > 0 {
 				f.log.Info(

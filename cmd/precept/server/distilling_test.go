@@ -17,11 +17,11 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"no judgement"}}]}`)
 	}))
 	defer model.Close()
-	l := startServer(t, flagSource(t, map[string]string{
+	s := startServer(t, flagSource(t, map[string]string{
 		"upstream": model.URL + "/v1", "metrics.public": "true", "reward.close_after": "1s",
 		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model.URL + "/v1", "distill.model": "judge",
 	}))
-	res, err := http.Post(l.data+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
+	res, err := http.Post(s.data+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
 		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	_ = res.Body.Close()
 	var metrics []byte
 	eventually(t, "failure counted", func() bool {
-		res, err := http.Get(l.admin + "/metrics") //nolint:noctx // as above
+		res, err := http.Get(s.admin + "/metrics") //nolint:noctx // as above
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	if bytes.Contains(metrics, []byte(`step="session`)) {
 		t.Errorf("a label step has the name of a session: %s", metrics)
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -17,11 +17,11 @@ func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := startServer(t, flagSource(t, map[string]string{"ledger.file": path}))
-	l.stop()
+	s := startServer(t, flagSource(t, map[string]string{"ledger.file": path}))
+	s.stop()
 	for {
 		select {
-		case err := <-l.runErr:
+		case err := <-s.runErr:
 			if err != nil {
 				t.Error(err)
 			}

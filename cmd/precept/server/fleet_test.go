@@ -106,16 +106,16 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	lessonInjected := func(l *runningServer) bool {
 		return m.newSessionSees(l, "coder", "build the targets", "End of lessons.")
 	}
-	l := startServer(t, source)
+	s := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
-		if !l.console.contains(line) {
+		if !s.console.contains(line) {
 			t.Errorf("the log lacks %q", line)
 		}
 	}
-	if status, body := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
+	if status, body := send(t, http.MethodGet, s.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
 		t.Errorf("/readyz: got status %d, body %s, want status 200, degraded in the body", status, body)
 	}
-	if lessonInjected(l) {
+	if lessonInjected(s) {
 		t.Error("unknown salt: a session got a lesson, want none")
 	}
 	tools := testTools()
@@ -125,9 +125,9 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "log line about the keys", func() bool { return l.console.contains("the keys of the fleet are known and used") })
-	eventually(t, "session with a lesson", func() bool { return lessonInjected(l) })
-	if err := l.stopAndWait(); err != nil {
+	eventually(t, "log line about the keys", func() bool { return s.console.contains("the keys of the fleet are known and used") })
+	eventually(t, "session with a lesson", func() bool { return lessonInjected(s) })
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	known := readFleetKeys(t, source)
@@ -172,11 +172,11 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	redis.Kill()
 	m := newRecordingModel(t)
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
-	l := startServer(t, source)
-	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
+	s := startServer(t, source)
+	if !s.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log lacks the line about the unreadable lessons")
 	}
-	lessonInjected := func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionSees(s, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
 		t.Error("unavailable bank: a session got a lesson, want none")
 	}
@@ -197,12 +197,12 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	eventually(t, "session with the lesson", lessonInjected)
 	redis.Kill()
 	eventually(t, "log line about the outage", func() bool {
-		return l.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && l.console.contains("start Redis, or correct the key lessons")
+		return s.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && s.console.contains("start Redis, or correct the key lessons")
 	})
-	if l.console.contains("a lesson file has no effect") {
+	if s.console.contains("a lesson file has no effect") {
 		t.Error("the log reports the outage of Redis as a faulty lesson file")
 	}
-	_, health := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
+	_, health := send(t, http.MethodGet, s.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the key lessons", `"Lesson files with faults","value":"0"`} {
 		if !strings.Contains(health, want) {
 			t.Errorf("/api/health during the outage: got %s, want %q in it", health, want)
@@ -211,7 +211,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	if !lessonInjected() {
 		t.Error("outage: a new session got no lesson, want the lesson in memory")
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -223,7 +223,7 @@ func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
 	write := addFile(t, source)
 	write("learning: {hot: 10h}\n") // a lease of 30 minutes
-	l := startServer(t, source)
+	s := startServer(t, source)
 	leaseCountIs := func(want int64) func() bool {
 		return func() bool { return redis.Must(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
 	}
@@ -232,7 +232,7 @@ func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
 	eventually(t, "lease released after the reload", leaseCountIs(0))
 	write("learning: {hot: 10h}\n")
 	eventually(t, "lease taken after another reload", leaseCountIs(1))
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	if !leaseCountIs(0)() {

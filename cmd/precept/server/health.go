@@ -58,7 +58,7 @@ func (h *health) read(ctx context.Context) admin.Health {
 	}
 	var err error
 	if page.Config, err = configs.Settings(cfg); err != nil {
-		v.failures.failed(label.StepHealth, err)
+		v.failures.report(label.StepHealth, err)
 	}
 	page.Account, page.Store = h.refresh(ctx)
 	page.Store.Healthy = v.store.Healthy()

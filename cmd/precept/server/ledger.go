@@ -35,12 +35,12 @@ func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) e
 			sum := sha256.Sum256(text)
 			switch {
 			case err != nil && !errors.Is(err, os.ErrNotExist):
-				lessons.failures.failed(label.StepLedger, err)
+				lessons.failures.report(label.StepLedger, err)
 			case first || sum != last || !retryAt.IsZero() && lessons.now().After(retryAt):
 				last, retryAt = sum, time.Time{}
 				hasRemaining, err := proposeEntries(ctx, cfg, lessons, text)
 				if err != nil && ctx.Err() == nil {
-					lessons.failures.failed(label.StepLedger, err)
+					lessons.failures.report(label.StepLedger, err)
 				}
 				if err != nil || hasRemaining {
 					retryAt = lessons.now().Add(ledgerRetryInterval)

@@ -85,7 +85,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		defer cancel()
 		l.loadFirst(l.bank.List(ctx))
 		watcher := l.redis.Watch(l.parsed, l.activate, SecretKinds)
-		watcher.OnPanic = func(v any) { l.failures.panicked(label.StepLessons, v) }
+		watcher.OnPanic = func(v any) { l.failures.reportPanic(label.StepLessons, v) }
 		return watcher.Run
 	}
 	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // the callback of a watcher has no context; indexTimeout bounds its time
@@ -102,7 +102,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	watcher.OnPolling = func(why error) {
 		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", why)
 	}
-	watcher.OnPanic = func(v any) { l.failures.panicked(label.StepLessons, v) }
+	watcher.OnPanic = func(v any) { l.failures.reportPanic(label.StepLessons, v) }
 	l.loadFirst(watcher.Load())
 	l.warnIfMissing()
 	return watcher.Run

@@ -66,25 +66,25 @@ func injectAll(more map[string]string) map[string]string {
 // retired.
 func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
-	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
+	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
-	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
+	status, body := send(t, http.MethodPost, s.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
 		t.Fatalf("proposal of a lesson: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "lesson on the queue page", func() bool {
-		_, page := send(t, http.MethodGet, l.admin+"/queue", token, "")
+		_, page := send(t, http.MethodGet, s.admin+"/queue", token, "")
 		return strings.Contains(page, made.ID)
 	})
-	if _, page := send(t, http.MethodGet, l.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
+	if _, page := send(t, http.MethodGet, s.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
 		t.Errorf("lesson page: got %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
-	if m.newSessionSees(l, "coder", "a zebra", "Use grep first.") {
+	if m.newSessionSees(s, "coder", "a zebra", "Use grep first.") {
 		t.Error("before the approval: a session got the lesson, want none")
 	}
 	act := func(action string) int {
-		status, _ := send(t, http.MethodPost, l.admin+"/api/lessons/"+action, token, "")
+		status, _ := send(t, http.MethodPost, s.admin+"/api/lessons/"+action, token, "")
 		return status
 	}
 	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {
@@ -93,15 +93,15 @@ func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	if status := act(made.ID + "/approve"); status != http.StatusOK {
 		t.Fatalf("approve: got status %d, want 200", status)
 	}
-	eventually(t, "session with the lesson after the approval", func() bool { return m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
-	if m.newSessionSees(l, "other", "a zebra", "Use grep first.") {
+	eventually(t, "session with the lesson after the approval", func() bool { return m.newSessionSees(s, "coder", "a zebra", "Use grep first.") })
+	if m.newSessionSees(s, "other", "a zebra", "Use grep first.") {
 		t.Error("another agent: a session got the lesson, want none")
 	}
 	if status := act(made.ID + "/retire"); status != http.StatusOK {
 		t.Fatalf("retire: got status %d, want 200", status)
 	}
-	eventually(t, "session without the retired lesson", func() bool { return !m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
-	if err := l.stopAndWait(); err != nil {
+	eventually(t, "session without the retired lesson", func() bool { return !m.newSessionSees(s, "coder", "a zebra", "Use grep first.") })
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -121,7 +121,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 			}
 			write("pkg/parser.go", "Quote the names.")
 			lessons := t.TempDir()
-			l := startServer(t, flagSource(t, injectAll(map[string]string{
+			s := startServer(t, flagSource(t, injectAll(map[string]string{
 				"upstream": m.URL + "/v1", "lessons": lessons, "ledger.file": entries.Path, "ledger.trust": trust, "ledger.agent": "coder",
 			})))
 			lessonState := func(rule string) lesson.State {
@@ -141,15 +141,15 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 			write("pkg/lexer.go", "Close the file.")
 			eventually(t, "lesson of the second entry", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
-				eventually(t, "session of the agent with the lesson", func() bool { return m.newSessionSees(l, "coder", "see pkg/parser.go", "Quote the names.") })
+				eventually(t, "session of the agent with the lesson", func() bool { return m.newSessionSees(s, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
-			if m.newSessionSees(l, "other", "see pkg/parser.go", "Quote the names.") {
+			if m.newSessionSees(s, "other", "see pkg/parser.go", "Quote the names.") {
 				t.Error("another agent: a session got the lesson, want none")
 			}
-			if trust == "quarantined" && m.newSessionSees(l, "coder", "see pkg/parser.go", "Quote the names.") {
+			if trust == "quarantined" && m.newSessionSees(s, "coder", "see pkg/parser.go", "Quote the names.") {
 				t.Error("quarantined: a session of the agent got the lesson, want none")
 			}
-			if err := l.stopAndWait(); err != nil {
+			if err := s.stopAndWait(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -164,12 +164,12 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := startServer(t, source)
-	if !l.console.contains("the store was damaged") {
+	s := startServer(t, source)
+	if !s.console.contains("the store was damaged") {
 		t.Error("the log lacks \"the store was damaged\"")
 	}
-	l.playSession("coder", "s", "hello", `"type":"approval"`)
-	if err := l.stopAndWait(); err != nil {
+	s.playSession("coder", "s", "hello", `"type":"approval"`)
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	renamed, err := filepath.Glob(path + ".corrupt-*")

@@ -81,24 +81,24 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 		"upstream": startModel(t), "lessons": lessons, "admin.tokens": "[token]", "reward.close_after": "50ms",
 		"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0",
 	})
-	l := startServer(t, source)
+	s := startServer(t, source)
 	for i := range 4 {
-		l.playSession("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
+		s.playSession("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
 	}
-	l.playSession("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
+	s.playSession("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
 	eventually(t, "rewards in the report", func() bool {
-		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+		r, err := s.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 4
 	})
 	eventually(t, "samples in the admin API", func() bool {
-		_, body := send(t, http.MethodGet, l.admin+"/api/samples", map[string]string{"Authorization": "Bearer token"}, "")
+		_, body := send(t, http.MethodGet, s.admin+"/api/samples", map[string]string{"Authorization": "Bearer token"}, "")
 		return strings.Count(body, `"sample_id"`) == 5
 	})
-	r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+	r, err := s.server.Report(t.Context(), admin.Query{Tenant: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body := send(t, http.MethodGet, l.admin+"/api/report", map[string]string{"Authorization": "Bearer token"}, "")
+	_, body := send(t, http.MethodGet, s.admin+"/api/report", map[string]string{"Authorization": "Bearer token"}, "")
 	var listing struct {
 		Lessons []struct {
 			Slug     string   `json:"slug"`
@@ -112,7 +112,7 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	if row := listing.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
 		t.Errorf("/api/report: got row %+v, want %d injections, mean 0.5", row, r.Lessons[0].NInjected)
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	cfg := loadConfig(t, source)

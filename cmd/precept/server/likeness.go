@@ -105,7 +105,7 @@ func (l *likeness) run(ctx context.Context) error {
 			traffic, err := l.recentTraffic(ctx)
 			switch {
 			case err != nil && ctx.Err() == nil:
-				l.lessons.failures.failed(label.StepLessons, err)
+				l.lessons.failures.report(label.StepLessons, err)
 				pause = fewSessionsInterval
 			case traffic.HasEnoughSessions():
 				l.lessons.useLikeness(traffic, cfg.Match.LikeRate, traffic != usedTraffic || cfg.Match.LikeRate != usedRate)
@@ -148,6 +148,6 @@ func newMeaning(cfg *configs.Config, likeWorker *likeness, f *failures) (*meanin
 			}
 			return likeWorker.recentTraffic(ctx)
 		},
-		OnFailure: func(err error) { f.failedEvery(label.StepMeaning, time.Minute, err) },
+		OnFailure: func(err error) { f.reportEvery(label.StepMeaning, time.Minute, err) },
 	})
 }

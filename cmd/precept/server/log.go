@@ -49,16 +49,16 @@ type failures struct {
 	logLimit *limiter
 }
 
-// failed counts a failed step, and logs at most one line for each step in logInterval. Steps that fail because the
+// report counts a failed step, and logs at most one line for each step in logInterval. Steps that fail because the
 // store is unavailable share one line a minute. A step that a stop interrupts is not a failure, because the next start
 // repeats the step.
-func (f *failures) failed(step label.Step, err error) { f.failedEvery(step, logInterval, err) }
+func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logInterval, err) }
 
 // logInterval is the usual interval between two log lines of a step.
 const logInterval = 10 * time.Second
 
-// failedEvery is like failed, but logs at most one line for each step in the interval every.
-func (f *failures) failedEvery(step label.Step, every time.Duration, err error) {
+// reportEvery is like report, but logs at most one line for each step in the interval every.
+func (f *failures) reportEvery(step label.Step, every time.Duration, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -92,9 +92,9 @@ func (f *failures) outboxRecovered() {
 	f.logLimit.endLongPause(label.StepSpool)
 }
 
-// panicked counts and logs a step that panicked. The log line has the request id and the kind of the panic. The line
+// reportPanic counts and logs a step that panicked. The log line has the request id and the kind of the panic. The line
 // omits the panic value, which may contain content of the request.
-func (f *failures) panicked(step label.Step, value any) {
+func (f *failures) reportPanic(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
 	if !f.logLimit.allow(step) {
 		return

@@ -45,12 +45,12 @@ func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), logLimit: newLimiter(time.Now)}
 		unavailable := fmt.Errorf("write: %w", session.ErrUnavailable)
 		for range 20 { // 100 seconds
-			f.failed("close", errors.New("odd"))
-			f.failed("write", unavailable)
-			f.failed("samples", unavailable)
-			f.failed("spool", errors.New("no room"))
-			f.failed("samples", fmt.Errorf("read: %w", context.Canceled))
-			f.panicked("encode", store.RequestPanic{Request: "req-1", Value: "a secret"})
+			f.report("close", errors.New("odd"))
+			f.report("write", unavailable)
+			f.report("samples", unavailable)
+			f.report("spool", errors.New("no room"))
+			f.report("samples", fmt.Errorf("read: %w", context.Canceled))
+			f.reportPanic("encode", store.RequestPanic{Request: "req-1", Value: "a secret"})
 			time.Sleep(5 * time.Second)
 		}
 		for text, want := range map[string]int{
@@ -62,10 +62,10 @@ func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 		}
 		output.Reset()
 		f.storeRecovered()
-		f.failed("write", unavailable) // logged: the recovery shortens the pause of a minute
+		f.report("write", unavailable) // logged: the recovery shortens the pause of a minute
 		time.Sleep(logInterval)
-		f.failed("write", unavailable)
-		f.failed("write", unavailable)
+		f.report("write", unavailable)
+		f.report("write", unavailable)
 		if n := strings.Count(output.String(), "exchanges wait in the outbox"); n != 1 {
 			t.Errorf("after a recovery: got %d log lines about the unavailable store, want 1:\n%s", n, output.String())
 		}

@@ -29,16 +29,16 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	data := unwritableDir(t)
-	l := startServer(t, flagSource(t, injectAll(map[string]string{
+	s := startServer(t, flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
 	for range 2 {
-		if !m.newSessionSees(l, "coder", "build the targets", "End of lessons.") {
+		if !m.newSessionSees(s, "coder", "build the targets", "End of lessons.") {
 			t.Error("a session got no lesson, want look-first")
 		}
 	}
 	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
-		if !l.console.contains(line) {
+		if !s.console.contains(line) {
 			t.Errorf("the log lacks %q", line)
 		}
 	}
@@ -47,17 +47,17 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "none: ", "/api/health": `"kind":"memory"`,
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
-		if _, body := send(t, http.MethodGet, l.admin+path, token, ""); !strings.Contains(body, want) {
+		if _, body := send(t, http.MethodGet, s.admin+path, token, ""); !strings.Contains(body, want) {
 			t.Errorf("%s: got body %.3000s, want %q in it", path, body, want)
 		}
 	}
-	if status, _ := send(t, http.MethodGet, l.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
+	if status, _ := send(t, http.MethodGet, s.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/api/export: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
 		t.Error("ReadRunFile of the unwritable directory: err = nil, want an error")
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -65,12 +65,12 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 // A token that cannot be stored is valid until the server stops. The next start creates another token.
 func TestTokenThatCannotBeStoredIsValidUntilStop(t *testing.T) {
 	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
-	l := startServer(t, source, handleSignals)
-	token := l.server.Token()
-	if with, without := get(t, l.admin+"/api/report", token), get(t, l.admin+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
+	s := startServer(t, source, handleSignals)
+	token := s.server.Token()
+	if with, without := get(t, s.admin+"/api/report", token), get(t, s.admin+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
 		t.Errorf("/api/report: got status %d with token %q and %d without a token, want 200 and 401", with, token, without)
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	restarted := startServer(t, source, handleSignals)
@@ -89,22 +89,22 @@ func TestExchangesAreStoredInRedisWithoutWritableDataDirectory(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{
 		"upstream": startModel(t), "data_dir": unwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
 	}))
-	l := startServer(t, source, handleSignals)
+	s := startServer(t, source, handleSignals)
 	for _, line := range []string{"precept continues, because the store is in Redis", "the copy of the fleet's keys cannot be written"} {
-		if !l.console.contains(line) {
+		if !s.console.contains(line) {
 			t.Errorf("the log lacks %q", line)
 		}
 	}
-	l.playSession("coder", "kept", "hello", `"type":"approval"`)
+	s.playSession("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}
 	eventually(t, "session in Redis", func() bool {
-		_, body := send(t, http.MethodGet, l.admin+"/api/sessions", token, "")
+		_, body := send(t, http.MethodGet, s.admin+"/api/sessions", token, "")
 		return strings.Contains(body, `"kept"`)
 	})
-	if _, body := send(t, http.MethodGet, l.admin+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
+	if _, body := send(t, http.MethodGet, s.admin+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
 		t.Errorf(`/api/health: got %s, want "kind":"redis" in it`, body)
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,45 +49,45 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{
 		"upstream": startModel(t), "lessons": lessons, "reward.close_after": "50ms", "admin.price_input": "3",
 	}))
-	l := startServer(t, source)
+	s := startServer(t, source)
 	for i := range 3 {
-		l.playSession("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
+		s.playSession("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
 	}
-	l.playSession("other", "s-3", "hello", `"type":"approval"`)
+	s.playSession("other", "s-3", "hello", `"type":"approval"`)
 	var listing struct {
 		Sessions []struct{ ID, Name string }
 	}
 	eventually(t, "four sessions and their samples", func() bool {
-		return json.Unmarshal([]byte(l.page("/api/sessions")), &listing) == nil && len(listing.Sessions) == 4 &&
-			strings.Count(l.page("/api/samples"), `"sample_id"`) == 4
+		return json.Unmarshal([]byte(s.page("/api/sessions")), &listing) == nil && len(listing.Sessions) == 4 &&
+			strings.Count(s.page("/api/samples"), `"sample_id"`) == 4
 	})
-	l.postAdmin("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
+	s.postAdmin("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
 	eventually(t, "rating in the report", func() bool {
-		r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+		r, err := s.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
 	})
-	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
+	if text := s.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
 		t.Error("lesson page: the backtest lacks 3 matches in 4 sessions")
 	}
 	eventually(t, "count of the stored sessions on /breakdown", func() bool {
-		return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
+		return strings.Contains(s.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
 	})
 	exports := map[string]string{}
 	for _, format := range []string{"mplp", "openai", "experiment"} {
-		exports[format] = l.page("/api/export?format=" + format)
+		exports[format] = s.page("/api/export?format=" + format)
 	}
-	if n := strings.Count(l.page("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
+	if n := strings.Count(s.page("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
 		t.Errorf("export of one agent: got %d samples, want 1", n)
 	}
-	if answer := l.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
+	if answer := s.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
 		t.Errorf("/api/forget: got %s, want \"forgotten\":1", answer)
 	}
 	for path, forgotten := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
-		if strings.Contains(l.page(path), forgotten) {
+		if strings.Contains(s.page(path), forgotten) {
 			t.Errorf("%s contains %s of the forgotten session", path, forgotten)
 		}
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Fatal(err)
 	}
 	tools := testTools()
@@ -119,35 +119,35 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
 	write := addFile(t, source)
 	write("{}\n")
-	l := startServer(t, source)
+	s := startServer(t, source)
 	reload := func(text string) {
 		t.Helper()
-		before := l.console.count("configuration reloaded")
+		before := s.console.count("configuration reloaded")
 		write(text)
-		eventually(t, "reload", func() bool { return l.console.count("configuration reloaded") > before })
+		eventually(t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
 	}
 	samples := func(agent string) int {
-		return strings.Count(l.page("/api/export?format=mplp&agent="+agent), "\n")
+		return strings.Count(s.page("/api/export?format=mplp&agent="+agent), "\n")
 	}
-	l.playSession("shy", "before", "hello", `"type":"approval"`)
+	s.playSession("shy", "before", "hello", `"type":"approval"`)
 	eventually(t, "sample", func() bool { return samples("shy") == 1 })
 	reload("learning: {opt_out_agents: [shy]}\n")
 	if samples("shy") != 0 {
 		t.Error("opted out: an earlier exchange is exported, want none")
 	}
 	header := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
-	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
+	if status, answer := send(t, http.MethodPost, s.data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
 		t.Fatalf("chat request during the opt-out: got status %d, body %q, want status 200", status, answer)
 	}
-	l.playSession("frank", "beside", "hello", `"type":"approval"`)
+	s.playSession("frank", "beside", "hello", `"type":"approval"`)
 	eventually(t, "sample of another agent", func() bool { return samples("frank") == 1 })
 	reload("log: {level: debug}\n")
-	l.playSession("shy", "after", "hello again", `"type":"approval"`)
+	s.playSession("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "samples from before and after the opt-out", func() bool { return samples("shy") == 2 })
-	if strings.Contains(l.page("/api/export?format=mplp"), "hush") {
+	if strings.Contains(s.page("/api/export?format=mplp"), "hush") {
 		t.Error("opted in again: an exchange during the opt-out is exported, want none")
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -158,14 +158,14 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
 	write := addFile(t, source)
 	write("{}\n")
-	l := startServer(t, source)
+	s := startServer(t, source)
 	reload := func(text string) {
 		t.Helper()
-		before := l.console.count("configuration reloaded")
+		before := s.console.count("configuration reloaded")
 		write(text)
-		eventually(t, "reload", func() bool { return l.console.count("configuration reloaded") > before })
+		eventually(t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
 	}
-	viewerStatus := func() int { return get(t, l.admin+"/api/report", "viewer") }
+	viewerStatus := func() int { return get(t, s.admin+"/api/report", "viewer") }
 	if viewerStatus() != http.StatusUnauthorized {
 		t.Errorf("viewer token not in the file: got status %d, want 401", viewerStatus())
 	}
@@ -173,20 +173,20 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	if viewerStatus() != http.StatusOK {
 		t.Errorf("viewer token after the reload: got status %d, want 200", viewerStatus())
 	}
-	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
+	if !strings.Contains(s.page("/"), "needs a restart: limits.sessions") {
 		t.Error("the overview lacks \"needs a restart: limits.sessions\"")
 	}
-	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
+	if status, _ := send(t, http.MethodPost, s.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
 		t.Errorf("/api/forget with a viewer token: got status %d, want 403", status)
 	}
 	reload("{}\n\n")
 	if viewerStatus() != http.StatusUnauthorized {
 		t.Errorf("removed viewer token: got status %d, want 401", viewerStatus())
 	}
-	if strings.Contains(l.page("/"), "needs a restart") {
+	if strings.Contains(s.page("/"), "needs a restart") {
 		t.Error("change reverted: the overview still has \"needs a restart\"")
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -214,9 +214,9 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	options := injectAll(map[string]string{
 		"upstream": startModel(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
 	})
-	l := startServer(t, flagSource(t, options))
-	l.playSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
-	if err := l.stopAndWait(); err != nil { // the stop sends the buffered spans
+	s := startServer(t, flagSource(t, options))
+	s.playSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
+	if err := s.stopAndWait(); err != nil { // the stop sends the buffered spans
 		t.Fatal(err)
 	}
 	got := <-spans
@@ -253,25 +253,25 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	if err := server.WriteRunFile(data, server.RunFile{PID: 1, Data: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}); err != nil {
 		t.Fatal(err)
 	}
-	l := startServer(t, source, handleSignals)
-	if run, err := server.ReadRunFile(data); err != nil || run.Data != l.data || run.Admin != l.admin || run.PID != os.Getpid() {
+	s := startServer(t, source, handleSignals)
+	if run, err := server.ReadRunFile(data); err != nil || run.Data != s.data || run.Admin != s.admin || run.PID != os.Getpid() {
 		t.Errorf("run.json: got %+v, error %v, want the addresses and the process of the new server", run, err)
 	}
-	if !l.console.contains("the lesson directory does not exist") {
+	if !s.console.contains("the lesson directory does not exist") {
 		t.Error("the log lacks \"the lesson directory does not exist\"")
 	}
 	if err := os.Mkdir(lessons, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	lessonInjected := func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionSees(s, "coder", "build the targets", "End of lessons.") }
 	eventually(t, "session with the lesson", lessonInjected)
 	file := filepath.Join(lessons, "look-first.md")
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "log line about the invalid file", func() bool { return l.console.contains("a lesson file has no effect") })
-	if _, answer := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
+	eventually(t, "log line about the invalid file", func() bool { return s.console.contains("a lesson file has no effect") })
+	if _, answer := send(t, http.MethodGet, s.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
 		t.Errorf("/api/health: got %s, want look-first.md and lesson_invalid in it", answer)
 	}
 	if !lessonInjected() {
@@ -281,7 +281,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "session without the removed lesson", func() bool { return !lessonInjected() })
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(server.RunFilePath(data), []byte("half a fi"), 0o600); err != nil {

@@ -155,7 +155,7 @@ func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.R
 	}
 	read, err := readChanged(ctx)
 	if err != nil && ctx.Err() == nil {
-		s.failures.failed(label.StepRules, err)
+		s.failures.report(label.StepRules, err)
 	}
 	if err == nil && read != nil {
 		s.registry.Store(adjust(read, s.registry.Load()))
@@ -220,7 +220,7 @@ func (s *sections) run(ctx context.Context) error {
 		s.reload(ctx, since)
 		if begun := s.now(); begun.Sub(judged) >= pause {
 			if err := s.judge(ctx); err != nil {
-				s.failures.failed(label.StepRules, err)
+				s.failures.report(label.StepRules, err)
 			}
 			s.reload(ctx, since)
 			judged = s.now()

@@ -186,9 +186,9 @@ func TestStopThatCutsStreamReturnsErrCut(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer model.Close()
-	l := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
-	stream := l.openStream()
-	if err := l.stopAndWait(); !errors.Is(err, server.ErrCut) {
+	s := startServer(t, flagSource(t, map[string]string{"upstream": model.URL + "/v1", "limits.drain_timeout": "50ms"}))
+	stream := s.openStream()
+	if err := s.stopAndWait(); !errors.Is(err, server.ErrCut) {
 		t.Errorf("Run: err = %v, want ErrCut", err)
 	}
 	if _, err := io.ReadAll(stream); err == nil {
@@ -210,18 +210,18 @@ func TestReloadSurvivesPanic(t *testing.T) {
 		return parse(file)
 	}
 	write("admin: {tokens: [first]}\n")
-	l := startServer(t, source)
-	tokenAccepted := func(token string) bool { return get(t, l.admin+"/api/report", token) == http.StatusOK }
+	s := startServer(t, source)
+	tokenAccepted := func(token string) bool { return get(t, s.admin+"/api/report", token) == http.StatusOK }
 	panics.Store(true)
 	write("admin: {tokens: [second]}\n")
-	eventually(t, "panic in the log", func() bool { return l.console.contains("thrown by the test") })
+	eventually(t, "panic in the log", func() bool { return s.console.contains("thrown by the test") })
 	if first, second := tokenAccepted("first"), tokenAccepted("second"); !first || second {
 		t.Errorf("after the panic: got token first accepted = %v, token second accepted = %v, want true, false", first, second)
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")
 	eventually(t, "third token accepted", func() bool { return tokenAccepted("third") })
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

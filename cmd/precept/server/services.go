@@ -68,7 +68,7 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 		return r, err
 	}
 	if err := Annotate(ctx, &r, s.durable, q.Tenant); err != nil { // without the opinions, the report is still valid
-		s.failures.failed(label.StepOpinions, err)
+		s.failures.report(label.StepOpinions, err)
 	}
 	return r, nil
 }

@@ -91,7 +91,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return err
 	}
 	hooks := &storeOptions.Hooks
-	hooks.OnFailure, hooks.OnPanic, hooks.OnRecovery = failures.failed, failures.panicked, failures.storeRecovered
+	hooks.OnFailure, hooks.OnPanic, hooks.OnRecovery = failures.report, failures.reportPanic, failures.storeRecovered
 	hooks.OnDamage = tools.Damaged
 	hooks.OnOutboxRecovery, hooks.OnErasure = failures.outboxRecovered, s.erased
 	storeOptions.Content.Secret, storeOptions.BackendAbsent = []byte(keys.pair.Secret), opened.isUnavailable
@@ -141,7 +141,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// Open the learner. Its worker stops after the recorder, so that the learner also learns from the last exchanges.
 	learnOptions := tools.LearnOptions(cfg, backend)
 	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
-	learnOptions.Guard, learnOptions.OnFailure = st.Guard(), failures.failed
+	learnOptions.Guard, learnOptions.OnFailure = st.Guard(), failures.report
 	learner, err := learn.Open(ctx, learnOptions)
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)

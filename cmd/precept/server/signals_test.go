@@ -35,25 +35,25 @@ func sendSignal(t *testing.T, s os.Signal) {
 // During the drain delay after a signal, /readyz returns 503 and the server still serves requests. A second signal ends
 // the delay, and the stop succeeds despite an idle connection.
 func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
-	l := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
-	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
+	s := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
+	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.data, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = idle.Close() }()
 	sendSignal(t, syscall.SIGTERM)
-	eventually(t, "status 503 of /readyz", func() bool { return get(t, l.data+"/readyz", "") == http.StatusServiceUnavailable })
-	if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
+	eventually(t, "status 503 of /readyz", func() bool { return get(t, s.data+"/readyz", "") == http.StatusServiceUnavailable })
+	if status, answer := send(t, http.MethodPost, s.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
 		t.Errorf("chat request in the drain delay: got status %d, body %s, want status 200", status, answer)
 	}
-	if get(t, l.data+"/healthz", "") != http.StatusOK {
+	if get(t, s.data+"/healthz", "") != http.StatusOK {
 		t.Error("/healthz in the drain delay: got another status, want 200")
 	}
 	sendSignal(t, syscall.SIGTERM)
-	if err := <-l.runErr; err != nil {
+	if err := <-s.runErr; err != nil {
 		t.Error(err)
 	}
-	l.stop()
+	s.stop()
 }
 
 // During limits.drain_timeout, /readyz of the admin listener returns 503, and the data listener accepts no connections.
@@ -70,16 +70,16 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}))
-		l := startServer(t, flagSource(t, map[string]string{
+		s := startServer(t, flagSource(t, map[string]string{
 			"upstream": upstream.URL + "/v1", "limits.drain_timeout": "1h", "admin.tokens": "[token]",
 		}), handleSignals)
-		stream := l.openStream()
+		stream := s.openStream()
 		sendSignal(t, syscall.SIGTERM)
 		eventually(t, "status 503 of /readyz of the admin listener", func() bool {
-			return get(t, l.admin+"/readyz", "") == http.StatusServiceUnavailable
+			return get(t, s.admin+"/readyz", "") == http.StatusServiceUnavailable
 		})
 		eventually(t, "closed port of the data listener", func() bool {
-			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.data, "http://"))
 			if err == nil {
 				_ = c.Close()
 			}
@@ -94,10 +94,10 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == secondSignal {
 			t.Errorf("second signal = %v: got stream %q, error %v, want the whole stream only without a second signal", secondSignal, body, err)
 		}
-		if err := <-l.runErr; errors.Is(err, server.ErrCut) != secondSignal || !secondSignal && err != nil {
+		if err := <-s.runErr; errors.Is(err, server.ErrCut) != secondSignal || !secondSignal && err != nil {
 			t.Errorf("second signal = %v: Run: err = %v, want %v only after a second signal", secondSignal, err, server.ErrCut)
 		}
-		l.stop()
+		s.stop()
 		upstream.Close()
 	}
 }
@@ -124,14 +124,14 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	write := addFile(t, source)
 	write("bandit: {epsilon: 0.3}\n")
-	l := startServer(t, source, handleSignals)
+	s := startServer(t, source, handleSignals)
 	health := func() string {
-		_, body := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
+		_, body := send(t, http.MethodGet, s.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
 	// reload returns the metrics of the last reload: its success, and the time of the last successful one.
 	reload := func() (successful string, at float64) {
-		_, body := send(t, http.MethodGet, l.admin+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
+		_, body := send(t, http.MethodGet, s.admin+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
 		if m == nil {
 			t.Fatalf("/metrics lacks the result of the last reload:\n%s", body)
@@ -152,9 +152,9 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		{"bandit: [\n", "is not YAML"},
 	} {
 		write(wrong.text)
-		eventually(t, wrong.message+" in the log", func() bool { return l.console.contains(wrong.message) })
+		eventually(t, wrong.message+" in the log", func() bool { return s.console.contains(wrong.message) })
 		eventually(t, wrong.message+" on the health page", func() bool { return strings.Contains(health(), wrong.message) })
-		if l.console.contains("level=DEBUG") {
+		if s.console.contains("level=DEBUG") {
 			t.Errorf("faulty file %q changed the log level", wrong.text)
 		}
 		if successful, at := reload(); successful != "0" || at != startedAt {
@@ -168,7 +168,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	if err := os.Rename(corrected, source.File); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "reload of the corrected file", func() bool { return l.console.contains("configuration reloaded") })
+	eventually(t, "reload of the corrected file", func() bool { return s.console.contains("configuration reloaded") })
 	if current := health(); strings.Contains(current, "config_fault") || !strings.Contains(current, `"0.4"`) {
 		t.Errorf("/api/health after the correction: got %s, want 0.4 in it and no config_fault", current)
 	}
@@ -176,16 +176,16 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		t.Errorf("metrics after the correction: got successful %s at %v, want 1 at a time after %v", successful, at, startedAt)
 	}
 	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {
-		if !l.console.contains(text) {
+		if !s.console.contains(text) {
 			t.Errorf("the log lacks %q", text)
 		}
 	}
 	// SIGHUP reloads the file, even without a change.
-	reloadCount := func() int { return l.console.count("configuration reloaded") }
+	reloadCount := func() int { return s.console.count("configuration reloaded") }
 	before := reloadCount()
 	sendSignal(t, syscall.SIGHUP)
 	eventually(t, "reload after SIGHUP", func() bool { return reloadCount() > before })
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -87,10 +87,10 @@ func TestWorkersStartAndStop(t *testing.T) {
 // goroutines, and stops the server.
 func checkGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
 	t.Helper()
-	l := startServer(t, source)
+	s := startServer(t, source)
 	for name, n := range functions {
 		eventually(t, "goroutine of "+name, func() bool {
-			_, stacks := send(t, http.MethodGet, l.admin+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
+			_, stacks := send(t, http.MethodGet, s.admin+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
 			found := 0
 			for stack := range strings.SplitSeq(stacks, "\n\n") {
 				if strings.Contains(stack, name) {
@@ -100,7 +100,7 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 			return found >= n
 		})
 	}
-	if err := l.stopAndWait(); err != nil {
+	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
@@ -157,11 +157,11 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 		}
 	})
 	for _, damaged := range []bool{false, true} {
-		l := startServer(t, flagSource(t, options))
-		if l.console.contains("they restart at zero") != damaged {
+		s := startServer(t, flagSource(t, options))
+		if s.console.contains("they restart at zero") != damaged {
 			t.Errorf("damaged file = %v: got \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
 		}
-		if err := l.stopAndWait(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 		if err := os.WriteFile(file, []byte("half a fi"), 0o600); err != nil {

@@ -196,11 +196,11 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 // For a wildcard listener, the server reports an address that is reachable from this machine.
 func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
-		l := startServer(t, flagSource(t, map[string]string{"listen": address}))
-		if !strings.HasPrefix(l.data, "http://127.0.0.1:") || get(t, l.data+"/healthz", "") != http.StatusOK {
-			t.Errorf("listen: %s: got address %s, want a reachable address of 127.0.0.1", address, l.data)
+		s := startServer(t, flagSource(t, map[string]string{"listen": address}))
+		if !strings.HasPrefix(s.data, "http://127.0.0.1:") || get(t, s.data+"/healthz", "") != http.StatusOK {
+			t.Errorf("listen: %s: got address %s, want a reachable address of 127.0.0.1", address, s.data)
 		}
-		if err := l.stopAndWait(); err != nil {
+		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
 		}
 	}

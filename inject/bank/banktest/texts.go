@@ -24,7 +24,7 @@ func put(t *testing.T, f *fixture) {
 	}
 	for _, name := range []string{"", "one.txt", "../one.md", "/one.md", "_x/one.md", "a/../one.md", ".one.md"} {
 		if _, err := f.Bank.Put(t.Context(), name, text, "ann"); err == nil {
-			t.Errorf("Put with the file name %q: got no error", name)
+			t.Errorf("Put with the file name %q: got no error, want an error", name)
 		}
 	}
 	_, err := f.Bank.Put(t.Context(), "two.md", text, "ann")
