@@ -78,6 +78,7 @@ func walk(t *testing.T, ending string) []string {
 	return files
 }
 
+// textOf returns the content of a file of the repository.
 func textOf(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash(name))

@@ -221,6 +221,7 @@ func someHealth(t *testing.T, now time.Time) Health {
 	return h
 }
 
+// get requests a target with the token of an operator, and returns the body. The test fails on another status.
 func get(t *testing.T, f *fixture, target string, status int) string {
 	t.Helper()
 	r := f.do(t, http.MethodGet, target, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })

@@ -33,6 +33,7 @@ type labelledRow struct {
 	Steps                            []int  `json:"step_indices"`
 }
 
+// readRows returns the labelled rows of a file with one JSON object per line.
 func readRows(t *testing.T, dir, file string) []labelledRow {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, file)) //nolint:gosec // PRECEPT_EVAL names the directory
@@ -75,6 +76,8 @@ func (t *tally) add(truth, guess bool) {
 func (t *tally) precision() float64 { return float64(t.tp) / float64(max(1, t.tp+t.fp)) }
 func (t *tally) recall() float64    { return float64(t.tp) / float64(max(1, t.tp+t.fn)) }
 
+// evalErrors compares Classify with the labels of tool_errors.jsonl. The test fails below a precision of .97 or a recall
+// of .93.
 func evalErrors(t *testing.T, dir string) {
 	t.Helper()
 	var c tally

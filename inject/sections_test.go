@@ -58,6 +58,7 @@ type sectionSession struct {
 	unlearned bool
 }
 
+// newSectionSession returns a new session with a share of control, whose rules files may have the sections in registry.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.IDOf("default", session.NamespaceSession, name)

@@ -19,6 +19,7 @@ type sender struct {
 	*bufio.Reader
 }
 
+// dial opens a connection to the server at base.
 func dial(t *testing.T, base string) *sender {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))

@@ -36,6 +36,7 @@ type hookResponse struct {
 	Error struct{ Message string }
 }
 
+// hookPayload returns a payload in hooks/testdata in which the first text of each pair is replaced by the second.
 func hookPayload(t *testing.T, name string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("hooks/testdata/" + name)

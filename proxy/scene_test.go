@@ -20,6 +20,8 @@ type scene struct {
 	sent    []json.RawMessage // messages of the last request at the upstream
 }
 
+// newScene returns a scene with lessons that are always injected. The upstream sends the reply of the scene. more holds
+// further settings.
 func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 	t.Helper()
 	s := &scene{t: t, path: chatPath}

@@ -39,6 +39,7 @@ func lessonText(t *testing.T, slug string) []byte {
 	return text
 }
 
+// listSlugs returns the slugs of the lessons in the bank, separated by blanks.
 func listSlugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
@@ -52,6 +53,7 @@ func listSlugs(t *testing.T, b *bank.Bank) string {
 	return strings.Join(out, " ")
 }
 
+// loggedActions returns the action and the slug of each event in the audit log, separated by commas.
 func loggedActions(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	log, err := b.Log(t.Context(), 100)

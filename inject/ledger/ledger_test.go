@@ -40,6 +40,7 @@ func newLedger(t *testing.T, text string) *ledger.Ledger {
 	return &ledger.Ledger{Path: path, Now: clock}
 }
 
+// record records entries, and returns their results. The test fails on an error.
 func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Result {
 	t.Helper()
 	results, traceErr, err := l.Record(t.Context(), entries...)
@@ -49,6 +50,7 @@ func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Re
 	return results
 }
 
+// readLedger returns the text of the file of a ledger.
 func readLedger(t *testing.T, l *ledger.Ledger) string {
 	t.Helper()
 	b, err := os.ReadFile(l.Path)

@@ -26,11 +26,14 @@ func readLines(t testing.TB, name string) []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(b)), "\n"), func(s string) bool { return strings.HasPrefix(s, "#") })
 }
 
+// paraphrases returns the lessons of likeness.tsv, each with a user's text of the same meaning.
 func paraphrases(t testing.TB) []paraphrase {
 	t.Helper()
 	return readParaphrases(t, "likeness.tsv")
 }
 
+// readParaphrases parses a file of testdata. A line has slug, title, description, keywords and paraphrase, separated by
+// tabs.
 func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	t.Helper()
 	for _, line := range readLines(t, name) {
@@ -52,6 +55,8 @@ func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	return traffic
 }
 
+// likeBook returns a book of the lessons of likeness.tsv that matches by similarity, and the paraphrases. The
+// thresholds are computed from a number of captured sessions.
 func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	t.Helper()
 	all := paraphrases(t)

@@ -13,6 +13,7 @@ import (
 // starterDir is the folder of the lessons that precept ships.
 const starterDir = "../../configs/lessons"
 
+// starterBook returns the book of the starter lessons. The test fails if a lesson has a problem.
 func starterBook(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)

@@ -158,6 +158,7 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	}
 }
 
+// link makes path a symbolic link to a file. The test is skipped if the system has no symbolic links.
 func link(t *testing.T, to, path string) {
 	t.Helper()
 	if err := os.Symlink(to, path); err != nil {

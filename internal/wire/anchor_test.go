@@ -9,6 +9,7 @@ import (
 	"testing"
 )
 
+// newChat returns a parsed chat request with the items as its messages.
 func newChat(t *testing.T, items ...string) *Request {
 	t.Helper()
 	return mustParse(t, Chat, `{"messages":[`+strings.Join(items, ",")+`]}`)

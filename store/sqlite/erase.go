@@ -145,7 +145,7 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 type candidates struct {
 	list       []storedSession
 	lastSID    int64 // number of the last session that was read
-	youngCount int   // number of consecutive young sessions up to last
+	youngCount int   // number of consecutive young sessions that end with lastSID
 	isLast     bool  // no candidates follow
 }
 

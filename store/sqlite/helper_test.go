@@ -151,6 +151,7 @@ func (p *process) release(t *testing.T) {
 	_ = p.cmd.Wait()
 }
 
+// dbPath returns the path of a database file, which does not exist yet, in a temporary directory.
 func dbPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "precept.db")

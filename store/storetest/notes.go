@@ -79,17 +79,17 @@ func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Secon
 // text deletes the note.
 func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofTenant map[string]string) {
 	t.Helper()
-	m, n := map[session.ID][]byte{}, map[string][]byte{}
+	sessionNotes, tenantNotes := map[session.ID][]byte{}, map[string][]byte{}
 	for k, v := range ofSessions {
-		m[id(k)] = []byte(v)
+		sessionNotes[id(k)] = []byte(v)
 	}
 	for k, v := range ofTenant {
-		n[k] = nil
+		tenantNotes[k] = nil
 		if v != "" {
-			n[k] = []byte(v)
+			tenantNotes[k] = []byte(v)
 		}
 	}
-	must(t, s.WriteNotes(t.Context(), tenant, m, n))
+	must(t, s.WriteNotes(t.Context(), tenant, sessionNotes, tenantNotes))
 }
 
 // checkSessionNote fails the test unless session 1 has the note want; "" means no note.

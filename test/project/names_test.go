@@ -281,6 +281,7 @@ func headerNames(t *testing.T) map[string]bool {
 	return out
 }
 
+// makeTargets returns the names of the targets of the Makefile.
 func makeTargets(t *testing.T) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repo, "Makefile"))

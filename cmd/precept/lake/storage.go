@@ -102,19 +102,19 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 	case version != "":
 		return "", fmt.Errorf("%s was deleted: %w", d.path(name), ErrChanged)
 	}
-	draft := path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text())
-	if err := d.Put(ctx, draft, data); err != nil {
+	temporary := path.Join(path.Dir(name), "."+path.Base(name)+"."+rand.Text())
+	if err := d.Put(ctx, temporary, data); err != nil {
 		return "", err
 	}
-	err = os.Link(d.path(draft), d.path(name))
+	err = os.Link(d.path(temporary), d.path(name))
 	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system has no hard links
 		if _, statErr := os.Lstat(d.path(name)); statErr == nil {
 			err = fs.ErrExist
 		} else {
-			err = os.Rename(d.path(draft), d.path(name))
+			err = os.Rename(d.path(temporary), d.path(name))
 		}
 	}
-	_ = os.Remove(d.path(draft))
+	_ = os.Remove(d.path(temporary))
 	if errors.Is(err, fs.ErrExist) {
 		err = ErrChanged
 	}
@@ -127,8 +127,8 @@ func (d directory) removeTemporary(names []string) {
 	for _, name := range names {
 		folder, base := filepath.Split(d.path(name))
 		for _, start := range []string{".", ".."} { // "." for Put, and "." or ".." for CompareAndSwap, which calls Put
-			drafts, _ := filepath.Glob(escapeGlob(folder) + start + escapeGlob(base) + ".*")
-			for _, f := range drafts {
+			temporary, _ := filepath.Glob(escapeGlob(folder) + start + escapeGlob(base) + ".*")
+			for _, f := range temporary {
 				_ = os.Remove(f)
 			}
 		}

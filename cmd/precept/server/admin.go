@@ -28,11 +28,11 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		}
 		s.token = token
 		if created && s.options.Ready == nil {
-			place := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
+			note := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
 			if err != nil {
-				place = "the token holds until precept stops"
+				note = "the token holds until precept stops"
 			}
-			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(s.dashboardURL(localURL(l.Addr())), token), place)
+			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(s.dashboardURL(localURL(l.Addr())), token), note)
 			s.showsLinks = true
 		}
 	}

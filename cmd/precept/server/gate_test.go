@@ -96,6 +96,7 @@ type gate struct {
 	cfg   *configs.Config
 }
 
+// newGate returns a gate whose directory of lessons has the lesson on-trial. style is the value of inject.style.
 func newGate(t *testing.T, style string) *gate {
 	t.Helper()
 	cfg := configs.Default()
