@@ -17,8 +17,8 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// newRoleFixture returns a fixture that accepts the token of a viewer and has content on every page, the lesson service that
-// the buttons of lessons call, and the id of the stored session.
+// newRoleFixture returns a fixture that accepts the token of a viewer and has content on every page, the lesson
+// service that the buttons of lessons call, and the id of the stored session.
 func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))

@@ -76,8 +76,8 @@ func (t *tally) add(truth, guess bool) {
 func (t *tally) precision() float64 { return float64(t.tp) / float64(max(1, t.tp+t.fp)) }
 func (t *tally) recall() float64    { return float64(t.tp) / float64(max(1, t.tp+t.fn)) }
 
-// evalErrors compares Classify with the labels of tool_errors.jsonl. The test fails below a precision of .97 or a recall
-// of .93.
+// evalErrors compares Classify with the labels of tool_errors.jsonl. The test fails below a precision of .97 or a
+// recall of .93.
 func evalErrors(t *testing.T, dir string) {
 	t.Helper()
 	var c tally

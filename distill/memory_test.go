@@ -161,8 +161,8 @@ func (m *memoryStore) ReleaseClaim(_ context.Context, name, owner string) error 
 	})
 }
 
-// memoryStorage is an in-memory bank.Storage. The tests of this package write thousands of lessons, which would be slow on
-// disk.
+// memoryStorage is an in-memory bank.Storage. The tests of this package write thousands of lessons, which would be
+// slow on disk.
 type memoryStorage struct {
 	mu     sync.Mutex
 	texts  map[string][]byte

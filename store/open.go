@@ -88,8 +88,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // openOutbox opens the outbox, and imports the spool of an earlier release. box is nil if no outbox is configured, or
-// if the file cannot be opened, which openOutbox reports to Hooks.OnFailure. Exchanges then wait in memory. err is not nil
-// if the import fails, or if a newer release has written the outbox.
+// if the file cannot be opened, which openOutbox reports to Hooks.OnFailure. Exchanges then wait in memory. err is
+// not nil if the import fails, or if a newer release has written the outbox.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
 	if o.Queue.Path == "" {

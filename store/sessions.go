@@ -94,8 +94,8 @@ func (s *sessions) add(rec *session.Record) *Session {
 	return ses
 }
 
-// findByEchoes returns the sessions that the backend stores for each echo key (see session.EchoKey). If uncertain is true,
-// the result may be incomplete.
+// findByEchoes returns the sessions that the backend stores for each echo key (see session.EchoKey). If uncertain is
+// true, the result may be incomplete.
 func (s *sessions) findByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	if len(keys) == 0 {
 		return nil, false

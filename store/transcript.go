@@ -68,8 +68,7 @@ type Fate struct {
 	By         string  `json:"by,omitempty"`         // triggers in the present text of the lesson that match the session; empty: unknown
 	Propensity float64 `json:"propensity,omitempty"` // probability of injection, for injected and withheld
 	Turn       int     `json:"turn,omitempty"`
-	// Shared means that the lesson is a section of a rules file. The section may be in another session of the unit.
-	Shared bool `json:"shared,omitempty"`
+	Shared     bool    `json:"shared,omitempty"` // the lesson is a section of a rules file, in this session or another session of its unit
 }
 
 // The states of a Fate in addition to FateInjected, FateWithheld and FateControl. No query selects them.

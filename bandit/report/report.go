@@ -50,7 +50,7 @@ type Report struct {
 // Open describes the open sessions of the tenant, which the report does not include.
 type Open struct {
 	Sessions     int    `json:"sessions"`
-	IsLowerBound bool   `json:"more,omitempty"` // Sessions is a lower bound, which may be 0
+	IsLowerBound bool   `json:"more,omitempty"` // sessions is a lower bound, which may be 0
 	CloseAfter   string `json:"close_after"`    // age at which a session closes and counts
 	// FirstCloses is the time at which the oldest of the sessions closes.
 	FirstCloses time.Time `json:"first_closes,omitzero"`

@@ -43,8 +43,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit. Each lesson has its own result. After an error of the storage, nothing
-// is written.
+// ProposeAll writes several lessons in one commit. Each lesson has its own result. After an error of the storage,
+// nothing is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))
@@ -60,8 +60,8 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// propose returns the change of one proposal, and adds its lesson to the snapshot. The error is an error of the storage.
-// The reason why a proposal is not accepted is in the result.
+// propose returns the change of one proposal, and adds its lesson to the snapshot. The error is an error of the
+// storage. The reason why a proposal is not accepted is in the result.
 func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
 	q, err := s.quota(ctx)
 	if err != nil {

@@ -69,7 +69,8 @@ type Problem struct {
 
 	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of an operator
 
-	// StorageUnreadable means that the storage of the lessons cannot be read. Path then names a directory or Redis, not a file.
+	// StorageUnreadable means that the storage of the lessons cannot be read. Path then names a directory or Redis,
+	// not a file.
 	StorageUnreadable bool `json:"-"`
 
 	unreadableName string // name of the unreadable file or folder; empty for other problems

@@ -70,8 +70,8 @@ func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenStorage opens the storage of the lessons, which is a directory or Redis. The caller calls the returned function to
-// close the storage.
+// OpenStorage opens the storage of the lessons, which is a directory or Redis. The caller calls the returned function
+// to close the storage.
 func (t *Tools) OpenStorage(cfg *configs.Config) (bank.Storage, func(), error) {
 	storage, err := t.OpenRedisBank(cfg)
 	switch {
