@@ -41,7 +41,7 @@ type Archive struct {
 	reward    feedback.Definition // active definition of the reward
 	optOut    *atomic.Pointer[sample.OptOut]
 	redactor  func() *redact.Redactor
-	damaged   func(of session.Ref, err error) // Hooks.Damaged
+	damaged   func(of session.Ref, err error) // Hooks.OnDamage
 }
 
 // Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
@@ -69,7 +69,7 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).AllowSample(&m.Sample), err
 }
 
-// reportIfDamaged calls Hooks.Damaged if a read failed with err because an exchange of the session is damaged. It
+// reportIfDamaged calls Hooks.OnDamage if a read failed with err because an exchange of the session is damaged. It
 // reports whether this is so. The caller then leaves the content of the session out of its list.
 func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {

@@ -247,7 +247,7 @@ func (er *eraser) eraseQueued(e *session.Erasure, match func(session.ID) bool) (
 	return found, n, err
 }
 
-// clearCaches empties the cache of exchanges, and calls Hooks.Erased, so that other packages empty their caches.
+// clearCaches empties the cache of exchanges, and calls Hooks.OnErasure, so that other packages empty their caches.
 func (er *eraser) clearCaches() {
 	er.options.Exchanges.forget()
 	er.callErased()
