@@ -145,7 +145,7 @@ func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 }
 
 // answeredArguments returns the arguments of the calls whose results are new. The recorder drops a result whose call
-// named a path that opted out.
+// named a path that opted out. sample.UnknownArgs stands for the arguments of a call that only the provider has in full.
 func (t *turn) answeredArguments() []string {
 	var args []string
 	req := t.in.req
@@ -153,8 +153,10 @@ func (t *turn) answeredArguments() []string {
 		for _, res := range req.Item(i).Results {
 			if c, ok := req.CallOf(res.CallID); ok {
 				args = append(args, c.Args)
-			} else if c, ok := t.earlierCall(res.CallID); ok {
+			} else if c, ok := t.earlierCall(res.CallID); ok && !session.HasHashedArgs(c) {
 				args = append(args, c.Args)
+			} else if req.Delta && res.CallID != "" {
+				args = append(args, sample.UnknownArgs)
 			}
 		}
 	}

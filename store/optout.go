@@ -35,9 +35,11 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	rules := o.rules.Load()
 	out := rules != nil && (slices.ContainsFunc(answered, rules.NamesPath) || rules.ExchangeNamesPath(x))
 	x.Facts.Paths = rules.PathHash()
+	unknown := rules.HasPathPatterns() && slices.Contains(answered, sample.UnknownArgs)
+	out = out || unknown && x.Turn <= 1
 	if id, ok := session.ParseID(x.Session); ok {
 		if ses := o.live.peek(id); ses != nil {
-			o.recordJudgement(ses, x, out)
+			out = o.recordJudgement(ses, x, out, unknown)
 			ses.pins.Add(-1)
 		}
 	}
@@ -46,10 +48,12 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 }
 
 // recordJudgement records in the session of a turn whether the turn opted out, and removes the items
-// of x that repeat an opted-out turn.
-func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
+// of x that repeat an opted-out turn. If x has the result of an unknown call, and an earlier turn opted out, the call may
+// be one of that turn, and x opts out as well.
+func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out, unknown bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
+	out = out || unknown && len(ses.Record.OptOut.Turns) > 0
 	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.IsHidden(x.Turn-1) {
 		x.New, x.FirstNew, x.Repeated = x.New[n:], x.FirstNew+n, 0
 	}
@@ -61,6 +65,7 @@ func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out boo
 	if ses.unjudged.Swap(false) { // the row was encoded before the judgement
 		o.changes.requeueRow(ses)
 	}
+	return out
 }
 
 // allTurnsOptedOut reports whether all turns of a session in memory opted out, so that its feedback is ignored. If no

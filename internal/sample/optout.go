@@ -69,6 +69,9 @@ func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
 }
 
+// UnknownArgs stands for the arguments of a call that precept does not have.
+const UnknownArgs = "\x00unknown"
+
 // PathHash returns a hash of the path patterns, "" for none. An exchange with another hash was checked with other
 // patterns, and may name a path that is opted out now.
 func (o *OptOut) PathHash() string {

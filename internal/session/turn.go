@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"precept/internal/wire"
@@ -113,7 +114,7 @@ func (r *Record) AddReply(rep *wire.Reply) {
 		}
 		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and the value is still JSON
 			sum := sha256.Sum256([]byte(c.Args))
-			c.Args = `{"sha256":"` + hex.EncodeToString(sum[:16]) + `"}`
+			c.Args = hashedArgs + hex.EncodeToString(sum[:16]) + `"}`
 		}
 		if r.Thread.Calls == nil {
 			r.Thread.Calls = make(map[string]wire.Call)
@@ -125,6 +126,12 @@ func (r *Record) AddReply(rep *wire.Reply) {
 	}
 	r.dropCalls()
 }
+
+// hashedArgs begins the arguments of a call of which the record has only a hash.
+const hashedArgs = `{"sha256":"`
+
+// HasHashedArgs reports whether a call of a record has a hash in place of its arguments.
+func HasHashedArgs(c wire.Call) bool { return strings.HasPrefix(c.Args, hashedArgs) }
 
 // dropCalls removes the oldest calls beyond the bounds.
 func (r *Record) dropCalls() {
