@@ -145,7 +145,7 @@ func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 }
 
 // answeredArguments returns the arguments of the calls whose results are new. The recorder drops a result whose call
-// named a path that opted out. sample.UnknownArgs stands for the arguments of a call that only the provider has in full.
+// named a path that opted out. sample.UnknownArgs stands for the arguments of a call that only the provider has.
 func (t *turn) answeredArguments() []string {
 	var args []string
 	req := t.in.req

@@ -48,8 +48,8 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 }
 
 // recordJudgement records in the session of a turn whether the turn opted out, and removes the items
-// of x that repeat an opted-out turn. If x has the result of an unknown call, and an earlier turn opted out, the call may
-// be one of that turn, and x opts out as well.
+// of x that repeat an opted-out turn. If x has the result of an unknown call, and an earlier turn opted out, x opts out
+// as well, because the call may belong to that turn.
 func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out, unknown bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
