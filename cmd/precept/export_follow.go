@@ -103,7 +103,11 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 		Source: server.FilterOptedOutStreams(db, optOut, inv.tools.Damaged), Group: f.lake.group, Storage: place,
 		BatchBytes: int(size), BatchAge: f.lake.flushEvery, Once: f.lake.once,
 		Now: inv.tools.Now, Pause: server.Pause,
-		Report: func(text string) { fmt.Fprintln(inv.stderr, "precept: "+text) },
+	}
+	reported := false
+	o.Report = func(text string) {
+		reported = true
+		fmt.Fprintln(inv.stderr, "precept: "+text)
 	}
 	if server.IsRedis(cfg.StoreURL()) {
 		o.GroupStore, _ = db.(lake.GroupStore)
@@ -121,7 +125,11 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	if o.Writer.Host, err = os.Hostname(); err != nil {
 		return err
 	}
-	return lake.Run(ctx, o)
+	err = lake.Run(ctx, o)
+	if err == nil && f.lake.once && !reported {
+		fmt.Fprintln(inv.stderr, "precept: no new samples; a session has samples once it is closed (reward.close_after)")
+	}
+	return err
 }
 
 // lockOwner returns the lease owner id of the process that locks the file at path. The id consists of host name and

@@ -47,7 +47,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 		}
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return coveredPaths[p.Path] && !p.Kept })
 		checks := lesson.Checks{Now: inv.tools.Now(), Secrets: server.PrivateKinds}
-		answer := lintAnswer{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
+		answer := lintAnswer{OK: len(problems) == 0, Lessons: book.Len(), Broken: append([]lesson.Problem{}, problems...)}
 		if !noBacktest && !isStoreMissing(cfg) {
 			run, err := inv.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})
 			if err != nil {
@@ -55,7 +55,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 			}
 			checks.Backtest, answer.Sessions = run.Matches, run.Sessions()
 		}
-		answer.Findings = checks.Book(book)
+		answer.Findings = append([]lesson.Finding{}, checks.Book(book)...)
 		for i := range answer.Findings {
 			answer.OK = answer.OK && answer.Findings[i].Severity != lesson.Error
 		}

@@ -336,7 +336,7 @@ func (f *Follower) commit(ctx context.Context) error {
 		f.writtenIDs.add(k)
 	}
 	if b.rows > 0 {
-		f.options.Report(fmt.Sprintf("batch %d: %d samples in %d files", number, b.rows, len(files)))
+		f.options.Report(fmt.Sprintf("batch %d: samples: %d, files: %d", number, b.rows, len(files)))
 	}
 	return f.acknowledge(ctx, b.positions)
 }
