@@ -392,6 +392,15 @@ func TestBoxesAndQuotedCodeAreRead(t *testing.T) {
 	})
 }
 
+// A short result whose last word ends in "ing" is judged as any other result.
+func TestResultThatEndsInAnActivityIsJudged(t *testing.T) {
+	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
+		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
+			t.Errorf("result %q: %d loops, want 0", result, got)
+		}
+	}
+}
+
 // A benchmark that an agent repeats is no loop, although times are ignored in the comparison of results.
 func TestRepeatedBenchmarkIsNoLoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {

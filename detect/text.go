@@ -97,7 +97,7 @@ func containsAny(s string, words ...string) bool {
 // startsWord reports whether s begins with one of the phrases as whole words.
 func startsWord(s string, phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool {
-		return strings.HasPrefix(s, p) && (len(s) == len(p) || !letterAt(s, len(p)))
+		return strings.HasPrefix(s, p) && !letterAt(s, len(p))
 	})
 }
 
@@ -110,7 +110,7 @@ func hasPhrase(s string, phrases ...string) bool {
 				break
 			}
 			i += from
-			if (i == 0 || !letterAt(s, i-1)) && (i+len(p) == len(s) || !letterAt(s, i+len(p))) {
+			if (i == 0 || !letterAt(s, i-1)) && !letterAt(s, i+len(p)) {
 				return true
 			}
 			from = i + 1
@@ -119,9 +119,12 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// letterAt reports whether the byte s[i] belongs to a word. Bytes of other scripts count as letters, so that
+// letterAt reports whether s has a byte at i that belongs to a word. Bytes of other scripts count as letters, so that
 // "дай" does not begin with the word "да".
 func letterAt(s string, i int) bool {
+	if i >= len(s) {
+		return false
+	}
 	c := s[i]
 	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80
 }

@@ -34,7 +34,8 @@ func deadPhraseFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isFilePattern reports whether a phrase is a pattern of file names with a literal * at one end: "*.proto", "locales/*".
+// isFilePattern reports whether a phrase is a pattern of file names with a literal * at one end: "*.proto",
+// "locales/*".
 func isFilePattern(text string) bool {
 	const separators = "./-_"
 	name := strings.Trim(text, "*")
