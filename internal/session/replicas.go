@@ -12,8 +12,11 @@ import (
 // has one answer although this replica has seen no reply. The result is also true for a compacted history, which does
 // not continue the list. The caller locks the record.
 func (r *Record) WasServedElsewhere(req *wire.Request) bool {
-	if r.Thread.Turns == 0 || req.Delta || r.Thread.ListHash == req.ListHash {
+	if r.Thread.Turns == 0 || r.Thread.ListHash == req.ListHash {
 		return false
+	}
+	if req.Delta {
+		return r.lacksAnsweredCall(req)
 	}
 	if req.Len() < r.Thread.Items || len(r.Thread.LastTurn.Items) > 0 && !r.continues(req) {
 		return true
@@ -25,6 +28,18 @@ func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 		}
 	}
 	return answers > 1 || answers == 1 && !r.Thread.Replied
+}
+
+// lacksAnsweredCall reports whether a request without its history has the result of a call that the record does not have.
+func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
+	for i := range min(req.Len(), maxSearchedItems) {
+		for _, res := range req.Item(i).Results {
+			if _, known := r.Thread.Calls[res.CallID]; !known && res.CallID != "" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Adopt replaces the record by n, the newer record of another replica. Fields of this process alone
