@@ -44,7 +44,7 @@ func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than its text
 	r.sse.handleEvent = r.readEvent
 	r.json.max = r.sse.maxBytes
-	r.tokens = tokens{-1, -1, -1, -1}
+	r.tokens = tokens{-1, -1, -1, -1, -1}
 	return r
 }
 

@@ -49,7 +49,7 @@ func integerAt(b []byte, v span, fallback int) int {
 }
 
 // tokens holds the numbers of tokens as a provider reports them, -1 for an absent number.
-type tokens struct{ input, cached, created, output int }
+type tokens struct{ input, cached, created, output, total int }
 
 // maxTokens is the largest number of tokens that is read. Larger numbers of a faulty server would overflow the sums.
 const maxTokens = 1e9
@@ -77,6 +77,7 @@ func (t *tokens) read(b []byte, v span) {
 		{&t.cached, "cached_tokens"},
 		{&t.cached, "num_cached_tokens"},
 		{&t.created, "cache_creation_input_tokens"},
+		{&t.total, "total_tokens"},
 	} {
 		if raw := usage.Get(count.path).Raw; raw != "" {
 			if n, err := strconv.Atoi(raw); err == nil || errors.Is(err, strconv.ErrRange) {
@@ -86,10 +87,15 @@ func (t *tokens) read(b []byte, v span) {
 	}
 }
 
+// usage returns the numbers of tokens of a reply. Gemini and xAI leave the tokens of reasoning out of
+// completion_tokens, although these tokens are charged as output; total_tokens includes them.
 func (t *tokens) usage(d Dialect) Usage {
 	u := Usage{Input: t.input, Cached: t.cached, Output: t.output}
-	if d == Messages && t.input >= 0 {
+	switch {
+	case d == Messages && t.input >= 0:
 		u.Input += max(t.cached, 0) + max(t.created, 0)
+	case t.input >= 0 && t.output >= 0:
+		u.Output = max(t.output, t.total-t.input)
 	}
 	return u
 }

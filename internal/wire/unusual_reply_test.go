@@ -32,6 +32,8 @@ func TestReadUnusualReplies(t *testing.T) {
 		{wire.Chat, `{"error":{"message":"` + long + `"}}`, fmt.Sprintf("%q %q false {-1 -1 -1}", long[:1024], "")},
 		{wire.Chat, `{"error":null,"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`, `"" "stop" true {5 3 2}`},
 		{wire.Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"prompt_cache_hit_tokens":4,"completion_tokens":"2"}}`, `"" "" true {5 4 -1}`},
+		// Gemini and xAI: completion_tokens without the reasoning, which total_tokens includes.
+		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":20,"completion_tokens":198,"total_tokens":623}}`, `"" "stop" true {20 -1 603}`},
 		// Moonshot: cached_tokens beside the other counts, and the usage of a stream inside of the choice.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"},"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}]}`, `"" "stop" true {5 4 2}`},
