@@ -401,6 +401,14 @@ func TestResultThatEndsInAnActivityIsJudged(t *testing.T) {
 	}
 }
 
+// A key press whose result shows the code of Playwright instead of the page is no loop.
+func TestKeyPressWithoutPageIsNoLoop(t *testing.T) {
+	press := call("browser_press_key", `{"key":"Tab"}`, "### Ran Playwright code\n```js\nawait page.keyboard.press('Tab');\n```")
+	if got := countLoops(t, press, press, press, press, press, press, press); got != 0 {
+		t.Errorf("seven key presses: %d loops, want 0", got)
+	}
+}
+
 // A benchmark that an agent repeats is no loop, although times are ignored in the comparison of results.
 func TestRepeatedBenchmarkIsNoLoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {

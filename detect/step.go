@@ -347,6 +347,9 @@ func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.nameHas(
 func showsNoScreen(text string) bool {
 	const short = 60
 	text = strings.ToLower(strings.TrimSpace(text))
+	if code, ok := strings.CutPrefix(text, "### ran playwright code"); ok { // without a snapshot of the page
+		return !strings.Contains(code, "###")
+	}
 	return text == "" || len(text) <= short && !strings.Contains(text, "\n") &&
 		startsWord(text, "ok", "done", "pressed", "scrolled", "typed", "sent", "success", "key", "executed", "true")
 }
