@@ -30,7 +30,7 @@ func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	return answers > 1 || answers == 1 && !r.Thread.Replied
 }
 
-// lacksAnsweredCall reports whether a request without its history has the result of a call that the record does not have.
+// lacksAnsweredCall reports whether a request without its history has the result of a call that is not in the record.
 func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 	for i := range min(req.Len(), maxSearchedItems) {
 		for _, res := range req.Item(i).Results {
