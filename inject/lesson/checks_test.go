@@ -41,7 +41,8 @@ func TestChecksWarnAboutBroadAndDeadTriggers(t *testing.T) {
 		{"punctuation", Trigger{Keywords: []string{"=>", "*", "x"}}, []string{"warning dead_keyword keywords[0]", "warning dead_keyword keywords[1]", "warning dead_keyword keywords[2]"}},
 		{"keyword that contains a not_keyword", Trigger{Keywords: []string{"load more pages"}, NotKeywords: []string{"more pages"}}, []string{"warning dead_keyword keywords[0]"}},
 		{
-			"patterns of file names", Trigger{Keywords: []string{"*.proto", "locales/*", "/* eslint", "proto*", "select * from"}},
+			"patterns of file names",
+			Trigger{Keywords: []string{"*.proto", "locales/*", "/* eslint", "proto*", "select * from"}},
 			[]string{"warning dead_keyword keywords[0]", "warning dead_keyword keywords[1]"},
 		},
 		{"encoded data", Trigger{Keywords: []string{"key " + strings.Repeat("aB3x", 20)}}, []string{"warning dead_keyword keywords[0]"}},
