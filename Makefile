@@ -1,4 +1,4 @@
-# make check   checks before a commit: tidy, format, vet, lint, dead code, clones, prose, static build
+# make check   checks before a commit: tidy, format, lint with vet, dead code, clones, prose, static build
 # make test    all checks and tests: check, fuzz, every test with the race detector
 # make help    lists the other targets
 
@@ -30,7 +30,7 @@ RACE    := $(if $(HAVE_CC),-race,)
 RACE_FLAGS := $(if $(RACE),CGO_ENABLED=1 GOFLAGS="$(GOFLAGS) -gcflags=modernc.org/...=-race=false",)
 
 .DEFAULT_GOAL := build
-.PHONY: help build image check tidy fmt fmt-fix vet lint dead clones prose openapi test race norace fuzz chaos day reads bench demo release real agents pictures paint e2e-deps clean
+.PHONY: help build image check tidy fmt fmt-fix lint dead clones prose openapi test race norace fuzz chaos day reads bench demo release real agents pictures paint e2e-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ help: ## List the targets
 build: ## Build bin/precept as a static binary (VERSION=v1.2.3: the version that the binary shows)
 	$(GO) build -ldflags="$(LDFLAGS)" -o bin/precept ./cmd/precept
 
-check: tidy fmt vet lint dead clones prose openapi build ## Run tidy, format, vet, lint, dead code, clones, prose, openapi and the static build
+check: tidy fmt lint dead clones prose openapi build ## Run tidy, format, lint with vet, dead code, clones, prose, openapi and the static build
 
 tidy:
 	$(GO) mod tidy -diff
@@ -49,10 +49,7 @@ fmt:
 fmt-fix: ## Format in place
 	$(LINT) fmt
 
-vet:
-	$(GO) vet ./...
-
-lint:
+lint: ## Run golangci-lint, which includes go vet
 	$(LINT) run
 
 dead: ## Find unreachable functions

@@ -129,13 +129,18 @@ var ErrNoLesson = errors.New("unknown lesson")
 
 // Archive reads stored sessions and samples. Each call reads a bounded part of the store.
 type Archive interface {
-	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
-	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
-	Ordered(ctx context.Context, recent *store.Recent, q *store.SessionQuery, compare func(x, y *store.SessionItem) int) (store.SessionList, error)
+	SessionLists
 	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
 	Transcripts
 	Block(ctx context.Context, tenant, name, slug string) (string, error)
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
+}
+
+// SessionLists lists stored sessions. Recent holds the newest sessions, and Ordered sorts these sessions.
+type SessionLists interface {
+	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
+	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
+	Ordered(ctx context.Context, recent *store.Recent, q *store.SessionQuery, compare func(x, y *store.SessionItem) int) (store.SessionList, error)
 }
 
 // Transcripts reads the exchanges of a session. A page reads one part, and an export reads all parts one by one.

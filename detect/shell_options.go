@@ -55,7 +55,7 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 		case hasAny(strings.Fields(syntax.writes), o.name):
 			return true
 		case hasAny([]string{"-e", "--expression", "--source"}, o.name):
-			scripts = append(scripts[:len(scripts):len(scripts)], o.value)
+			scripts = append(slices.Clip(scripts), o.value)
 		case hasAny([]string{"-i", "--include"}, o.name): // awk
 			inPlace = inPlace || o.value == "inplace"
 		}

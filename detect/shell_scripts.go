@@ -2,6 +2,7 @@ package detect
 
 import (
 	"strings"
+	"unicode/utf8"
 )
 
 // isStandardStream reports whether a file name is standard output or standard error.
@@ -93,12 +94,9 @@ func (p *phrases) awkWrites(program string) bool {
 			_, program, _ = strings.Cut(program, "\n")
 			prints = false
 		case isLetter(c) || c == '_':
-			end := 0
-			for end < len(program) && (isWordByte(program[end]) || program[end] == '_') {
-				end++
-			}
-			word = string(c) + program[:end]
-			program = program[end:]
+			rest := strings.TrimLeftFunc(program, func(r rune) bool { return r == '_' || r < utf8.RuneSelf && isWordByte(byte(r)) })
+			word = string(c) + program[:len(program)-len(rest)]
+			program = rest
 			if word == "print" || word == "printf" {
 				prints, depth = true, 0
 			}

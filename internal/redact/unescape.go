@@ -127,7 +127,7 @@ func softBreakLen(s []byte, i int) int {
 		return 0
 	}
 	area := s[start:min(len(s), i+n+maxLine)]
-	for p := 0; p < len(area); p++ {
+	for p := range area {
 		switch {
 		case area[p] == '\n' && start+p > i+n:
 			return n

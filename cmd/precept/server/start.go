@@ -71,8 +71,9 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		})
 	}
 	limited := proxy.NewLimitListener(dataListener, s.options.Tools.Now)
-	handler := welcome(localURL(dataListener.Addr()), s.dashboardURL(localURL(adminListener.Addr())), s.proxy.Handler())
-	data := s.httpServer(limited.CloseWhenFull(s.countRequests(handler))) //nolint:contextcheck // each request has its own context
+	agents := s.proxy.Handler() //nolint:contextcheck // each request has its own context
+	handler := welcome(localURL(dataListener.Addr()), s.dashboardURL(localURL(adminListener.Addr())), agents)
+	data := s.httpServer(limited.CloseWhenFull(s.countRequests(handler)))
 	data.ConnState = limited.Watch
 	cut := false
 	s.onStop("data server", func() error {

@@ -24,7 +24,7 @@ func welcome(data, dashboard string, next http.Handler) http.Handler {
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		fmt.Fprintf(w, "This is the data listener of precept, for agents, not for browsers.\n%s\nThe base URL of an agent: %s\n", place, base)
+		_, _ = fmt.Fprintf(w, "This is the data listener of precept, for agents, not for browsers.\n%s\nThe base URL of an agent: %s\n", place, base)
 	})
 }
 
