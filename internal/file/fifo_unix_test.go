@@ -17,26 +17,26 @@ import (
 // Read opens only regular files, because opening a named pipe waits for a writer and reading a device may never end.
 func TestReadRefusesPipesAndDevices(t *testing.T) {
 	dir := t.TempDir()
-	at := func(name string) string { return filepath.Join(dir, name) }
+	inDir := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(
-		os.WriteFile(at("file"), []byte("text"), 0o600), os.Symlink(at("file"), at("link")),
-		syscall.Mkfifo(at("pipe"), 0o600), os.Symlink(at("pipe"), at("linked pipe")),
+		os.WriteFile(inDir("file"), []byte("text"), 0o600), os.Symlink(inDir("file"), inDir("link")),
+		syscall.Mkfifo(inDir("pipe"), 0o600), os.Symlink(inDir("pipe"), inDir("linked pipe")),
 	); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{at("pipe"), at("linked pipe"), os.DevNull} {
+	for _, path := range []string{inDir("pipe"), inDir("linked pipe"), os.DevNull} {
 		if b, err := file.Read(path); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 			t.Errorf(`Read(%s) = %q, %v, want an error with "is not a regular file"`, path, b, err)
 		}
 	}
-	if _, err := file.Read(at("nothing")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := file.Read(inDir("nothing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Read of a missing file: err = %v, want %v", err, fs.ErrNotExist)
 	}
 	if _, err := file.Read(dir); !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("Read of a directory: err = %v, want syscall.EISDIR", err)
 	}
 	for _, name := range []string{"file", "link"} {
-		if b, err := file.Read(at(name)); err != nil || string(b) != "text" {
+		if b, err := file.Read(inDir(name)); err != nil || string(b) != "text" {
 			t.Errorf("Read(%s) = %q, %v, want %q and no error", name, b, err, "text")
 		}
 	}

@@ -31,13 +31,13 @@ func Example() {
 		Clean:     func(text string) string { return text },
 	})
 	bad, good := session.Ref{Tenant: "default", ID: session.ID{1}}, session.Ref{Tenant: "default", ID: session.ID{2}}
-	for _, of := range []session.Ref{bad, good} {
-		done := g.RunOn(label.StepSettle, of, "", func() {
-			if of == bad {
+	for _, ref := range []session.Ref{bad, good} {
+		done := g.RunOn(label.StepSettle, ref, "", func() {
+			if ref == bad {
 				panic("no counters")
 			}
 		})
-		fmt.Println("done:", done, "set aside:", g.IsSkipped(of))
+		fmt.Println("done:", done, "set aside:", g.IsSkipped(ref))
 	}
 	g.StorePending(context.Background(), printingStore{})
 	// Output:

@@ -41,7 +41,7 @@ func (s *markStore) SetAside(_ context.Context, list []session.DeadLetter) error
 	return nil
 }
 
-// Readmit records maxTries. It returns b.err, or panics if b.err is nil.
+// Readmit records maxTries. It returns s.err, or panics if s.err is nil.
 func (s *markStore) Readmit(_ context.Context, maxTries int) (int, error) {
 	if s.limit = maxTries; s.err == nil {
 		panic("readmit")
@@ -89,21 +89,21 @@ func newSessionRef(tenant string) session.Ref { return session.Ref{Tenant: tenan
 func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
-	checkEqual(t, "Step of a function that returns", g.Run("one", func() {}), true)
-	checkEqual(t, "Step of a function that panics", g.Run("two", func() { panic("x") }), false)
-	checkEqual(t, "Err of a function that returns an error", g.RunErr("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
+	checkEqual(t, "Run of a function that returns", g.Run("one", func() {}), true)
+	checkEqual(t, "Run of a function that panics", g.Run("two", func() { panic("x") }), false)
+	checkEqual(t, "RunErr of a function that returns an error", g.RunErr("three", func() error { return errors.ErrUnsupported }), errors.ErrUnsupported)
 	err := g.RunErr("four", func() error { panic("y") })
 	checkEqual(t, "error after a panic is ErrPanicked with the step", errors.Is(err, guard.ErrPanicked) && strings.Contains(err.Error(), "four"), true)
 	checkEqual(t, "reported panics", g.panicked, []string{"two: x", "four: y"})
 	for err, want := range map[error]bool{
 		err: true, fmt.Errorf("write: %w", session.ErrInvalid): true, session.ErrUnavailable: false, session.ErrDiskFull: false,
 	} {
-		checkEqual(t, fmt.Sprint("Poisoned: ", err), guard.IsPermanent(err), want)
+		checkEqual(t, fmt.Sprint("IsPermanent: ", err), guard.IsPermanent(err), want)
 	}
 }
 
 // A panic in a step for a session sets the session aside. A panic in a step for one exchange sets only the exchange
-// aside. Each panic gives a mark.
+// aside. The guard stores a mark for each panic.
 func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	t.Parallel()
 	var before []string
@@ -117,13 +117,13 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	})
 	var list []session.DeadLetter
 	marks := &markStore{onSetAside: func(a session.DeadLetter) error { list = append(list, a); return nil }}
-	checkEqual(t, "On of a function that returns", g.RunOn("close", newSessionRef("a"), "", func() {}), true)
-	checkEqual(t, "On of a function that panics for an exchange", g.RunOn("write", newSessionRef("b"), "x1", func() { panic("p") }), false)
-	checkEqual(t, "On of a function that panics for a session", g.RunOn("close", newSessionRef("c"), "", func() { panic("q") }), false)
-	checkEqual(t, "On if the hook Before panics", g.RunOn("early", newSessionRef("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
+	checkEqual(t, "RunOn of a function that returns", g.RunOn("close", newSessionRef("a"), "", func() {}), true)
+	checkEqual(t, "RunOn of a function that panics for an exchange", g.RunOn("write", newSessionRef("b"), "x1", func() { panic("p") }), false)
+	checkEqual(t, "RunOn of a function that panics for a session", g.RunOn("close", newSessionRef("c"), "", func() { panic("q") }), false)
+	checkEqual(t, "RunOn if the hook Before panics", g.RunOn("early", newSessionRef("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
 	checkEqual(t, "calls of Before", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
-		checkEqual(t, "IsAside of session "+name, g.IsSkipped(newSessionRef(name)), want)
+		checkEqual(t, "IsSkipped of session "+name, g.IsSkipped(newSessionRef(name)), want)
 	}
 	checkEqual(t, "number of sessions and exchanges set aside", g.count.Load(), 3)
 	checkEqual(t, "reported panics", g.panicked, []string{"write: p", "close: q", "early: before"})
@@ -134,7 +134,7 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 		{Tenant: "d", ID: session.ID{1}, Step: "early", Why: "before", At: testTime()},
 	})
 	g.StorePending(t.Context(), marks)
-	checkEqual(t, "writes after a second Keep", marks.calls, 1)
+	checkEqual(t, "writes after a second StorePending", marks.calls, 1)
 }
 
 // The text of a panic may quote user data, so the mark has the redacted text with a limited length, or a placeholder if
@@ -187,8 +187,8 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 		checkEqual(t, name+": number of reported failures", len(g.failed), 1)
 		calls := marks.calls
 		g.StorePending(t.Context(), marks)
-		checkEqual(t, name+": writes after a second Keep", marks.calls, calls)
-		checkEqual(t, name+": IsAside of session b", g.IsSkipped(newSessionRef("b")), true)
+		checkEqual(t, name+": writes after a second StorePending", marks.calls, calls)
+		checkEqual(t, name+": IsSkipped of session b", g.IsSkipped(newSessionRef("b")), true)
 	}
 }
 
@@ -222,8 +222,8 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 		g.SetAside("close", newSessionRef(fmt.Sprint(n)), "", "why")
 	}
 	checkEqual(t, "number of sessions set aside", g.count.Load(), maxMarks+50)
-	checkEqual(t, "IsAside of the last session within the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks-1))), true)
-	checkEqual(t, "IsAside of the first session above the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks))), false)
+	checkEqual(t, "IsSkipped of the last session within the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks-1))), true)
+	checkEqual(t, "IsSkipped of the first session above the limit", g.IsSkipped(newSessionRef(fmt.Sprint(maxMarks))), false)
 	marks := &markStore{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}
 	g.StorePending(t.Context(), marks)
 	for n := range 10 {

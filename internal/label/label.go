@@ -63,7 +63,7 @@ const (
 	StepCount   Step = "count"   // counting the exchanges of a session
 	StepSamples Step = "samples" // building the samples of a closed session
 	StepLearn   Step = "learn"   // changing the beliefs
-	StepRaise   Step = "raise"   // raising the mark up to which the beliefs are current
+	StepRaise   Step = "raise"   // recording how far the beliefs are current
 	StepPickUp  Step = "pick_up" // reading the corrections that wait
 	StepCorrect Step = "correct" // correcting a closed session that got late feedback
 	StepRefit   Step = "refit"   // computing the beliefs from all samples
@@ -153,7 +153,7 @@ const (
 	SideWarmUp  Reason = "warm_up"     // a request that asks for no output
 	SideCompact Reason = "compaction"  // a summary of the conversation that replaces the conversation
 	SideNoTools Reason = "no_tools"    // the session works with tools, the request has no tools
-	SideTools   Reason = "other_tools" // another agent's tools
+	SideTools   Reason = "other_tools" // the tools of a different agent
 	SideQuotes  Reason = "quotes"      // a text that quotes a conversation in progress
 	SideTitle   Reason = "title"
 	SideSummary Reason = "summary"

@@ -40,8 +40,8 @@ func (m *matcher) listItem(i int) hit {
 		return hit{}
 	}
 	open := bytes.TrimRight(s[max(0, start-maxBlanks):start-1], " \t\r\n")
-	inner := class == secretClass && len(open) > 0 && open[len(open)-1] == ',' // ('stripe', 'api_token', '...')
-	if len(open) == 0 || !inner && !strings.ContainsRune("[({", rune(open[len(open)-1])) {
+	isLaterArgument := class == secretClass && len(open) > 0 && open[len(open)-1] == ',' // ('stripe', 'api_token', '...')
+	if len(open) == 0 || !isLaterArgument && !strings.ContainsRune("[({", rune(open[len(open)-1])) {
 		return hit{}
 	}
 	h := hit{}

@@ -100,13 +100,13 @@ func compile(kinds [kindCount]kindRow) *table {
 }
 
 // lastByteName names the last byte of a prefix. Capitals and digits are rare enough to share an anchor, and so are
-// three signs.
+// three symbols.
 func lastByteName(last byte) string {
 	switch {
 	case isUpper(last) || isDigit(last):
 		return "a capital or digit"
 	case last == '$' || last == ':' || last == '~':
-		return "a sign"
+		return "a symbol"
 	}
 	return string(last)
 }

@@ -24,7 +24,7 @@ func (m *matcher) afterArrow(i, p int) hit {
 	for i > m.lastEnd && m.text[i-1] == '-' {
 		i--
 	}
-	end := m.runStart(i, maxBlanks, signByte)
+	end := m.runStart(i, maxBlanks, paddingByte)
 	start := m.runStart(end, maxName, nameByte)
 	if start == end {
 		return hit{}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// assignment matches the value that the sign at i assigns to the name of a secret: password=...,
+// assignment matches the value that the separator (such as = or :) at i assigns to the name of a secret: password=...,
 // "api_key": "...", secret := "...", <password>... and setPassword("...").
 func (m *matcher) assignment(i int) hit {
 	s := m.text
-	p := afterSign(s, i)
+	p := afterSeparator(s, i)
 	if p == 0 {
 		return hit{}
 	}
@@ -19,36 +19,36 @@ func (m *matcher) assignment(i int) hit {
 			return h
 		}
 	}
-	end := m.runStart(i, maxBlanks, signByte)
+	end := m.runStart(i, maxBlanks, paddingByte)
 	if end == m.lastEnd || end-1 > m.lastEnd && s[end-2] < 0x80 && isLetter(s[end-1]) && !maySecretNameEnd(s, end) {
 		return hit{}
 	}
 	if class := m.classOfForeignLabel(end); class != noClass {
 		return m.assignedValue(i, p, class, shape{hasQuotedName: end < i && isQuote(s[end]), allowDots: true})
 	}
-	// PASSWORD2 is a name with a number. Most other digits before a sign are values or line numbers.
+	// PASSWORD2 is a name with a number. Most other digits before a separator are values or line numbers.
 	stem := m.runStart(end, maxName, digitByte)
 	if !maySecretNameEnd(s, stem) {
 		return hit{}
 	}
-	keyed := end < i && isQuote(s[end]) && s[i] == ':'
+	hasQuotedName := end < i && isQuote(s[end]) && s[i] == ':'
 	start := m.runStart(end, maxName, nameByte)
 	name := s[start:end]
-	class := m.classOfAssigned(start, name, keyed)
+	class := m.classOfAssigned(start, name, hasQuotedName)
 	if class == noClass && len(name) == len("pass") && startsFold(name, 0, "pass") {
 		return m.passValue(start, i, p)
 	}
 	if !class.isSecret() || !m.assigns(start, i, name) || isPluralName(name) && !startsList(s, p) {
 		return hit{}
 	}
-	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && isNameOfPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
+	if class == passwordClass && !hasQuotedName && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && isNameOfPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
 		return hit{}
 	}
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
 		(s[i] == '=' && (byteAt(s, p) > ' ' || isQuote(byteAt(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
-	sh := shape{hasQuotedName: keyed, literal: literal, afterEqualSign: s[i] == '='}
-	if class == passwordClass && !keyed {
+	sh := shape{hasQuotedName: hasQuotedName, literal: literal, afterEqualsSign: s[i] == '='}
+	if class == passwordClass && !hasQuotedName {
 		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != none {
 			return h
 		}
@@ -68,9 +68,9 @@ func (m *matcher) unlessValueIsName(h hit, name []byte) hit {
 	return h
 }
 
-// afterSign returns the position after the assignment sign at i, 0 if no sign ends at i. The signs := and == are read
-// at their last character, and :: is no assignment.
-func afterSign(s []byte, i int) int {
+// afterSeparator returns the position after the separator at i, 0 if no separator ends at i. The separators := and ==
+// are read at their last character, and :: is not an assignment.
+func afterSeparator(s []byte, i int) int {
 	p := i + 1
 	switch next := byteAt(s, p); {
 	case s[i] == ':' && (next == '=' || next == ':'), s[i] == '=' && next == '=':
@@ -150,9 +150,9 @@ func classOfForeign(text []byte) keyClass {
 	return noClass
 }
 
-// classOfAssigned returns the class of the name at start that an assignment sign or an arrow follows.
-func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
-	if keyed {
+// classOfAssigned returns the class of the name at start that a separator or an arrow follows.
+func (m *matcher) classOfAssigned(start int, name []byte, hasQuotedName bool) keyClass {
+	if hasQuotedName {
 		return classOfKey(name)
 	}
 	s := m.text
@@ -168,7 +168,7 @@ func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 	return class
 }
 
-// assigns reports whether the sign at i assigns a value to the name at start. The sign > must end a tag, and a bracket
+// assigns reports whether the separator at i assigns a value to the name at start. A > must end a tag, and a bracket
 // must follow the name of a function that takes a secret.
 func (m *matcher) assigns(start, i int, name []byte) bool {
 	switch m.text[i] {
@@ -197,7 +197,7 @@ func precedesKey(before []byte) bool {
 	return false
 }
 
-// assignedValue matches the value of a name. The value is at p, after the sign at i, or on the next line.
+// assignedValue matches the value of a name. The value is at p, after the separator at i, or on the next line.
 func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	s := m.text
 	p = skipMarks(s, p)
@@ -363,7 +363,7 @@ func (m *matcher) passwordWord(p, end int) int {
 		return 0
 	}
 	word := end + 1
-	for word < len(s) && word-p < maxLen && (isAlnum(s[word]) || strings.IndexByte(strongSigns, s[word]) >= 0) {
+	for word < len(s) && word-p < maxLen && (isAlnum(s[word]) || strings.IndexByte(strongSymbols, s[word]) >= 0) {
 		word++
 	}
 	if word == end+1 || !isAlnum(s[end+1]) || word < len(s) && s[word] > ' ' && strings.IndexByte(".,;:!?)", s[word]) < 0 {

@@ -7,8 +7,8 @@ import (
 )
 
 // assignedPassword matches a password by its context: after a user's name, as a passphrase, in a line of settings, or
-// as a generated word. The name is s[start:end], the sign is at i, and the value follows at p. assignedPassword also
-// sets the fields of sh that describe the context. The caller needs these fields if nothing matches.
+// as a generated word. The name is s[start:end], the separator is at i, and the value follows at p. assignedPassword
+// also sets the fields of sh that describe the context. The caller needs these fields if nothing matches.
 func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	s := m.text
 	if start > 0 && s[start-1] == '/' {
@@ -57,8 +57,8 @@ func (m *matcher) isFlag(start int) bool {
 	return bytes.HasSuffix(m.text[m.lastEnd:start], []byte("--set "))
 }
 
-// passValue matches the password after the name "pass" and the sign at i. The value must look like a password, because
-// "pass" is also the result of a test.
+// passValue matches the password after the name "pass" and the separator at i. The value must look like a password,
+// because "pass" is also the result of a test.
 func (m *matcher) passValue(start, i, p int) hit {
 	s := m.text
 	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
@@ -103,7 +103,7 @@ func afterUser(s []byte, start, p int) int {
 }
 
 // setting matches the password in a tag or in a line of a settings file. The name is s[start:end], the
-// sign is at i, and the value follows at p.
+// separator is at i, and the value follows at p.
 func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 	if m.text[i] == '>' {
 		return m.tagValue(p)

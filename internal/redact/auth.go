@@ -68,7 +68,7 @@ func (m *matcher) pemOrFlag(i int) hit {
 	}
 	word := i + 2
 	end := span(m.text, word, tokenByte)
-	if sign := byteAt(m.text, end); end == word || sign != ' ' && sign != '=' || m.text[word] == '-' {
+	if separator := byteAt(m.text, end); end == word || separator != ' ' && separator != '=' || m.text[word] == '-' {
 		return hit{}
 	}
 	if name := m.text[word:end]; string(name) == "user" || string(name) == "proxy-user" {
@@ -191,9 +191,9 @@ func (m *matcher) authScheme(i int) hit {
 // maxHeader is the number of bytes of a header that are read for credentials. The cookies after them are also read.
 const maxHeader = 512
 
-// header matches the credentials in a header value that starts at p. These are the first word that looks random and, in
-// a list of cookies, the rest of the list.
-func (m *matcher) header(p int, keyed bool) hit {
+// header matches the credentials in a header value that starts at p. The credentials begin at the first word that looks
+// random. In a list of cookies, they extend to the end of the list. hasQuotedName is shape.hasQuotedName.
+func (m *matcher) header(p int, hasQuotedName bool) hit {
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
 		p++
@@ -205,7 +205,7 @@ func (m *matcher) header(p int, keyed bool) hit {
 		if p-from > maxHeader && word == p && stop > p {
 			break
 		}
-		if h := m.checkValue(word, stop, secretClass, shape{hasQuotedName: keyed}); h.kind != none {
+		if h := m.checkValue(word, stop, secretClass, shape{hasQuotedName: hasQuotedName}); h.kind != none {
 			if word > p {
 				h.end = headerWordEnd(s, h.end, 0)
 			}

@@ -55,7 +55,7 @@ func (m *matcher) bareSecret(i int) hit {
 	return m.valueAfterBlank(start, end, class)
 }
 
-// secretWordEnd returns the end of the word token, key or secret whose k, e or c is at i, 0 for another word.
+// secretWordEnd returns the end of the word token, key or secret whose k, e or c is at i, 0 for any other word.
 func secretWordEnd(s []byte, i int) int {
 	switch middle := s[i-1 : min(len(s), i+2)]; {
 	case startsFold(middle, 0, "oke"):
@@ -96,7 +96,7 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, shape{})
 }
 
-// linkLength returns the length of the verb or sign at p that links a name to its value, 0 for none.
+// linkLength returns the length of the verb or separator at p that links a name to its value, 0 for none.
 func linkLength(s []byte, p int) int {
 	switch byteAt(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
@@ -179,8 +179,8 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 		return hit{}
 	}
 	if c := byteAt(s, end); c == ',' || c == ')' {
-		for _, sign := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
-			if p := end + len(sign); startsWith(s, end, sign) && isQuote(byteAt(s, p)) {
+		for _, link := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
+			if p := end + len(link); startsWith(s, end, link) && isQuote(byteAt(s, p)) {
 				return m.value(p, class, shape{})
 			}
 		}
@@ -242,14 +242,14 @@ func (m *matcher) valueOnLine(p int, class keyClass) hit {
 func (m *matcher) labelledName(start, end int) hit {
 	s := m.text
 	name := s[start:end]
-	sign := end
-	if isQuote(byteAt(s, sign)) {
-		sign++
+	separator := end
+	if isQuote(byteAt(s, separator)) {
+		separator++
 	}
-	for byteAt(s, sign) == ' ' {
-		sign++
+	for byteAt(s, separator) == ' ' {
+		separator++
 	}
-	if c := byteAt(s, sign); c != '=' && c != ':' || bytes.IndexByte([]byte("=:/"), byteAt(s, sign+1)) >= 0 {
+	if c := byteAt(s, separator); c != '=' && c != ':' || bytes.IndexByte([]byte("=:/"), byteAt(s, separator+1)) >= 0 {
 		return hit{}
 	}
 	low := bytes.ToLower(name)
@@ -267,7 +267,7 @@ func (m *matcher) labelledName(start, end int) hit {
 			return hit{}
 		}
 	}
-	h := m.value(skipMarks(s, sign+1), keyNameClass, shape{hasQuotedName: sign > end && isQuote(s[end])})
+	h := m.value(skipMarks(s, separator+1), keyNameClass, shape{hasQuotedName: separator > end && isQuote(s[end])})
 	if h.kind == none || isUUID(s[h.start:h.end]) {
 		return hit{}
 	}

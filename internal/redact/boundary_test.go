@@ -41,8 +41,8 @@ func newIBAN(country string, length int) string {
 	return fmt.Sprintf("%s%02d%s", country, 98-new(big.Int).Mod(n, big.NewInt(97)).Int64(), body)
 }
 
-// parseMarked returns text without the marks < and > around its value, and text with a placeholder in place of the
-// marked value.
+// parseMarked returns two forms of a marked text: the text without the marks < and >, and the text with a placeholder
+// in place of the value between the marks.
 func parseMarked(text, kind string) (in, want string) {
 	before, rest, ok := strings.Cut(text, "<")
 	value, after, _ := strings.Cut(rest, ">")
@@ -52,8 +52,8 @@ func parseMarked(text, kind string) (in, want string) {
 	return before + value + after, before + redact.Placeholder + kind + ":1]" + after
 }
 
-// assertMarked fails the test unless Text replaces only the value between < and >, by a placeholder of kind. A text
-// without marks must not change.
+// assertMarked fails the test unless Text replaces only the value between < and >, by a placeholder of the given kind.
+// A text without marks must not change.
 func assertMarked(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

@@ -9,13 +9,13 @@ const (
 	base64Byte // [A-Za-z0-9+/=]
 	localByte  // local part of an e-mail address
 	upperByte
-	nameByte   // names such as app.DB_PASSWORD: tokenByte and the dot
-	wordByte   // neither a blank nor a quote
-	cryptByte  // output of crypt(3)
-	typeByte   // bytes of a type between a name and its value
-	phraseByte // words of letters, digits, - and _, and the blanks between these words
-	foldByte   // first bytes of the characters that fold rewrites
-	signByte   // quotes, brackets, blanks and signs between a name and its assignment sign
+	nameByte    // names such as app.DB_PASSWORD: tokenByte and the dot
+	wordByte    // neither a blank nor a quote
+	cryptByte   // output of crypt(3)
+	typeByte    // bytes of a type between a name and its value
+	phraseByte  // words of letters, digits, - and _, and the blanks between these words
+	foldByte    // first bytes of the characters that fold rewrites
+	paddingByte // quotes, brackets, blanks and symbols between a name and its separator
 )
 
 //nolint:gochecknoglobals // written once here, read only
@@ -37,7 +37,7 @@ var classOf = func() (t [256]uint16) {
 	set("+/=", base64Byte)
 	set("._%+-'", localByte)
 	set(uppers, upperByte)
-	set(" :=!]*?+.", signByte)
+	set(" :=!]*?+.", paddingByte)
 	set(alnum+" -_", phraseByte)
 	set("%&", foldByte)
 	for b := range 0x100 {
@@ -48,7 +48,7 @@ var classOf = func() (t [256]uint16) {
 			t[b] |= phraseByte
 		}
 		if isQuote(byte(b)) {
-			t[b] |= signByte
+			t[b] |= paddingByte
 		} else if b > ' ' {
 			t[b] |= wordByte
 		}

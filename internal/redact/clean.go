@@ -42,8 +42,9 @@ func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 // Misses returns the number of look-ups that did not find their text.
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
-// digest returns the cache key and the digest of a text. The whole digest is compared, so that no crafted text is taken
-// for another text. The digest depends on personal, because a text without secrets may contain personal data.
+// digest returns the cache key and the digest of a text. The whole digest is compared, so that a crafted text cannot be
+// mistaken for a different text. The digest depends on personal, because a text without secrets may contain personal
+// data.
 func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	sum = sha256.Sum256(raw)
 	if personal {

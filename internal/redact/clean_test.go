@@ -26,7 +26,7 @@ func newCleanTexts(tb testing.TB) *redact.CleanTexts {
 	return c
 }
 
-// waitForCached waits until the cache has text, because the cache admits entries asynchronously.
+// waitForCached waits until the cache contains the text, because the cache admits entries asynchronously.
 func waitForCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
 	tb.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -50,7 +50,7 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 	second.UseCleanTexts(c)
 	hits := c.Hits()
 	if out := second.JSONCached(nil, bytes.Clone(prompt)); !bytes.Equal(out, prompt) || c.Hits() != hits+1 {
-		t.Errorf("another redactor: got unchanged text = %v, %d cache hits, want true, %d",
+		t.Errorf("second redactor: got unchanged text = %v, %d cache hits, want true, %d",
 			bytes.Equal(out, prompt), c.Hits(), hits+1)
 	}
 }
@@ -74,7 +74,7 @@ func TestTextWithSecretIsNeverCached(t *testing.T) {
 	}
 }
 
-// A text that is clean for a redactor of secrets only is not taken as clean by a redactor of personal data.
+// A redactor of secrets may cache a text as clean. A redactor of personal data still scans this text.
 func TestCacheIsSeparateForPersonalData(t *testing.T) {
 	c := newCleanTexts(t)
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)

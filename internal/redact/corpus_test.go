@@ -237,8 +237,8 @@ func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	}
 }
 
-// wrap returns a JSON document with text in one of five places: in prose, in code, in one or two levels of nested JSON,
-// or in a string with escapes.
+// wrap returns a JSON document with the text in one of five places: in prose, in code, in one or two levels of nested
+// JSON, or in a string with escapes.
 func wrap(r *rand.Rand, place int, text string) []byte {
 	str := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	switch place {
@@ -270,7 +270,7 @@ func wrap(r *rand.Rand, place int, text string) []byte {
 
 const placeCount = 5 // number of places in wrap
 
-// flatten returns raw with the escapes of all levels decoded.
+// flatten decodes the escapes of all levels in raw.
 func flatten(raw []byte) string {
 	s := string(raw)
 	for range maxLevels {
@@ -285,11 +285,11 @@ func flatten(raw []byte) string {
 
 func TestRecallOfEachKind(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	const each = 250
+	const valuesPerKind = 250
 	check := func(t *testing.T, k kind, want float64, draw func() (text, value string)) {
 		t.Helper()
 		found, missed := 0, []string{}
-		for i := range each {
+		for i := range valuesPerKind {
 			text, value := draw()
 			raw := wrap(r, i%placeCount, text)
 			out := New(true).JSON(nil, raw)
@@ -302,7 +302,7 @@ func TestRecallOfEachKind(t *testing.T) {
 				missed = append(missed, text+" -> "+string(out))
 			}
 		}
-		if got := float64(found) / each; got < want {
+		if got := float64(found) / valuesPerKind; got < want {
 			t.Errorf("%s: got recall %.3f, want at least %.3f; first missed texts: %q",
 				k, got, want, missed[:min(5, len(missed))])
 		}
@@ -323,8 +323,8 @@ func TestRecallOfEachKind(t *testing.T) {
 	}
 }
 
-// harmless draws a line that contains nothing to redact.
-func harmless(r *rand.Rand) string {
+// drawHarmlessLine draws a line that contains nothing to redact.
+func drawHarmlessLine(r *rand.Rand) string {
 	h := func(n int) string { return draw(r, "0123456789abcdef", n) }
 	switch r.IntN(14) {
 	case 0:
@@ -362,13 +362,13 @@ func TestFalseRedactionsInHarmlessTextAreRare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var b strings.Builder
 	for b.Len() < 1<<20 {
-		b.WriteString(harmless(r) + "\n")
+		b.WriteString(drawHarmlessLine(r) + "\n")
 	}
 	text := b.String()
-	red := New(true)
-	red.Text(text)
+	redactor := New(true)
+	redactor.Text(text)
 	total := 0
-	for k, n := range red.Counts() {
+	for k, n := range redactor.Counts() {
 		t.Log(k, n)
 		total += n
 	}

@@ -66,7 +66,7 @@ func (m *matcher) botToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// appToken matches the number and the secret of a Facebook app around the sign at i.
+// appToken matches the number and the secret of a Facebook app around the bar at i.
 func (m *matcher) appToken(i int) hit {
 	const minLen, maxLen, minKey, maxKey = 15, 16, 27, 40
 	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.text, i+1, maxKey+1, tokenByte)

@@ -26,8 +26,8 @@ func TestSecretIsRedactedInHTMLAndMails(t *testing.T) {
 	}
 }
 
-// A soft line break of quoted-printable inside of a secret hides no part of the secret. The lines of other text stay
-// separate.
+// A secret is redacted as a whole even if a soft line break of quoted-printable splits the secret. The lines of other
+// text stay separate.
 func TestSecretIsRedactedAcrossSoftLineBreaks(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{

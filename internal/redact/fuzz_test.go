@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// brokenPlaceholder reports whether out contains an incomplete placeholder, such as one inside another. It returns
-// false if in already contains one.
-func brokenPlaceholder(in, out []byte) bool {
+// hasBrokenPlaceholder reports whether redacted contains an incomplete placeholder, such as one inside another. It
+// returns false if the input already contains an incomplete placeholder.
+func hasBrokenPlaceholder(input, redacted []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
-	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
+	if bytes.Contains(whole.ReplaceAll(input, nil), []byte("REDACTED")) {
 		return false
 	}
-	return bytes.Contains(whole.ReplaceAll(out, nil), []byte("REDACTED"))
+	return bytes.Contains(whole.ReplaceAll(redacted, nil), []byte("REDACTED"))
 }
 
 // assertJSON fails the test unless JSON leaves the valid document raw unchanged, returns valid JSON with complete
@@ -31,7 +31,7 @@ func assertJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	if !json.Valid(out) {
 		t.Fatalf("JSON(%s) =\n%s\nwant valid JSON", raw, out)
 	}
-	if brokenPlaceholder(raw, out) {
+	if hasBrokenPlaceholder(raw, out) {
 		t.Fatalf("JSON(%s) = %s, want complete placeholders only", raw, out)
 	}
 	if twice := New(true).JSON(nil, out); !bytes.Equal(twice, out) {
@@ -113,7 +113,7 @@ func TestRedactorOfSecretsKeepsPersonalData(t *testing.T) {
 	}
 }
 
-func TestRedactCopiesNothingWhenClean(t *testing.T) {
+func TestJSONReturnsCleanInputWithoutCopy(t *testing.T) {
 	raw := codeText(4 << 10)
 	dst := []byte("kept")
 	r := New(true)

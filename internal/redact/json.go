@@ -152,7 +152,7 @@ func (s *splicer) result() []byte {
 	return append(s.dst, s.src[s.copiedTo:]...)
 }
 
-// stringEnd returns the index of the quote that closes the string starting at i, or len(raw).
+// stringEnd returns the index of the quote that closes a string, or len(raw). The opening quote is at i-1.
 func stringEnd(raw []byte, i int) int {
 	for {
 		q := bytes.IndexByte(raw[i:], '"')

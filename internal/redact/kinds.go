@@ -252,7 +252,7 @@ func headers(t *[kindCount]kindRow) {
 }
 
 func others(t *[kindCount]kindRow) {
-	beforeSign := func(b byte) bool {
+	beforeSeparator := func(b byte) bool {
 		return mayEndName(b) || b == 'I' || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
 	t[urlCredentials] = kindRow{name: "url_credentials", description: "`user:password`, or a random user, before the host; `user:password` after `-u` or `--user`", examples: []example{
@@ -271,13 +271,13 @@ func others(t *[kindCount]kindRow) {
 	t[secret] = kindRow{
 		name: "secret", description: "the value of a name such as `password`, or of a program's password flag; keys of some 130 other vendors and hashes of crypt(3), by their prefixes", examples: secretExamples(),
 		anchors: []anchor{
-			{name: "name:", bytes: ":", prev: beforeSign, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
+			{name: "name:", bytes: ":", prev: beforeSeparator, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
 			{name: "<name>", bytes: ">", prev: mayEndName, next: func(b byte) bool { return isKeyByte(b) || b == '\n' || b == '<' }, check: (*matcher).assignment},
-			{name: "name=", bytes: "=", prev: func(b byte) bool { return beforeSign(b) || b == '?' || b == '+' || b == '.' }, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
+			{name: "name=", bytes: "=", prev: func(b byte) bool { return beforeSeparator(b) || b == '?' || b == '+' || b == '.' }, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
 			{name: "name(", bytes: "(", prev: mayEndName, next: isQuote, check: (*matcher).assignment},
 			{name: "[name, value]", bytes: ",", prev: func(b byte) bool { return isQuote(b) || isUpper(b) }, next: func(b byte) bool { return b <= ' ' || isQuote(b) }, check: (*matcher).listItem},
 			{name: "old -> new", bytes: ">", prev: anyOf("-"), next: anyOf(" "), check: (*matcher).arrowValue},
-			{name: "→", bytes: "\xe2", prev: beforeSign, next: anyOf("\x86\x87\x9e"), check: (*matcher).typesetArrow},
+			{name: "→", bytes: "\xe2", prev: beforeSeparator, next: anyOf("\x86\x87\x9e"), check: (*matcher).typesetArrow},
 			{name: "login key", bytes: "gu", prev: anyOf("oa"), next: anyOf("it"), check: (*matcher).loginKey},
 			{name: "user / password", bytes: "/", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).loginPair},
 			{name: "name (remark):", bytes: ":-", prev: anyOf(" )"), next: anyOf(" "), check: (*matcher).valueAfterRemark},
@@ -374,11 +374,11 @@ func secretExamples() []example {
 	}
 }
 
-// allOf returns copies of like with the given texts.
-func allOf(like prefix, texts ...string) []prefix {
+// allOf returns one copy of the template for each text.
+func allOf(template prefix, texts ...string) []prefix {
 	out := make([]prefix, len(texts))
 	for i, text := range texts {
-		out[i] = like
+		out[i] = template
 		out[i].text = text
 	}
 	return out

@@ -42,16 +42,16 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 	}
 }
 
-// A prefix is the beginning of a vendor's keys. An anchor is a byte at which the scan looks for a value. Without any
-// one prefix or anchor, the redaction of at least one example changes.
+// A prefix is the beginning of a vendor's keys. An anchor is a byte at which the scan looks for a value. If one prefix
+// or anchor is missing, the redaction of at least one example changes.
 func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()
 		change(&rows)
-		less := compile(rows)
+		reduced := compile(rows)
 		return slices.ContainsFunc(texts, func(x example) bool {
 			r := New(true)
-			r.m.table = less
+			r.m.table = reduced
 			return r.Text(x.in) != x.want()
 		})
 	}

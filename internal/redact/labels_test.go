@@ -41,8 +41,8 @@ func TestOtherValuesAndProseAfterSecretNameAreKept(t *testing.T) {
 	}
 }
 
-// Redacted are passwords after a user name, passphrases of several words, passwords with dots, and tokens that rarely
-// change between letters and digits.
+// A password after a user name, a passphrase of several words, a password with dots, and a token that rarely changes
+// between letters and digits are redacted.
 func TestPasswordInLoginOrPassphraseIsRedacted(t *testing.T) {
 	t.Parallel()
 	for text, password := range map[string]string{

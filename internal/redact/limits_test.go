@@ -18,7 +18,7 @@ func assertKept(t *testing.T, texts ...string) {
 	}
 }
 
-// assertRedacted fails the test unless Text returns each of the texts with a placeholder of kind.
+// assertRedacted fails the test unless Text returns each of the texts with a placeholder of the given kind.
 func assertRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

@@ -49,7 +49,7 @@ func (m *matcher) isInConnection(start int) bool {
 }
 
 // lineValue matches the password from p to the end of the line. If mayEndAtBlank is true, the password may also end at
-// a blank. The caller sets mayEndAtBlank if no blank is around the assignment sign, or if the name has a dot. allowDots
+// a blank. The caller sets mayEndAtBlank if no blank is around the separator, or if the name has a dot. allowDots
 // permits words with dots.
 func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	s := m.text
@@ -102,7 +102,7 @@ func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 			return false
 		}
 	}
-	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSigns) && (open > 2 && !hasDigit(v[:open]) || !mayEndAtBlank && span(v, 0, nameByte) == open) { // a call or an index
+	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSymbols) && (open > 2 && !hasDigit(v[:open]) || !mayEndAtBlank && span(v, 0, nameByte) == open) { // a call or an index
 		return false
 	}
 	letters, symbols := false, false

@@ -30,7 +30,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // the CPU time of a thread may be counted in ticks
-	took := func(piece string, n, times int) time.Duration {
+	cpuTimeOf := func(piece string, n, times int) time.Duration {
 		text := strings.Repeat(piece, n/len(piece)+1)
 		begin := cpuTime(t)
 		for range times {
@@ -50,7 +50,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 	} {
 		var small, large time.Duration
 		for range 6 {
-			if small, large = took(piece, n, times), took(piece, times*n, 1); large <= allowed*small+ticks {
+			if small, large = cpuTimeOf(piece, n, times), cpuTimeOf(piece, times*n, 1); large <= allowed*small+ticks {
 				break
 			}
 		}

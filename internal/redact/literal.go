@@ -9,12 +9,12 @@ import (
 // The functions of this file find the start of a string literal in source code, and separate literal
 // values from variables, templates and references.
 
-// strongSigns are signs of generated passwords that identifiers and paths do not contain.
-const strongSigns = "!@#%^&*?~"
+// strongSymbols are symbols of generated passwords that identifiers and paths do not contain.
+const strongSymbols = "!@#%^&*?~"
 
 // isStrong reports whether v looks like a generated password.
 func isStrong(v []byte) bool {
-	return bytes.ContainsAny(v[1:], strongSigns) && hasDigit(v) && isMixed(v)
+	return bytes.ContainsAny(v[1:], strongSymbols) && hasDigit(v) && isMixed(v)
 }
 
 // isLiteral reports whether a value is literal, and not a variable, a template or a mask such as $X, ${X}, {{x}}, <x>,
@@ -37,7 +37,7 @@ func isLiteral(v []byte) bool {
 	if v[0] == '%' && len(v) > 2 && classOf[v[1]]&classOf[v[2]]&hexByte != 0 {
 		return true
 	}
-	return bytes.ContainsAny(v[1:], strongSigns) && isMixed(v) // $ecret99! is not a variable
+	return bytes.ContainsAny(v[1:], strongSymbols) && isMixed(v) // $ecret99! is not a variable
 }
 
 // isPath reports whether the value of a name for a password is a path or a URL.
@@ -80,7 +80,7 @@ func isDummy(v []byte) bool {
 }
 
 // isOwnPassword reports whether a text that begins with "your" is a password such as yourMom1987!, and not a dummy such
-// as yourStrong(!)Password1. A password has a digit, a sign, and no word for a secret.
+// as yourStrong(!)Password1. A password has a digit, a symbol, and no word for a secret.
 func isOwnPassword(low []byte) bool {
 	if !hasDigit(low) || !bytes.ContainsAny(low, "!@#%&*?+,;^~") {
 		return false
@@ -119,16 +119,16 @@ func (m *matcher) valueAfterType(p int) int {
 	for index < len(s) && index-p < 4 && strings.IndexByte("'\"`)]", s[index]) >= 0 {
 		index++
 	}
-	sign := min(m.typeEnd(index), p+maxLen)
-	if index > p && len(bytes.TrimSpace(s[index:sign])) > 0 {
+	operator := min(m.typeEnd(index), p+maxLen)
+	if index > p && len(bytes.TrimSpace(s[index:operator])) > 0 {
 		return 0
 	}
 	length := 0
-	switch byteAt(s, sign) {
+	switch byteAt(s, operator) {
 	case '=':
 		length = 1
 	case '|', '?':
-		if next := byteAt(s, sign+1); next == s[sign] || next == ':' {
+		if next := byteAt(s, operator+1); next == s[operator] || next == ':' {
 			length = 2
 		}
 	case ' ':
@@ -137,7 +137,7 @@ func (m *matcher) valueAfterType(p int) int {
 	if length == 0 {
 		return 0
 	}
-	if value := quoteAt(s, skipMarks(s, sign+length)); isQuote(byteAt(s, value)) {
+	if value := quoteAt(s, skipMarks(s, operator+length)); isQuote(byteAt(s, value)) {
 		return value
 	}
 	return 0

@@ -20,13 +20,13 @@ func randomBase64(encoding *base64.Encoding, seed uint64, n int) string {
 	return encoding.EncodeToString(raw)[:n]
 }
 
-// assertNothingLeft fails the test if 16 successive bytes of value are in out.
-func assertNothingLeft(t *testing.T, in, out, value string) {
+// assertNothingLeft fails the test if the redacted text contains 16 successive bytes of the secret value.
+func assertNothingLeft(t *testing.T, text, redacted, value string) {
 	t.Helper()
-	const run = 16
-	for i := 0; i+run <= len(value); i += run / 2 {
-		if strings.Contains(out, value[i:i+run]) {
-			t.Errorf("%.60q with a secret of %d bytes: byte %d of the secret is in the result, which has %d bytes: %.200q", in, len(value), i, len(out), out)
+	const partBytes = 16
+	for i := 0; i+partBytes <= len(value); i += partBytes / 2 {
+		if strings.Contains(redacted, value[i:i+partBytes]) {
+			t.Errorf("%.60q with a secret of %d bytes: byte %d of the secret is in the result, which has %d bytes: %.200q", text, len(value), i, len(redacted), redacted)
 			return
 		}
 	}
@@ -47,7 +47,7 @@ func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
 		} {
 			for _, value := range []string{standard, url} {
 				switch {
-				case strings.Contains(text, "https://") || strings.HasPrefix(text, "vault"): // these places have no + and /
+				case strings.Contains(text, "https://") || strings.HasPrefix(text, "vault"): // a value in these places contains no + and /
 					value = url
 				case strings.HasPrefix(text, "kind: Secret"):
 					value = standard[:n/4*4]

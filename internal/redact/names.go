@@ -76,7 +76,7 @@ func classOfWord(w []byte) keyClass {
 }
 
 // labelsPassword reports whether a name in lower case names a page or a message about passwords, such as
-// forgot_password or invalidPassword. Its value is no password.
+// forgot_password or invalidPassword. Its value is not a password.
 func labelsPassword(name []byte) bool {
 	for _, word := range [...]string{"forgot", "invalid", "incorrect", "wrong", "missing", "lost", "toggle", "show", "hide", "validate", "expired"} {
 		if len(name) > len(word) && (string(name[:len(word)]) == word || word == "forgot" && bytes.Contains(name, []byte(word))) {

@@ -19,7 +19,7 @@ type Numbers struct {
 }
 
 // NewNumbers returns the numbers of a session. highest is the result of Highest before the restart. Further numbers are
-// greater, so that no value gets the number of another value.
+// greater, so that two different values never have the same number.
 func NewNumbers(highest map[string]int) *Numbers {
 	n := &Numbers{seed: maphash.MakeSeed(), limit: maxPerSession}
 	n.Raise(highest)

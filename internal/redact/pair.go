@@ -12,8 +12,8 @@ func (m *matcher) valueOfPair(i int) hit {
 	if !startsFold(s, i, "value") {
 		return hit{}
 	}
-	keyed := isQuote(byteAt(s, p))
-	if keyed {
+	hasQuotedName := isQuote(byteAt(s, p))
+	if hasQuotedName {
 		p++
 	}
 	p = skipSpace(s, p)
@@ -28,9 +28,9 @@ func (m *matcher) valueOfPair(i int) hit {
 	switch {
 	case !class.isSecret():
 	case class == headerClass:
-		h = m.header(p, keyed)
+		h = m.header(p, hasQuotedName)
 	default:
-		h = m.value(p, class, shape{hasQuotedName: keyed, allowDots: !keyed})
+		h = m.value(p, class, shape{hasQuotedName: hasQuotedName, allowDots: !hasQuotedName})
 	}
 	if h.kind != none && isProse(class, s[h.start:h.end]) {
 		return hit{}

@@ -9,7 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// PanicKind returns the text of a runtime error, and only the type of another panic value, which may be user data.
+// PanicKind returns the text of a runtime error. Any other panic value may be user data, so PanicKind returns only its
+// type.
 func TestPanicKindOmitsUserText(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()

@@ -16,7 +16,7 @@ const maxPasses = 16
 const maxKnownSecrets = 32
 
 // Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. Until Reset or
-// Continue, equal values get equal numbers. Continue takes the numbers of a session, so that placeholders are stable
+// Continue, equal values get equal numbers. Continue uses the numbers of a session, so that placeholders are stable
 // within the session. The values of a kind are numbered in the order of their first occurrence, so the placeholders of
 // two sessions may be equal although the values differ. A secret that was found by its name is also found without the
 // name until Reset or Continue. Its value is kept in memory only until then.

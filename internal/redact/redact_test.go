@@ -9,7 +9,7 @@ import (
 // vendorKey joins the parts of a vendor key, so that secret scanners do not report this repository.
 func vendorKey(parts ...string) string { return strings.Join(parts, "") }
 
-func TestText(t *testing.T) {
+func TestTextReplacesValuesByPlaceholders(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing to redact", "func main() { x := a[1] }", "func main() { x := a[1] }"},
 		{"same value, same number", "a@b.io c@d.io A@b.io", "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"},
@@ -34,7 +34,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestJSONReplacesValuesAndStaysValid(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"nothing to redact", `{"a":[1,2,"x\n"]}`, `{"a":[1,2,"x\n"]}`},
 		{"a plain word as a password by its key", `{"password": "correcthorse", "n":1}`, `{"password": "[REDACTED:secret:1]", "n":1}`},

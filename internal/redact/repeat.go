@@ -12,7 +12,7 @@ const maxKnownBytes = 256
 
 // remember records the value of a secret, so that later occurrences are redacted even if no key such as password=
 // precedes them. Short values, values without digits, and values of digits alone are not recorded, because they may
-// occur with another meaning.
+// occur with a different meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen = 6
 	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen {

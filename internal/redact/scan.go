@@ -25,7 +25,7 @@ type matcher struct {
 	list        struct {
 		class keyClass
 		end   int // closing quote of the last item that was read
-	} // the list that is the value of a name of the class
+	} // open list of strings, which is the value of a name of the class
 	plainHeader struct{ start, end int } // the part of a header in which no word is a credential; see header
 }
 

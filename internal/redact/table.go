@@ -26,7 +26,7 @@ type heading struct {
 	columnCount      int // number of columns
 }
 
-// maxRowBytes is the maximum length of a heading, and of a line that is read for another purpose. A row has no maximum.
+// maxRowBytes is the maximum length of a heading, and of a line that is read for other purposes. A row has no maximum.
 const maxRowBytes = 512
 
 // markColumn marks the column of the name s[start:end] if the name is a field of a heading.
@@ -207,8 +207,8 @@ func (m *matcher) isEscapedQuote(i int) bool {
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
 }
 
-// secretInRow returns the first secret in the marked columns of the row s[start:stop]. A row with another
-// number of fields ends the table. Only the row of an INSERT that the end of the text cuts may have fewer fields.
+// secretInRow returns the first secret in the marked columns of the row s[start:stop]. A row with a different number of
+// fields ends the table. The row of an INSERT may have fewer fields if it is truncated at the end of the text.
 func (m *matcher) secretInRow(start, stop int) hit {
 	h := m.heading
 	var found hit

@@ -152,7 +152,7 @@ func (l *level) fold(s []byte) bool {
 		if i == len(s) {
 			break
 		}
-		c, w := foldSign(s, i)
+		c, w := foldSymbol(s, i)
 		if w > 1 {
 			l.units = append(l.units, escapeUnit{decoded: int32(len(l.buf)), raw: int32(i), decodedLen: 1, rawLen: uint8(w)}) //nolint:gosec // as in unescape
 		}
@@ -162,9 +162,9 @@ func (l *level) fold(s []byte) bool {
 	return len(l.units) > 0
 }
 
-// foldSign returns the ASCII character that fold writes for the bytes at i, and the number of these bytes. For a byte
+// foldSymbol returns the ASCII character that fold writes for the bytes at i, and the number of these bytes. For a byte
 // that fold keeps, the result is the byte and 1.
-func foldSign(s []byte, i int) (c byte, w int) {
+func foldSymbol(s []byte, i int) (c byte, w int) {
 	switch s[i] {
 	case '%':
 		return decodePercent(s, i)
@@ -241,7 +241,7 @@ func foldTypographic(s []byte, i int) (c byte, w int) {
 
 // noteFoldable sets hasFoldable if fold would rewrite the character at position i. The result is no hit.
 func (m *matcher) noteFoldable(i int) hit {
-	_, w := foldSign(m.text, i)
+	_, w := foldSymbol(m.text, i)
 	m.hasFoldable = m.hasFoldable || w > 1
 	return hit{}
 }

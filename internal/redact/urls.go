@@ -138,17 +138,17 @@ func (m *matcher) dataSource(i int) hit {
 	const maxLen = 128
 	start := m.runStart(i, maxLen, wordByte)
 	start += bytes.LastIndexByte(m.text[start:i], '=') + 1
-	sign := byte(':')
+	separator := byte(':')
 	switch oracle := bytes.LastIndex(m.text[start:i], []byte("jdbc:oracle:")); {
 	case startsWith(m.text, i, "@tcp(") || startsWith(m.text, i, "@unix("):
 	case oracle >= 0:
-		start, sign = start+bytes.LastIndexByte(m.text[start:i], ':')+1, '/'
+		start, separator = start+bytes.LastIndexByte(m.text[start:i], ':')+1, '/'
 	case bytes.HasSuffix(m.text[m.lastEnd:start], []byte("sqlplus ")):
-		sign = '/'
+		separator = '/'
 	default:
 		return hit{}
 	}
-	between := bytes.IndexByte(m.text[start:i], sign)
+	between := bytes.IndexByte(m.text[start:i], separator)
 	if between < 1 || !isLiteral(m.text[start+between+1:i]) {
 		return hit{}
 	}

@@ -13,7 +13,7 @@ type shape struct {
 	literal            bool // the context has no variables, so a plain word is a value
 	inConnectionString bool // the name is part of a connection string
 	allowDots          bool // dots are part of the value, as after a flag
-	afterEqualSign     bool // the assignment sign is =, so a quoted word is a value and not a label
+	afterEqualsSign    bool // the separator is =, so a quoted word is a value and not a label
 }
 
 // checkValue matches s[start:end] if it is a secret. class is the class of the name to which the value belongs.
@@ -34,7 +34,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	case seedClass:
 		ok = isSeedPhrase(v)
 	case secretClass:
-		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v) || isBase32(v) || isScrambled(v) || sh.quoted && hasManySigns(v)
+		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v) || isBase32(v) || isScrambled(v) || sh.quoted && hasManySymbols(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -70,10 +70,10 @@ func (m *matcher) wholeValue(h hit) hit {
 	return h
 }
 
-// hasManySigns reports whether v has the form of Django's secret keys: long, with letters, digits, and signs of a
-// certain set. A regular expression contains other signs.
-func hasManySigns(v []byte) bool {
-	const minLen, minSigns, django = 32, 4, "!@#$%^&*(-_=+)"
+// hasManySymbols reports whether v has the form of Django's secret keys: long, with letters, digits, and symbols of a
+// certain set. A regular expression contains other symbols.
+func hasManySymbols(v []byte) bool {
+	const minLen, minSymbols, django = 32, 4, "!@#$%^&*(-_=+)"
 	if len(v) < minLen || !isMixed(v) {
 		return false
 	}
@@ -87,7 +87,7 @@ func hasManySigns(v []byte) bool {
 			return false
 		}
 	}
-	return signs >= minSigns
+	return signs >= minSymbols
 }
 
 // vendorOf returns the kind of the vendor's key with which s[start:end] starts, or k if it starts with none.
@@ -141,7 +141,7 @@ func isPassword(v []byte, sh shape) bool {
 	}
 	random := letters == len(v) && letters >= 8 && hasRandomCase(v)
 	if sh.quoted {
-		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.afterEqualSign && isPlainPassword(v)
+		return digits > 0 || symbols > 0 || hyphens >= 3 || random || sh.afterEqualsSign && isPlainPassword(v)
 	}
 	if dots > 0 && symbols == 0 && !mayHaveDots(v, sh.allowDots && digits > 0 && letters > 1) {
 		return false
@@ -300,7 +300,7 @@ func isBase32(v []byte) bool {
 
 // isScrambled reports whether v looks like random printable ASCII characters, as in the keys and salts of WordPress.
 func isScrambled(v []byte) bool {
-	const minLen, minOneCase, minSigns = 24, 32, 4
+	const minLen, minOneCase, minSymbols = 24, 32, 4
 	var seen [128]bool
 	signs, changes := 0, 0
 	for i, c := range v {
@@ -316,7 +316,7 @@ func isScrambled(v []byte) bool {
 			changes++
 		}
 	}
-	return len(v) >= minLen && signs >= minSigns && changes*2 >= len(v) && hasDigit(v) && (isBothCases(v) || isMixed(v) && len(v) >= minOneCase)
+	return len(v) >= minLen && signs >= minSymbols && changes*2 >= len(v) && hasDigit(v) && (isBothCases(v) || isMixed(v) && len(v) >= minOneCase)
 }
 
 // isMixed reports whether v has letters and digits, or letters of both cases.

@@ -190,14 +190,14 @@ func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	} {
 		for i := range len(text) {
 			for _, piece := range []string{text[:i], text[i:], text[i:min(len(text), i+9)], text[i:min(len(text), i+2)]} {
-				assertPiece(t, piece)
+				assertStablePiece(t, piece)
 			}
 		}
 	}
 }
 
-// assertPiece fails the test if a second redaction changes the piece, or if JSON makes valid JSON invalid.
-func assertPiece(t *testing.T, piece string) {
+// assertStablePiece fails the test if a second redaction changes the piece, or if JSON makes valid JSON invalid.
+func assertStablePiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
 	once := r.Text(piece)
@@ -246,7 +246,7 @@ func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 	}
 }
 
-// Another redactor continues the numbers of a session. After a restart, no number is reused for another value.
+// A second redactor continues the numbers of a session. After a restart, a number is not reused for a different value.
 func TestNumbersContinueWithinSession(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
 	numbers := redact.NewNumbers(nil)

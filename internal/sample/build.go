@@ -23,12 +23,13 @@ const (
 	noText     = "(no text)"
 )
 
-// Build returns the learning samples of a closed session. A session with tool calls gives one intent_resolution, and
-// one dialog_response for every later user turn. A session without tool calls gives one dialog_response for every user
-// turn. A session of more than one exchange also gives one error_correction for each failed call that a different call
-// repaired, and one plan_optimization if the session was slow or costly. docs/SAMPLES.md explains the families.
+// Build returns the learning samples of a closed session. For a session with tool calls, these are one
+// intent_resolution, and one dialog_response for every later user turn. For a session without tool calls, Build returns
+// one dialog_response for every user turn. For a session of more than one exchange, Build also returns one
+// error_correction for each failed call that a different call repaired, and one plan_optimization if the session was
+// slow or costly. docs/SAMPLES.md explains the families.
 //
-// An unchanged session gives identical samples with identical ids.
+// For an unchanged session, Build returns identical samples with identical ids.
 func Build(s Session) []Sample {
 	h := s.history()
 	if len(h.exchanges) == 0 {

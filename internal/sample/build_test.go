@@ -17,7 +17,7 @@ import (
 
 // script builds a session turn by turn, as an agent of the chat dialect would.
 type script struct {
-	s             sample.Session
+	session       sample.Session
 	at            time.Time
 	sentItems     int      // number of items that the agent has sent
 	repeatedReply []string // the last reply, as items of the next request
@@ -25,12 +25,12 @@ type script struct {
 
 // newScript returns a script without turns.
 func newScript() *script {
-	return &script{s: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	return &script{session: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
 // turn adds a turn: the new items of the request, and the reply of the model.
 func (s *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
-	turn := len(s.s.Exchanges) + 1
+	turn := len(s.session.Exchanges) + 1
 	e := sample.Exchange{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
 		At: s.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, FirstNew: s.sentItems, Reply: reply, LatencyMS: 1000,
@@ -53,8 +53,8 @@ func (s *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 		s.repeatedReply = []string{string(raw)}
 	}
 	s.at = s.at.Add(time.Minute)
-	s.s.Exchanges = append(s.s.Exchanges, e)
-	return &s.s.Exchanges[len(s.s.Exchanges)-1]
+	s.session.Exchanges = append(s.session.Exchanges, e)
+	return &s.session.Exchanges[len(s.session.Exchanges)-1]
 }
 
 // messageJSON returns a message as an item of the list.
@@ -86,7 +86,7 @@ func families(samples []sample.Sample) string {
 // failing reports whether a result begins with "error". It replaces the detector.
 func failing(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
-func TestBuildOneSampleOfOneTurn(t *testing.T) {
+func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 	tests := []struct {
 		name   string
 		turn   func(c *script)
@@ -117,7 +117,7 @@ func TestBuildOneSampleOfOneTurn(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScript()
 			tc.turn(s)
-			got := sample.Build(s.s)
+			got := sample.Build(s.session)
 			if len(got) != 1 || got[0].Family != tc.want {
 				t.Fatalf("got families %q, want %q", families(got), tc.want)
 			}
@@ -143,15 +143,15 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	first.Outcome = sample.Incomplete
 	retry := s.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Hi"))
 	retry.Turn, retry.FirstNew = first.Turn, 0
-	s.s.Exchanges[0].Turn = retry.Turn
-	if got := sample.Build(s.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
+	s.session.Exchanges[0].Turn = retry.Turn
+	if got := sample.Build(s.session); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
 		t.Errorf("got samples %v, want one complete sample with the text Hello", got)
 	}
 	// A failed turn without a retry is kept, even though the session continued.
 	s = newScript()
 	s.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
 	s.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
-	if got := sample.Build(s.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
+	if got := sample.Build(s.session); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
 		t.Errorf("got samples %v, want two dialog_response samples, the first failed", got)
 	}
 }
@@ -180,8 +180,8 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 		s := newScript()
 		s.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
 		s.turn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).Verdicts = v
-		s.s.IsFailure = func(string, string, string, int8) bool { calls++; return true }
-		return sample.Build(s.s)[0].Output["failed_calls"], calls
+		s.session.IsFailure = func(string, string, string, int8) bool { calls++; return true }
+		return sample.Build(s.session)[0].Output["failed_calls"], calls
 	}
 	for name, tc := range map[string]struct {
 		verdicts *sample.Verdicts
@@ -196,7 +196,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 		"failed index out of range":                  {&sample.Verdicts{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
 		if failed, calls := build(tc.verdicts); failed != tc.failed || calls != tc.calls {
-			t.Errorf("%s: got %v failed calls, %d calls of Failing, want %d, %d", name, failed, calls, tc.failed, tc.calls)
+			t.Errorf("%s: got %v failed calls, %d calls of IsFailure, want %d, %d", name, failed, calls, tc.failed, tc.calls)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestRequestSummaryOmitsTemplate(t *testing.T) {
 		}
 		s.turn(callReply("c1", "bash", `{"command":"npm test"}`), `{"role":"user","content":`+string(text)+`}`)
 		s.turn(sample.Reply{Text: "All pass."}, resultJSON("c1", "12 passed"))
-		if got := sample.Build(s.s)[0].Input["raw_request_summary"]; got != want {
+		if got := sample.Build(s.session)[0].Input["raw_request_summary"]; got != want {
 			t.Errorf("got summary %q, want %q", got, want)
 		}
 	}
@@ -229,10 +229,10 @@ func TestBuildSamplesOfTask(t *testing.T) {
 	e := s.turn(sample.Reply{Text: "All 12 pass."}, resultJSON("c2", "12 passed"))
 	e.Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
 	e.Config = "cfg-7"
-	s.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
+	s.session.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
 	s.turn(sample.Reply{Text: "Pushed."}, messageJSON("user", "Now push"))
-	s.s.IsFailure = failing
-	got := sample.Build(s.s)
+	s.session.IsFailure = failing
+	got := sample.Build(s.session)
 	if families(got) != "intent_resolution dialog_response error_correction" {
 		t.Fatalf("got families %s, want intent_resolution dialog_response error_correction", families(got))
 	}
@@ -261,15 +261,15 @@ func TestBuildSamplesOfTask(t *testing.T) {
 			t.Errorf("schema check of %s: %v", s.Family, err)
 		}
 	}
-	for i, j := 0, len(s.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
-		s.s.Exchanges[i], s.s.Exchanges[j] = s.s.Exchanges[j], s.s.Exchanges[i]
+	for i, j := 0, len(s.session.Exchanges)-1; i < j; i, j = i+1, j-1 {
+		s.session.Exchanges[i], s.session.Exchanges[j] = s.session.Exchanges[j], s.session.Exchanges[i]
 	}
-	if second := sample.Build(s.s); !reflect.DeepEqual(second, got) {
+	if second := sample.Build(s.session); !reflect.DeepEqual(second, got) {
 		t.Errorf("exchanges in reverse order: got samples %v, want %v", second, got)
 	}
-	s.s.Tenant = "other"
-	if other := sample.Build(s.s); other[0].ID == got[0].ID {
-		t.Errorf("another tenant: got the same sample id %s, want a different one", other[0].ID)
+	s.session.Tenant = "other"
+	if other := sample.Build(s.session); other[0].ID == got[0].ID {
+		t.Errorf("different tenant: got the same sample id %s, want a different one", other[0].ID)
 	}
 }
 
@@ -285,12 +285,12 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScript()
-			s.s.IsFailure = failing
+			s.session.IsFailure = failing
 			s.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
 			s.repeatedReply = nil
 			s.turn(callReply("c2", "run", `{"a":2}`), tc.reply, tc.result).Dialect = tc.dialect
 			s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
-			got := sample.Build(s.s)
+			got := sample.Build(s.session)
 			if families(got) != "intent_resolution error_correction" {
 				t.Fatalf("got families %s, want intent_resolution error_correction", families(got))
 			}
@@ -313,8 +313,8 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 		attempts int
 	}{
 		{"the same call works later", []step{{"bash", "go test ./a", "error"}, {"bash", "go test ./a", "ok"}}, 0, 0},
-		{"another tool works", []step{{"bash", "cat a.go", "error"}, {"read", "a.go", "ok"}}, 0, 0},
-		{"another target", []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}, 0, 0},
+		{"a different tool works", []step{{"bash", "cat a.go", "error"}, {"read", "a.go", "ok"}}, 0, 0},
+		{"a different target", []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}, 0, 0},
 		{"two attempts", []step{{"bash", "go tst ./a", "error"}, {"bash", "go tests ./a", "error"}, {"bash", "go test ./a", "ok"}}, 1, 2},
 		{"two corrections", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"edit", "f.go 1", "error"}, {"edit", "f.go 2", "ok"}}, 2, 1},
 		{"one correction, then a call that works", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, 1, 1},
@@ -323,7 +323,7 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
-			c.s.IsFailure = failing
+			c.session.IsFailure = failing
 			items := []string{messageJSON("user", "go")}
 			for i, s := range tc.steps {
 				id := fmt.Sprint("c", i)
@@ -333,7 +333,7 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 			c.turn(sample.Reply{Text: "done"}, items...)
 			var fixes []sample.Sample
 			ids := map[string]bool{}
-			for _, s := range sample.Build(c.s) {
+			for _, s := range sample.Build(c.session) {
 				ids[s.ID] = true
 				if s.Family == sample.ErrorCorrection {
 					fixes = append(fixes, s)
@@ -358,9 +358,9 @@ func TestBuildPlanOptimizationOfLongSession(t *testing.T) {
 		e.LatencyMS = sample.SlowMS / 10
 		items = []string{resultJSON(id, "ok")}
 	}
-	s.s.Exchanges[3].Loops = 1
+	s.session.Exchanges[3].Loops = 1
 	s.turn(sample.Reply{Text: "done"}, items...)
-	got := sample.Build(s.s)
+	got := sample.Build(s.session)
 	if families(got) != "intent_resolution plan_optimization" {
 		t.Fatalf("got families %s, want intent_resolution plan_optimization", families(got))
 	}
@@ -399,22 +399,22 @@ func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
 	f.Fuzz(func(t *testing.T, a, b []byte, from int) {
 		s := newScript()
-		s.s.IsFailure = failing
+		s.session.IsFailure = failing
 		s.turn(callReply("c1", "run", string(a)), string(a))
 		s.repeatedReply = nil
 		s.turn(sample.Reply{Text: string(b)}, string(b)).FirstNew = from
-		s.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
-		for _, s := range sample.Build(s.s) {
-			if err := validateSample(s); err != nil {
-				t.Errorf("schema check of %s: %v", s.Family, err)
+		s.session.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
+		for _, built := range sample.Build(s.session) {
+			if err := validateSample(built); err != nil {
+				t.Errorf("schema check of %s: %v", built.Family, err)
 			}
 		}
-		s.s.Conversation()
-		s.s.Preferences()
+		s.session.Conversation()
+		s.session.Preferences()
 	})
 }
 
-// While a session grows, each build gives a dialog_response sample the same id, and has no dialog twice.
+// While a session grows, each Build returns the same id for the same dialog, and returns no dialog twice.
 func TestRebuiltDialogSamplesKeepIDs(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
@@ -423,8 +423,8 @@ func TestRebuiltDialogSamplesKeepIDs(t *testing.T) {
 	s.turn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
 	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
 	dialogIDs := map[string]string{} // by user text
-	for n := 1; n <= len(s.s.Exchanges); n++ {
-		s := s.s
+	for n := 1; n <= len(s.session.Exchanges); n++ {
+		s := s.session
 		s.Exchanges = s.Exchanges[:n]
 		seen := map[string]bool{}
 		for _, m := range sample.Build(s) {

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Thresholds from which a session gives a plan_optimization sample.
+// Minimum values at which a session gets a plan_optimization sample.
 const (
 	manyCalls    = 25
 	manyTokens   = 400_000
@@ -20,7 +20,8 @@ const (
 const maxOpenFailures = 64
 
 // corrections returns a sample for each repair. A repair is a call that worked after failed calls of the same tool with
-// the same aim and other arguments. The sample contains the last failed call, and counts the failed calls as attempts.
+// the same aim and different arguments. The sample contains the last failed call, and counts the failed calls as
+// attempts.
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*Event
@@ -39,7 +40,7 @@ func (h *history) corrections() []Sample {
 			switch {
 			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
 				rest = append(rest, f)
-			case f.Call.Args != s.Call.Args: // with equal arguments, something else than the call was repaired
+			case f.Call.Args != s.Call.Args: // with equal arguments, something other than the call was repaired
 				failed = f
 				attempts++
 			}

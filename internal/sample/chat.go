@@ -246,8 +246,8 @@ func (s *Session) Preferences() []Preference {
 	return out
 }
 
-// ratedIndex returns the index in kept of the exchange that a rating is about, -1 if the exchange is not kept. A rating
-// without a turn is about the last exchange.
+// ratedIndex returns the index in h.exchanges of the exchange that a rating is about, -1 if h does not have the
+// exchange. A rating without a turn is about the last exchange.
 func (h *history) ratedIndex(r *Rating) int {
 	if r.Turn == 0 {
 		return len(h.exchanges) - 1
@@ -281,8 +281,8 @@ func (h *history) approvedAnswer(index int) []ChatMessage {
 		if r.Source != "user" || r.Turn == 0 || r.reviewLabel() != Approved {
 			continue
 		}
-		if twin := h.ratedIndex(r); twin >= 0 && twin != index && h.exchanges[twin].hasCompleteReply() && lastUserText(h.items[twin]) == words {
-			return appendReply(nil, h.exchanges[twin])
+		if other := h.ratedIndex(r); other >= 0 && other != index && h.exchanges[other].hasCompleteReply() && lastUserText(h.items[other]) == words {
+			return appendReply(nil, h.exchanges[other])
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a string, a message, the parts of a message, or another JSON value, whose JSON is used as the text. A
-// correction without text is ignored.
+// A correction is a string, a message, or the parts of a message. For any other JSON value, its JSON is the text of the
+// correction. A correction without text is ignored.
 func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",
@@ -28,9 +28,9 @@ func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 	} {
 		s := newScript()
 		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
-		s.s.Ratings = []sample.Rating{{Source: "user", Type: "correction", Turn: 1, Correction: json.RawMessage(correction)}}
+		s.session.Ratings = []sample.Rating{{Source: "user", Type: "correction", Turn: 1, Correction: json.RawMessage(correction)}}
 		got := ""
-		for _, p := range s.s.Preferences() {
+		for _, p := range s.session.Preferences() {
 			got += *p.Chosen[0].Content
 		}
 		if got != want {
@@ -55,14 +55,14 @@ func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 		{"approved session", sample.Rating{Source: "user", Type: "approval"}, "one", ""},
 		{"approved turn that does not exist", sample.Rating{Source: "user", Type: "approval", Turn: 9}, "one", ""},
 		{"approval of the rejected reply", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
-		{"approved reply to another user message", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
+		{"approved reply to a different user message", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
 	} {
 		s := newScript()
 		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
 		s.turn(sample.Reply{Text: "good"}, messageJSON("user", tc.user))
-		s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, tc.rating}
+		s.session.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, tc.rating}
 		got := ""
-		for _, p := range s.s.Preferences() {
+		for _, p := range s.session.Preferences() {
 			if p.Turn == 1 {
 				got += *p.Chosen[0].Content
 			}
@@ -91,11 +91,11 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},
 	} {
 		s := newScript()
-		s.s.IsFailure = failing
+		s.session.IsFailure = failing
 		s.turn(callReply("c1", "run", tc.failed), messageJSON("user", "go"))
 		s.turn(callReply("c2", "run", tc.worked), resultJSON("c1", "error: no"))
 		s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
-		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != tc.corrects {
+		if got := strings.Contains(families(sample.Build(s.session)), sample.ErrorCorrection); got != tc.corrects {
 			t.Errorf("%s after the failed %s: got a correction = %v, want %v", tc.worked, tc.failed, got, tc.corrects)
 		}
 	}
@@ -104,12 +104,12 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 // An error_correction sample has the label of the user's rating, or the label acceptable without a rating.
 func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	s := newScript()
-	s.s.IsFailure = failing
+	s.session.IsFailure = failing
 	s.turn(callReply("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
 	s.turn(callReply("c2", "run", `{"path":"a.go"}`), resultJSON("c1", "error: no"))
 	s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 	correctionFeedback := func() string {
-		for _, x := range sample.Build(s.s) {
+		for _, x := range sample.Build(s.session) {
 			if x.Family == sample.ErrorCorrection {
 				return fmt.Sprint(x.Feedback.QualityLabel, x.Feedback.Details, x.Input["attempts"])
 			}
@@ -120,7 +120,7 @@ func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	if got := correctionFeedback(); got != want {
 		t.Errorf("without a rating: got %s, want %s", got, want)
 	}
-	s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}
+	s.session.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}
 	if got := correctionFeedback(); got != "poormap[rated:true score:0 turn:2] 1" {
 		t.Errorf("with a rejection: got %s, want poor, score 0, turn 2", got)
 	}
@@ -134,8 +134,8 @@ func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 		s.turn(callReply(fmt.Sprint("c", i+1), "ls", args), resultJSON(fmt.Sprint("c", i), "x"))
 	}
 	s.turn(sample.Reply{Text: "done"}, resultJSON("c6", "x")).Loops = 1
-	s.s.Ratings = []sample.Rating{{Source: "user", Type: "approval", Turn: 3}}
-	for _, x := range sample.Build(s.s) {
+	s.session.Ratings = []sample.Rating{{Source: "user", Type: "approval", Turn: 3}}
+	for _, x := range sample.Build(s.session) {
 		if x.Family != sample.PlanOptimization {
 			continue
 		}
@@ -164,7 +164,7 @@ func TestSampleListsLessonWithStrongestState(t *testing.T) {
 		{Slug: "b", State: "control"}, {Slug: "a", State: "withheld", Arm: "second"}, {Slug: "c", State: "matched"},
 	}
 	got := ""
-	for _, l := range sample.Build(s.s)[0].Meta["lessons"].([]sample.Lesson) {
+	for _, l := range sample.Build(s.session)[0].Meta["lessons"].([]sample.Lesson) {
 		got += l.Slug + ":" + l.State + l.Arm + " "
 	}
 	if got != "a:withheldfirst b:control c:injected " {

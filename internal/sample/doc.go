@@ -3,6 +3,6 @@
 // that is built from a closed session.
 //
 // Contract: every text of an exchange is redacted ([Exchange.Redact]) before it is written. [Build] is a pure function
-// of a session. Repeated builds give identical ids and bytes, so that it is harmless to write samples again. The
+// of a session. Repeated builds return identical ids and bytes, so that it is harmless to write samples again. The
 // package reads no clock, and only the random source that is passed to it.
 package sample

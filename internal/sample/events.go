@@ -10,7 +10,7 @@ type Event struct {
 	IsError  int8   // for a call: error flag of the API: +1 error, -1 success, 0 no flag
 
 	failed bool // for a call: the result is an error
-	edited bool // for a call: a person changed the call before its execution, so the history has another call
+	edited bool // for a call: a person changed the call before its execution, so the history has a different call
 }
 
 // Roles of an Event. System messages are not events, because the operator writes them.

@@ -9,7 +9,7 @@ import (
 )
 
 // Exporter writes one JSON document per line, and holds at most one document in memory. After a failed write, each
-// later call of Line or Flush fails, too.
+// later call of WriteLine or Flush fails, too.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
@@ -35,7 +35,7 @@ func (e *Exporter) Flush() error {
 	return nil
 }
 
-// WriteLine writes a Sample, a Trial, or another document.
+// WriteLine writes a Sample, a Trial, or any other document.
 func (e *Exporter) WriteLine(v any) error {
 	e.lines++
 	if err := e.enc.Encode(v); err != nil {
@@ -45,7 +45,8 @@ func (e *Exporter) WriteLine(v any) error {
 }
 
 // WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation
-// ends with the last whole answer of the model. A session without a whole answer gives no line.
+// ends with the last whole answer of the model. For a session without a whole answer, WriteChat writes
+// nothing.
 func (e *Exporter) WriteChat(s *Session) error {
 	h := s.history().trainablePart()
 	messages := h.conversation(-1)

@@ -17,11 +17,11 @@ var update = flag.Bool("update", false, "write the golden files") //nolint:goche
 // everyEventScript returns a script with every kind of event.
 func everyEventScript() *script {
 	s := newScript()
-	s.s.IsFailure = failing
+	s.session.IsFailure = failing
 	s.turn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
 	s.turn(sample.Reply{Text: "a.go"}, resultJSON("c1", "a.go\nb.go"))
 	s.turn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
-	s.s.Ratings = []sample.Rating{
+	s.session.Ratings = []sample.Rating{
 		{Source: "user", Type: "correction", Turn: 2, Correction: json.RawMessage(`"a.go and b.go"`)},
 		{Source: "user", Type: "approval", Turn: 3},
 	}
@@ -37,15 +37,15 @@ func TestExportGolden(t *testing.T) {
 		lines int
 	}{
 		{"mplp", func(x *sample.Exporter) error {
-			for _, s := range sample.Build(c.s) {
+			for _, s := range sample.Build(c.session) {
 				if err := x.WriteLine(&s); err != nil {
 					return err
 				}
 			}
 			return nil
 		}, 2},
-		{"openai", func(x *sample.Exporter) error { return x.WriteChat(&c.s) }, 1},
-		{"preference", func(x *sample.Exporter) error { return x.WritePreferences(&c.s) }, 1},
+		{"openai", func(x *sample.Exporter) error { return x.WriteChat(&c.session) }, 1},
+		{"preference", func(x *sample.Exporter) error { return x.WritePreferences(&c.session) }, 1},
 		{"experiment", func(x *sample.Exporter) error {
 			if err := x.WriteLine(&sample.Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
 				return err
@@ -103,7 +103,7 @@ func formatConversation(list []sample.ChatMessage) string {
 func TestConversationHasEachMessageOnce(t *testing.T) {
 	const full = "system:You are an agent. | user:List the files | assistant:+c1 | tool:a.go\nb.goc1 | assistant:a.go | user:Not all | assistant:a.go and b.go"
 	c := everyEventScript()
-	if got := formatConversation(c.s.Conversation()); got != full {
+	if got := formatConversation(c.session.Conversation()); got != full {
 		t.Errorf("Conversation:\n got %s\nwant %s", got, full)
 	}
 
@@ -112,7 +112,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
 		s.repeatedReply, s.sentItems = nil, 0
 		s.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
-		if got := formatConversation(s.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
+		if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
 		}
 	})
@@ -123,7 +123,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.turn(r, messageJSON("user", "go"))
 		s.repeatedReply = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
 		s.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
-		if got := formatConversation(s.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
+		if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
 		}
 	})
@@ -133,7 +133,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
 		s.repeatedReply, s.sentItems = nil, 2 // the agent replaces the second question
 		s.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
-		if got := formatConversation(s.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
+		if got := formatConversation(s.session.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
@@ -142,7 +142,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
 		s.repeatedReply, s.sentItems = nil, 0
 		s.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
-		if got := formatConversation(s.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
+		if got := formatConversation(s.session.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
 	})
@@ -162,11 +162,11 @@ func TestChatExportEndsWithCompleteReply(t *testing.T) {
 		for _, text := range []string{"one", "two", "three"} {
 			s.turn(sample.Reply{Text: "answer to " + text}, messageJSON("user", text))
 		}
-		change(&s.s.Exchanges[1], &s.s.Exchanges[2])
+		change(&s.session.Exchanges[1], &s.session.Exchanges[2])
 		var out bytes.Buffer
 		lines := sample.NewExporter(&out)
-		if err := errors.Join(lines.WriteChat(&s.s), lines.Flush()); err != nil {
-			t.Fatalf("%s: Chat: %v", name, err)
+		if err := errors.Join(lines.WriteChat(&s.session), lines.Flush()); err != nil {
+			t.Fatalf("%s: WriteChat: %v", name, err)
 		}
 		if got := out.String(); !strings.Contains(got, "answer to one") || strings.Contains(got, "answer to t") {
 			t.Errorf("%s: got line %q, want it to end with %q", name, got, "answer to one")
@@ -179,8 +179,8 @@ func TestChatExportOmitsSessionsWithoutReply(t *testing.T) {
 	s.turn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
-	if err := x.WriteChat(&s.s); err != nil || x.Flush() != nil || out.Len() != 0 {
-		t.Errorf("Chat: err = %v, output %q, want no error and no output", err, out.String())
+	if err := x.WriteChat(&s.session); err != nil || x.Flush() != nil || out.Len() != 0 {
+		t.Errorf("WriteChat: err = %v, output %q, want no error and no output", err, out.String())
 	}
 }
 
@@ -189,7 +189,7 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 	s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
 	s.turn(sample.Reply{Text: "good"}, messageJSON("user", "one"))
 	s.turn(sample.Reply{Text: "other"}, messageJSON("user", "two"))
-	s.s.Ratings = []sample.Rating{
+	s.session.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},
 		{Source: "system", Type: "rejection", Turn: 3},                                                  // not by a user
@@ -198,7 +198,7 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // of the session: applies to its last reply
 		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // neither text nor message
 	}
-	got := s.s.Preferences()
+	got := s.session.Preferences()
 	if len(got) != 3 {
 		t.Fatalf("got %d preferences, want 3", len(got))
 	}
@@ -222,10 +222,10 @@ func TestExporterKeepsFirstError(t *testing.T) {
 	x := sample.NewExporter(brokenWriter{})
 	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
 	if err := x.WriteLine(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
-		t.Errorf(`Line: err = %v, want "line 1 of the export: disk full"`, err)
+		t.Errorf(`WriteLine: err = %v, want "line 1 of the export: disk full"`, err)
 	}
-	if err := x.WriteChat(&everyEventScript().s); err == nil {
-		t.Error("Chat after a failed line: err = nil, want an error")
+	if err := x.WriteChat(&everyEventScript().session); err == nil {
+		t.Error("WriteChat after a failed line: err = nil, want an error")
 	}
 	if err := x.Flush(); err == nil {
 		t.Error("Flush after a failed line: err = nil, want an error")

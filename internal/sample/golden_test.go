@@ -15,13 +15,13 @@ import (
 
 // wholeSessions returns sessions with all events that a sample can contain, by the name of their golden file.
 func wholeSessions() map[string]sample.Session {
-	return map[string]sample.Session{"work": workSession(), "talk": talkSession(), "nothing": nothingSession()}
+	return map[string]sample.Session{"work": workSession(), "talk": talkSession(), "nothing": unansweredSession()}
 }
 
 // workSession returns a slow and expensive session with tools, failed calls and their corrections.
 func workSession() sample.Session {
 	s := newScript()
-	s.s.IsFailure = failing
+	s.session.IsFailure = failing
 	reply := callReply("c1", "read", `{"path":"src/main.go"}`)
 	reply.InputTokens, reply.CachedTokens, reply.OutputTokens = 900_000, 100_000, 2_000
 	e := s.turn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
@@ -39,21 +39,21 @@ func workSession() sample.Session {
 	e = s.turn(sample.Reply{Text: "You are welcome."}, messageJSON("user", "thanks"))
 	e.Run, e.Config = "nightly", "cfg-3"
 	at := s.at
-	s.s.Ratings = []sample.Rating{
+	s.session.Ratings = []sample.Rating{
 		{At: at, Source: "implicit", Type: "approval", Turn: 10},
 		{At: at.Add(time.Second), Source: "system", Type: "score", Score: 0.5, Details: json.RawMessage(`{"exit":0}`)},
 		{At: at.Add(2 * time.Second), Source: "user", Type: "correction", Score: 0.2, Comment: "too slow", Correction: json.RawMessage(`"It builds now."`), Turn: 9},
 		{At: at, Source: "user", Type: "rejection", Turn: 9},
 		{At: at.Add(3 * time.Second), Source: "system", Type: "rejection", Turn: 10},
 	}
-	return s.s
+	return s.session
 }
 
 // talkSession returns a dialogue without tools. It has an incomplete reply, an upstream error and a request that the
 // client aborted.
 func talkSession() sample.Session {
 	s := newScript()
-	s.s.Name = ""
+	s.session.Name = ""
 	e := s.turn(sample.Reply{Text: "Half an ans"}, messageJSON("user", "what is it?"))
 	e.Outcome = sample.Incomplete
 	e = s.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "and this?"))
@@ -62,24 +62,24 @@ func talkSession() sample.Session {
 	e.Outcome, e.Status = sample.Aborted, 200
 	s.turn(sample.Reply{Text: "That is that."}, messageJSON("user", "<system-reminder>x</system-reminder>"))
 	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", strings.Repeat("bye ", 3000)))
-	s.s.Ratings = []sample.Rating{
+	s.session.Ratings = []sample.Rating{
 		{At: s.at, Source: "user", Type: "approval", Turn: 1},
 		{At: s.at, Source: "user", Type: "score", Score: 0.4, Turn: 2},
 		{At: s.at, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
 		{At: s.at, Source: "user", Type: "score", Score: 1.5, Turn: 4},
 		{At: s.at, Source: "system", Type: "score", Score: 0.39},
 	}
-	return s.s
+	return s.session
 }
 
-// nothingSession returns a session without a user message that ends with unanswered calls.
-func nothingSession() sample.Session {
+// unansweredSession returns a session without a user message that ends with unanswered calls.
+func unansweredSession() sample.Session {
 	s := newScript()
 	s.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
-	return s.s
+	return s.session
 }
 
-// An unchanged session must give the same samples in every release, because samples are stored and exported.
+// Build must return the same samples for the same session in every release, because samples are stored and exported.
 func TestGoldenSamplesOfSessions(t *testing.T) {
 	for name, s := range wholeSessions() {
 		t.Run(name, func(t *testing.T) {

@@ -8,11 +8,11 @@ const (
 	NoWords   = noUserText
 )
 
-// Cut calls cut, which truncates a text.
+// Cut calls truncate.
 func Cut(s string, n int) string { return truncate(s, n) }
 
-// Possible calls mayNamePath, which reports whether a path pattern may match args.
-func Possible(o *OptOut, args string) bool { return o.mayNamePath([]byte(args)) }
+// MayNamePath calls mayNamePath, which reports whether a path pattern may match args.
+func MayNamePath(o *OptOut, args string) bool { return o.mayNamePath([]byte(args)) }
 
 // Literals returns the literal of each path pattern.
 func Literals(o *OptOut) []string {

@@ -7,13 +7,13 @@ import (
 	"precept/internal/wire"
 )
 
-// items parses the new items of the exchange. before is the previous reply of the session, nil for none.
-func (e *Exchange) items(before *Reply) []*wire.Item {
-	kept := wire.StoredItems[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.FirstNew}
-	if before != nil {
-		kept.ModelText = before.Text
+// items parses the new items of the exchange. previous is the previous reply of the session, nil for none.
+func (e *Exchange) items(previous *Reply) []*wire.Item {
+	stored := wire.StoredItems[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.FirstNew}
+	if previous != nil {
+		stored.ModelText = previous.Text
 	}
-	return kept.Read()
+	return stored.Read()
 }
 
 // verdictsOn returns the verdicts of the turn on the results of items, nil unless the verdicts are about the same
@@ -66,7 +66,7 @@ func nativeResults(it *wire.Item) []wire.Result {
 }
 
 // messageText returns the text of an item. For an item with results, the result is "" unless the item also has words of
-// a person, because any other text beside results is a note of the agent.
+// a person, because any other text next to results is a note of the agent.
 func messageText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.UserText == "" && len(nativeResults(it)) > 0 {
 		return ""

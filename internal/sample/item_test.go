@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A sample has the user text that lessons are matched against, with any wrapper of an agent removed.
-func TestSampleUserTextMatchesWireWords(t *testing.T) {
+// A sample has the user text that lessons are matched against. This text omits what agents add to a message.
+func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
 		`"Lessons from past experience:\n- [a] b\nEnd of lessons.\n\nfix it"`, `"\"fix it\""`, `"# AGENTS.md instructions for /x\n<INSTRUCTIONS>y</INSTRUCTIONS>"`,
@@ -23,7 +23,7 @@ func TestSampleUserTextMatchesWireWords(t *testing.T) {
 		}
 		s := newScript()
 		s.turn(sample.Reply{Text: "done"}, raw)
-		if got, want := sample.Build(s.s)[0].Input["user_text"], cmp.Or(req.Item(0).UserText, sample.NoWords); got != want {
+		if got, want := sample.Build(s.session)[0].Input["user_text"], cmp.Or(req.Item(0).UserText, sample.NoWords); got != want {
 			t.Errorf("%s: got user_text %q, want %q", content, got, want)
 		}
 	}
@@ -81,10 +81,10 @@ func TestSessionContainsAllCallsOfWire(t *testing.T) {
 			s.turn(tc.reply, messageJSON("user", "go")).Dialect = tc.dialect
 			s.repeatedReply = nil
 			s.turn(sample.Reply{Text: "done"}, tc.items...).Dialect = tc.dialect
-			if got := printSession(&s.s); got != tc.want {
+			if got := printSession(&s.session); got != tc.want {
 				t.Errorf("session:\n got %s\nwant %s", got, tc.want)
 			}
-			first := sample.Build(s.s)[0]
+			first := sample.Build(s.session)[0]
 			if n, _ := first.Output["tool_calls"].(int); n != tc.tools || (tc.tools > 0) != (first.Family == sample.IntentResolution) {
 				t.Errorf("got sample %s with %d calls, want intent_resolution with %d", first.Family, n, tc.tools)
 			}
@@ -96,10 +96,10 @@ func TestSessionContainsAllCallsOfWire(t *testing.T) {
 func TestStringInputIsUserText(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
-	if got := sample.Build(s.s)[0].Input["user_text"]; got != "say hello" {
+	if got := sample.Build(s.session)[0].Input["user_text"]; got != "say hello" {
 		t.Errorf(`got user_text %q, want "say hello"`, got)
 	}
-	if got := formatConversation(s.s.Conversation()); got != "user:say hello | assistant:Hello." {
+	if got := formatConversation(s.session.Conversation()); got != "user:say hello | assistant:Hello." {
 		t.Errorf(`got conversation %q, want "user:say hello | assistant:Hello."`, got)
 	}
 }
@@ -110,13 +110,13 @@ func TestTextCallsStayTextInConversation(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	s.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
-	if got := formatConversation(s.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
+	if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
 		t.Errorf("got conversation %q, want call %q and its result as text", got, callText)
 	}
 	r := sample.NewReader()
-	r.Request(&s.s.Exchanges[0])
-	r.Reply(&s.s.Exchanges[0])
-	if got := r.Request(&s.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
+	r.Request(&s.session.Exchanges[0])
+	r.Reply(&s.session.Exchanges[0])
+	if got := r.Request(&s.session.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
 		t.Errorf(`got messages %+v, want one message of role %s with the text "Observation: a.go"`, got, sample.EventUser)
 	}
 }
@@ -133,12 +133,12 @@ func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
 	s.turn(sample.Reply{Text: callText, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
 	s.repeatedReply = nil
 	s.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
-	if got := printSession(&s.s); got != "user:go | ls(.)=a.go" {
+	if got := printSession(&s.session); got != "user:go | ls(.)=a.go" {
 		t.Errorf(`got session %q, want "user:go | ls(.)=a.go"`, got)
 	}
 }
 
-// An older client uses the tool name as the call id. A second call of the same tool is another call, not an edit of the
+// An older client uses the tool name as the call id. A second call of the same tool is a new call, not an edit of the
 // first.
 func TestReusedCallIDIsNewCall(t *testing.T) {
 	echo := func(args string) string {
@@ -150,12 +150,12 @@ func TestReusedCallIDIsNewCall(t *testing.T) {
 	s.turn(callReply("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
 	s.repeatedReply = nil
 	s.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
-	s.s.IsFailure = failing
-	got := sample.Build(s.s)
+	s.session.IsFailure = failing
+	got := sample.Build(s.session)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
 		t.Errorf("got families %s, output %v, want intent_resolution error_correction, 2 calls, 1 failed", families(got), got[0].Output)
 	}
-	if got := printSession(&s.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
+	if got := printSession(&s.session); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
 		t.Errorf("got session %q, want `user:go | ls({\"p\":\"a\"})=error: no a | ls({\"p\":\"b\"})=b.go`", got)
 	}
 }
@@ -177,25 +177,26 @@ func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
-	for _, s := range sample.Build(s.s) {
-		if s.Meta["choices"] != 3 || s.Output["response_text"] != "one" {
-			t.Errorf(`got sample %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, s)
+	for _, built := range sample.Build(s.session) {
+		if built.Meta["choices"] != 3 || built.Output["response_text"] != "one" {
+			t.Errorf(`got sample %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, built)
 		}
 	}
-	e := s.s.Exchanges[0]
+	e := s.session.Exchanges[0]
 	decoded, err := e.Encode().Decode()
 	if err != nil || decoded.Reply.Choices != 3 {
 		t.Errorf("decoded: got Reply %+v, error %v, want Choices = 3, no error", decoded.Reply, err)
 	}
 	s = newScript()
 	s.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
-	if _, hasChoices := sample.Build(s.s)[0].Meta["choices"]; hasChoices {
+	if _, hasChoices := sample.Build(s.session)[0].Meta["choices"]; hasChoices {
 		t.Error(`one choice: got Meta["choices"], want it unset`)
 	}
 }
 
-// If the recording starts in the middle of a conversation, the events include the earlier messages. A repeated reply
-// occurs once, a call has one result, and a result without a call is omitted.
+// If the recording starts in the middle of a conversation, the events include the earlier messages. Each reply is one
+// event, although the next request repeats the reply. A call has only its first result, and a result without a call is
+// omitted.
 func TestEventsOfSessionRecordedFromTheMiddle(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: "It is a."},
@@ -206,7 +207,7 @@ func TestEventsOfSessionRecordedFromTheMiddle(t *testing.T) {
 		`{"role":"tool","tool_call_id":"c1","content":"b.go"}`)
 	s.turn(sample.Reply{Text: "Yes."}, `{"role":"user","content":"Sure?"}`)
 	var got []string
-	for _, e := range s.s.Events() {
+	for _, e := range s.session.Events() {
 		got = append(got, string(e.Role)+":"+e.Text+e.Call.Name)
 	}
 	if want := "user:Which file? | assistant:I look. | call:a.gols | assistant:It is a. | user:Sure? | assistant:Yes."; strings.Join(got, " | ") != want {
@@ -227,11 +228,11 @@ func TestCallKeepsFirstResult(t *testing.T) {
 		}
 		s.turn(sample.Reply{Text: ""}, messageJSON("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
-		s.s.IsFailure = failing
-		if got := printSession(&s.s); got != want {
+		s.session.IsFailure = failing
+		if got := printSession(&s.session); got != want {
 			t.Errorf("id %q: got session %s, want %s", id, got, want)
 		}
-		if got := sample.Build(s.s); got[0].Output["failed_calls"] != 0 {
+		if got := sample.Build(s.session); got[0].Output["failed_calls"] != 0 {
 			t.Errorf("id %q: got output %v, want 0 failed calls", id, got[0].Output)
 		}
 	}

@@ -24,8 +24,8 @@ func manyFailed(n int) sample.Session {
 		}
 	}
 	s.turn(sample.Reply{Text: "done"}, items...)
-	s.s.IsFailure = func(_, _, text string, _ int8) bool { return text == "a" }
-	return s.s
+	s.session.IsFailure = func(_, _, text string, _ int8) bool { return text == "a" }
+	return s.session
 }
 
 // Build takes time linear in the number of calls, including the search for the call of each result and for the failed
@@ -35,7 +35,7 @@ func TestBuildTimeIsLinear(t *testing.T) {
 		t.Skip("the test measures times")
 	}
 	const n, times, allowed = 1000, 4, 8
-	took := func(n int) time.Duration {
+	buildTime := func(n int) time.Duration {
 		s := manyFailed(n)
 		least := time.Duration(1 << 62)
 		for range 3 {
@@ -47,7 +47,7 @@ func TestBuildTimeIsLinear(t *testing.T) {
 	}
 	var small, large time.Duration
 	for range 6 {
-		if small, large = took(n), took(times*n); large <= allowed*small+5*time.Millisecond {
+		if small, large = buildTime(n), buildTime(times*n); large <= allowed*small+5*time.Millisecond {
 			return
 		}
 	}

@@ -72,8 +72,8 @@ func matchesAny(globs []string, name string) bool {
 // UnknownArgs stands for the arguments of a call that precept does not have.
 const UnknownArgs = "\x00unknown"
 
-// PathHash returns a hash of the path patterns, "" for none. An exchange with another hash was checked with other
-// patterns, and may name a path that is opted out now.
+// PathHash returns a hash of the path patterns, "" for none. An exchange with a different hash was checked with
+// different patterns, and may name a path that is opted out now.
 func (o *OptOut) PathHash() string {
 	if o == nil {
 		return ""
@@ -241,8 +241,8 @@ func isShellBreak(r rune) bool {
 	return isBlank(r)
 }
 
-// isNameBreak reports whether r is no character of a plain file name, and not one of the pattern. It finds the path in
-// `cat .env*`, and in languages that write no blanks between words.
+// isNameBreak reports whether r is neither a character of a plain file name nor a character of the pattern. It finds
+// the path in `cat .env*`, and in languages that write no blanks between words.
 func (p pathPattern) isNameBreak(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("._-/", r):

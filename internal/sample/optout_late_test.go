@@ -37,8 +37,8 @@ func conversation(dialect string, echo bool) []sample.Exchange {
 	return list
 }
 
-// A call with a path that was opted out later hides its exchange, the exchange with its result, and the copy of the
-// hidden reply in the next exchange.
+// A path may be opted out after a call has named the path. The exchange of the call, the exchange with its result, and
+// the copy of the hidden reply in the next exchange are then hidden.
 func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	t.Parallel()
 	o := optOut(t, "*.env")
@@ -53,7 +53,7 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 				t.Errorf("%s, echo %v: VisibleExchanges = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, echo, got)
 			}
 			if len(list[3].New) == 1 && echo {
-				t.Error("Visible changed its argument")
+				t.Error("VisibleExchanges changed its argument")
 			}
 		}
 	}

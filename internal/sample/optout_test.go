@@ -20,7 +20,7 @@ func optOut(t testing.TB, paths ...string) *sample.OptOut {
 	return o
 }
 
-func TestOptOutHits(t *testing.T) {
+func TestNamesPathMatchesPatterns(t *testing.T) {
 	o := optOut(t, "*.env", "secrets/**", "**/id_rsa", `private\*.PEM`, "./vault.{yml,yaml}")
 	tests := []struct {
 		args string
@@ -75,7 +75,7 @@ func TestOptOutHits(t *testing.T) {
 }
 
 // NamesPath finds a path at any depth of the JSON, in any case, with any separators and inside of commands.
-func TestOptOutHitsPathInAnyForm(t *testing.T) {
+func TestNamesPathFindsPathInAnyForm(t *testing.T) {
 	o := optOut(t, "*.env")
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.SampledFrom([]string{"", "./", "../", "/a/b c/", `C:\x\`, "config//"}).Draw(t, "dir") +
@@ -143,8 +143,8 @@ func FuzzOptOut(f *testing.F) {
 	})
 }
 
-// Named finds opted-out paths in each kind of call, but not in the text of a message.
-func TestOptOutNamedFindsPathsInAllCalls(t *testing.T) {
+// ExchangeNamesPath finds opted-out paths in each kind of call, but not in the text of a message.
+func TestExchangeNamesPathFindsPathsInAllCalls(t *testing.T) {
 	o := optOut(t, "*.env")
 	item := func(s string) sample.Exchange {
 		return sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
@@ -182,7 +182,7 @@ func TestOptOutNamedFindsPathsInAllCalls(t *testing.T) {
 }
 
 // mayNamePath reports whether args contain the literal of a pattern (its longest part without wildcards), in any case.
-func TestMayHitIgnoresCase(t *testing.T) {
+func TestMayNamePathIgnoresCase(t *testing.T) {
 	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -194,8 +194,8 @@ func TestMayHitIgnoresCase(t *testing.T) {
 		for _, literal := range sample.Literals(o) {
 			want = want || strings.Contains(strings.ToLower(args), literal)
 		}
-		if got := sample.Possible(o, args); got != want {
-			t.Errorf("mayHit(%q) = %v, want %v", args, got, want)
+		if got := sample.MayNamePath(o, args); got != want {
+			t.Errorf("mayNamePath(%q) = %v, want %v", args, got, want)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 }
 
 // items returns the new items of a request in a dialect: the previous reply, and then the new input.
-func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessage) {
+func items(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)
 		out = append(out, raw)
@@ -62,55 +62,55 @@ func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessa
 	type obj = map[string]any
 	switch dialect {
 	case "chat":
-		if before != nil {
-			echo := obj{"role": "assistant", "content": before.text}
+		if previous != nil {
+			echo := obj{"role": "assistant", "content": previous.text}
 			var list []obj
-			for _, c := range before.calls {
+			for _, c := range previous.calls {
 				list = append(list, obj{"id": c.ID, "type": "function", "function": obj{"name": c.Name, "arguments": c.Args}})
 			}
 			if list != nil {
 				echo["tool_calls"] = list
 			}
 			add(echo)
-			for i, r := range s.results {
-				add(obj{"role": "tool", "tool_call_id": before.calls[i].ID, "content": r})
+			for i, r := range turn.results {
+				add(obj{"role": "tool", "tool_call_id": previous.calls[i].ID, "content": r})
 			}
 		}
-		if s.words != "" {
-			add(obj{"role": "user", "content": s.words})
+		if turn.words != "" {
+			add(obj{"role": "user", "content": turn.words})
 		}
 	case "responses":
-		if before != nil {
-			if before.text != "" {
-				add(obj{"type": "message", "role": "assistant", "content": []obj{{"type": "output_text", "text": before.text}}})
+		if previous != nil {
+			if previous.text != "" {
+				add(obj{"type": "message", "role": "assistant", "content": []obj{{"type": "output_text", "text": previous.text}}})
 			}
-			for _, c := range before.calls {
+			for _, c := range previous.calls {
 				add(obj{"type": "function_call", "call_id": c.ID, "name": c.Name, "arguments": c.Args})
 			}
-			for i, r := range s.results {
-				add(obj{"type": "function_call_output", "call_id": before.calls[i].ID, "output": r})
+			for i, r := range turn.results {
+				add(obj{"type": "function_call_output", "call_id": previous.calls[i].ID, "output": r})
 			}
 		}
-		if s.words != "" {
-			add(obj{"role": "user", "content": []obj{{"type": "input_text", "text": s.words}}})
+		if turn.words != "" {
+			add(obj{"role": "user", "content": []obj{{"type": "input_text", "text": turn.words}}})
 		}
 	case "messages":
-		if before != nil {
+		if previous != nil {
 			var blocks, decoded []obj
-			if before.text != "" {
-				blocks = append(blocks, obj{"type": "text", "text": before.text})
+			if previous.text != "" {
+				blocks = append(blocks, obj{"type": "text", "text": previous.text})
 			}
-			for i, c := range before.calls {
+			for i, c := range previous.calls {
 				blocks = append(blocks, obj{"type": "tool_use", "id": c.ID, "name": c.Name, "input": json.RawMessage(c.Args)})
-				decoded = append(decoded, obj{"type": "tool_result", "tool_use_id": c.ID, "content": []obj{{"type": "text", "text": s.results[i]}}})
+				decoded = append(decoded, obj{"type": "tool_result", "tool_use_id": c.ID, "content": []obj{{"type": "text", "text": turn.results[i]}}})
 			}
 			add(obj{"role": "assistant", "content": blocks})
 			if decoded != nil {
 				add(obj{"role": "user", "content": decoded})
 			}
 		}
-		if s.words != "" {
-			add(obj{"role": "user", "content": []obj{{"type": "text", "text": s.words}}})
+		if turn.words != "" {
+			add(obj{"role": "user", "content": []obj{{"type": "text", "text": turn.words}}})
 		}
 	}
 	return out

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Scores from which a rating without a label counts as good, and as acceptable.
+// Minimum scores at which a rating without a label counts as good, and as acceptable.
 const (
 	goodFrom       = 0.75
 	acceptableFrom = 0.4
@@ -34,7 +34,7 @@ func (h *history) ratingFor(from, to int, whole bool) (Feedback, string) {
 		return Unrated(), NotReviewed
 	}
 	rating := *best
-	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // the turn is not kept and may have opted out, so the words are dropped
+	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // h does not have the turn, which may have opted out, so the words are dropped
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
 	return rating.feedback(count), rating.reviewLabel()

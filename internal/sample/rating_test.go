@@ -41,8 +41,8 @@ func TestBuildFeedbackOfRatings(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
 			c.turn(sample.Reply{Text: "ok"}, messageJSON("user", "Hi"))
-			c.s.Ratings = tc.ratings
-			s := sample.Build(c.s)[0]
+			c.session.Ratings = tc.ratings
+			s := sample.Build(c.session)[0]
 			if s.Feedback.Source != tc.source || s.Feedback.Type != tc.typ || s.Feedback.QualityLabel != tc.label {
 				t.Errorf("got feedback %+v, want source %s, type %s, label %s", s.Feedback, tc.source, tc.typ, tc.label)
 			}
@@ -61,11 +61,11 @@ func TestRatingAppliesToItsTurnOrLastTurn(t *testing.T) {
 	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 	s.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
 	s.turn(sample.Reply{Text: "c"}, messageJSON("user", "three"))
-	s.s.Ratings = []sample.Rating{
+	s.session.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 2, Comment: "no", Details: json.RawMessage(`{"why":1}`)},
 		{Source: "user", Type: "approval"},
 	}
-	got := sample.Build(s.s)
+	got := sample.Build(s.session)
 	labels := []string{got[0].Feedback.QualityLabel, got[1].Feedback.QualityLabel, got[2].Feedback.QualityLabel}
 	if !reflect.DeepEqual(labels, []string{"", sample.Poor, sample.Good}) {
 		t.Errorf("got labels %q, want none, poor for the rejected turn, good for the last turn", labels)
@@ -100,11 +100,11 @@ func TestQualityCountsRatings(t *testing.T) {
 	}
 }
 
-func TestFilterMatch(t *testing.T) {
+func TestFilterMatchesEachCriterion(t *testing.T) {
 	c := newScript()
 	e := c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 	e.Lessons = []sample.Lesson{{Slug: "x", State: "injected"}, {Slug: "y", State: "withheld"}}
-	s := sample.Build(c.s)[0]
+	s := sample.Build(c.session)[0]
 	var decoded sample.Sample
 	raw, _ := json.Marshal(s)
 	if err := json.Unmarshal(raw, &decoded); err != nil {
@@ -153,14 +153,14 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 		"approved by the user":  {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "approval", Turn: 2}}, sample.Good},
 	} {
 		s := newScript()
-		s.s.IsFailure = func(_, _, text string, _ int8) bool { return text == "failed" }
+		s.session.IsFailure = func(_, _, text string, _ int8) bool { return text == "failed" }
 		s.turn(callReply("c1", "sh", `{"cmd":"npm test"}`), messageJSON("user", "Run the tests"))
 		s.turn(callReply("c2", "sh", `{"cmd":"npm test -- -w"}`), resultJSON("c1", "failed"))
 		s.repeatedReply[0] = strings.Replace(s.repeatedReply[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(tc.sentBack, `"`, `\"`), 1)
 		s.turn(sample.Reply{Text: "They pass."}, resultJSON("c2", "ok"))
-		s.s.Ratings = tc.ratings
+		s.session.Ratings = tc.ratings
 		found := false
-		for _, m := range sample.Build(s.s) {
+		for _, m := range sample.Build(s.session) {
 			if m.Family != sample.ErrorCorrection {
 				continue
 			}
@@ -178,7 +178,7 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	}
 }
 
-// Feedback on an opted-out turn, which is not stored, gives its score to a sample, but none of its texts.
+// An opted-out turn is not stored. Feedback on such a turn adds its score to a sample, but none of its texts.
 func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	t.Parallel()
 	s := sample.Session{

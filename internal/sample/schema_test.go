@@ -58,7 +58,7 @@ func validateSample(s sample.Sample) error {
 	return validateJSON(raw)
 }
 
-// validateJSON is validateSample for a sample in JSON.
+// validateJSON does the same as validateSample, for a sample that is encoded in JSON.
 func validateJSON(raw []byte) error {
 	all, err := schemas()
 	if err != nil {
@@ -134,13 +134,13 @@ func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 
 func TestBuiltSamplesOfEachFamilyConform(t *testing.T) {
 	s := newScript()
-	s.s.IsFailure = failing
+	s.session.IsFailure = failing
 	s.turn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
 	s.turn(callReply("c2", "bash", "go test"), resultJSON("c1", "error: unknown")).Loops = 1
 	s.turn(sample.Reply{Text: "All pass."}, resultJSON("c2", "ok"))
 	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks"))
-	s.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
-	got := sample.Build(s.s)
+	s.session.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
+	got := sample.Build(s.session)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {
 		t.Fatalf("got families %s, want one sample of each family", families(got))
 	}

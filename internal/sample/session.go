@@ -46,7 +46,7 @@ type userTurn struct {
 type history struct {
 	Session    *Session
 	exchanges  []*Exchange    // exchanges in order, without failed attempts that the agent repeated
-	items      [][]*wire.Item // new items of each exchange in kept
+	items      [][]*wire.Item // new items of each exchange in exchanges
 	userTurns  []userTurn
 	events     []Event
 	newestCall map[string]int // index in events of the newest call with an id
@@ -128,8 +128,8 @@ func (h *history) addMessage(role, text string, turn int) {
 }
 
 // addCall adds an event for a call, unless the call was already added: a call occurs in the reply and again in the
-// history. A call with a known id and other arguments is another call if the known call already has its result, because
-// some servers reuse ids.
+// history. A call with a known id and different arguments is a new call if the known call already has its result,
+// because some servers reuse ids.
 func (h *history) addCall(c Call, turn int) {
 	if i, seen := h.newestCall[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]

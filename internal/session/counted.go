@@ -6,10 +6,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Counted is the part of a unit's sums that one replica counted. Two replicas may serve sessions of a
-// unit at the same time. If a merge of their copies took the larger sum, the turns of one replica would be
-// lost. If a merge added the sums, the turns that both copies contain would count twice. A part never
-// shrinks, and only its replica adds to the part.
+// Counted is the part of the sums of a unit (a run, or a session with sub-agents) that one replica counted. Two
+// replicas may serve sessions of a unit at the same time. If a merge of their copies took the larger sum, the turns of
+// one replica would be lost. If a merge added the sums, the turns that both copies contain would count twice. A part
+// never shrinks, and only its replica adds to the part.
 type Counted struct {
 	Tally trial.Tally `json:"t,omitzero"`
 	Used  trial.Usage `json:"u,omitzero"`

@@ -21,23 +21,23 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 		var want trial.Tally
 		var used trial.Usage
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-			at := rapid.IntRange(0, 1).Draw(rt, "replica")
+			replica := rapid.IntRange(0, 1).Draw(rt, "replica")
 			switch rapid.IntRange(0, 3).Draw(rt, "step") {
 			case 0:
-				copies[at].AddTally(trial.Tally{Turns: 1, Errors: 2})
+				copies[replica].AddTally(trial.Tally{Turns: 1, Errors: 2})
 				want.Turns, want.Errors = want.Turns+1, want.Errors+2
 			case 1:
-				copies[at].AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
+				copies[replica].AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
 				want.Tokens, used.Input, used.Cached = want.Tokens+13, used.Input+10, used.Cached+4
 			case 2:
-				stored = afterWrite(rt, stored, copies[at])
+				stored = afterWrite(rt, stored, copies[replica])
 			default:
-				copies[at].Join(stored)
+				copies[replica].Join(stored)
 			}
 		}
-		for _, at := range []int{0, 1, 0} {
-			stored = afterWrite(rt, stored, copies[at])
-			copies[at].Join(stored)
+		for _, replica := range []int{0, 1, 0} {
+			stored = afterWrite(rt, stored, copies[replica])
+			copies[replica].Join(stored)
 		}
 		for _, rec := range copies {
 			if rec.Thread.Tally != want || rec.Thread.Used != used {
@@ -47,15 +47,15 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	})
 }
 
-// afterWrite returns the stored record of a unit after a replica has written its copy without reading the row.
+// afterWrite returns the stored record of a run after a replica has written its copy without reading the row.
 func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	rows := make([]session.Row, 2)
-	for i, one := range []*session.Record{stored, rec} {
-		data, err := one.Encode()
+	for i, r := range []*session.Record{stored, rec} {
+		data, err := r.Encode()
 		if err != nil {
 			rt.Fatal(err)
 		}
-		rows[i] = session.Row{Tenant: one.Identity.Tenant, ID: one.Identity.ID, Started: one.Identity.Started, Seen: one.Identity.Seen, IsUnit: true, Data: data}
+		rows[i] = session.Row{Tenant: r.Identity.Tenant, ID: r.Identity.ID, Started: r.Identity.Started, Seen: r.Identity.Seen, IsUnit: true, Data: data}
 	}
 	row, err := session.Merged(rows[0], rows[1])
 	if err != nil {

@@ -8,5 +8,5 @@
 //   - Quotes recognise side requests that show a conversation in one text.
 //
 // A wrong session mixes two experiments and breaks the provider's prompt cache. An uncertain request
-// (few-shot examples, call ids that repeat from run to run, equal beginnings) gets a new session.
+// (few-shot examples, call ids that repeat from run to run, identical beginnings) gets a new session.
 package session

@@ -80,7 +80,7 @@ func Decode(id ID, data []byte) (*Record, error) {
 }
 
 // Row returns the row of the record for a store. clean removes secrets and personal data from texts of
-// the client. If clean returns ok false for the arguments of a call, the row lacks the call. The caller
+// the client. If clean returns ok false for the arguments of a call, the row omits the call. The caller
 // locks the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
@@ -115,7 +115,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 }
 
 // removeHidden removes from a document all data that is derived from the text of hidden turns: hashes of
-// texts, blocks whose anchor is a hash, calls and results. Numbers and coins remain.
+// texts, blocks whose anchor is a hash, calls and results. Numbers and random assignments remain.
 func (r *Record) removeHidden(d *document) {
 	if r.IsHidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}

@@ -53,8 +53,8 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// mayRepeat reports whether the key may occur in another run, as ids such as "call_1" and
-// "functions.bash:0" and all texts may. Random ids and ids of replies do not repeat.
+// mayRepeat reports whether the key may occur in more than one run. This is true for texts, and for ids such as
+// "call_1" and "functions.bash:0". Random ids and ids of replies do not repeat.
 func mayRepeat(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !looksRandom(key))
 }
@@ -63,12 +63,12 @@ func mayRepeat(key string) bool {
 // another run.
 func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(key, "t:") }
 
-// randomBits is the number of random bits from which on an id counts as unique.
+// randomBits is the minimum number of random bits of an id that counts as unique.
 const randomBits = 40
 
-// looksRandom reports whether the id after the two-letter prefix of key looks random. A run of letters
-// without a digit counts as a word. The zeros at the beginning of a run do not count, because counters of a fixed width
-// have them: call_0000000000002.
+// looksRandom reports whether the id after the two-letter prefix of key looks random. Successive letters without a
+// digit count as a word. Zeros before the first other digit or letter do not count, because counters of a fixed width
+// have such zeros: call_0000000000002.
 func looksRandom(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {

@@ -94,8 +94,8 @@ func (f *Facts) Add(x *sample.Exchange) {
 	}
 }
 
-// addFact returns list with the entry added, unless list has the entry or is full. addFact never writes
-// into the array of list, which a copy of the record may share.
+// addFact returns the list with the name added, unless the list has the name or is full. addFact never writes into the
+// array of the list, which a copy of the record may share.
 func addFact(list []string, name string) []string {
 	if name == "" || len(name) > maxFactBytes || len(list) >= maxFacts || slices.Contains(list, name) {
 		return list

@@ -22,7 +22,7 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 }
 
 // findByCountedID assigns the request of a client with a new credential to its session, by the counted
-// ids ("call_1", see isCountedID) of the session's newest reply. Other clients get equal ids, so the
+// ids ("call_1", see isCountedID) of the session's newest reply. Other clients get the same ids, so the
 // request must continue the newest request of the session, and no other request may have continued its
 // newest reply. Call findByTrail first, which looks for sessions of the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
@@ -56,8 +56,8 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.isExtendedBy(r.req))
 }
 
-// lookUp assigns the request to the session that the store returns for the first stored key of unknown,
-// and reports whether a key is stored. Of several sessions, a session that also has the older keys is
+// lookUp assigns the request to the session that the store returns for the first stored key among the unknown keys, and
+// reports whether a key is stored. Of several sessions, a session that also has the older keys is
 // preferred.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
@@ -83,7 +83,7 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates returns the owners of a key, the sessions in which the key occurred, that the request may
+// candidates returns the owners of a key (the sessions in which the key occurred) that the request may
 // continue. For a key with unique set, candidates returns the session with the highest rank (see best),
 // and no session if several sessions have that rank or the rank is rankNone.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
@@ -120,9 +120,9 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 }
 
 // joinOwner assigns the request to one of the owners of the newest known key, and reports whether an
-// owner fits. Several runs with an equal beginning own the key. The request belongs to the owner whose
+// owner fits. Several sessions with the same beginning own the key. The request belongs to the owner whose
 // newest reply no other request has continued. Without such an owner, the request is a branch of a
-// shared past, and joinOwner returns false. joinOwner repeats the look-up while the owners change: at
+// shared history, and joinOwner returns false. joinOwner repeats the look-up while the owners change: at
 // the same time, another request may continue an owner, or an owner may get a reply.
 func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
@@ -199,8 +199,8 @@ const (
 	rankNone          = iota // a request that continues the newest reply is in progress, or the key belongs to an older reply
 	rankFailed               // a request continued the newest reply and failed
 	rankFree                 // no request has continued the newest reply
-	rankDeclaredRetry        // an equal request is in progress, and the client declares a retry
-	rankRetry                // an equal request failed in the session
+	rankDeclaredRetry        // an identical request is in progress, and the client declares a retry
+	rankRetry                // an identical request failed in the session
 )
 
 // best returns the highest rank and its owners. The caller holds t.mu.

@@ -55,8 +55,8 @@ func (h *head) isExtendedBy(req *wire.Request) bool {
 }
 
 // isContinuedBy reports whether the request continues the newest request of the session, or repeats the
-// newest request after a failure. An equal list that had an answer belongs to another conversation with
-// equal first words. The agent may have dropped the oldest items of a continued list.
+// newest request after a failure. The same list after an answer belongs to another conversation with
+// the same first words. The agent may have dropped the oldest items of a continued list.
 func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	if h.list.items == 0 || req.Delta {
 		return true
@@ -75,18 +75,18 @@ func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 // retryWindow is the time in which a repeated first request counts as a retry.
 const retryWindow = 60 * time.Second
 
-// startKey identifies equal first requests.
+// startKey identifies identical first requests.
 type startKey struct {
 	scope Scope
 	list  uint64
 }
 
-// anyCredential returns the key of equal first requests of all clients of the tenant.
+// anyCredential returns the key of identical first requests of all clients of the tenant.
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
-// start is a session whose first request had no session name. During the first request, an equal
-// request starts a second session, because several agents may start in parallel with equal requests.
-// After a failure, an equal request is a retry.
+// start is a session whose first request had no session name. During the first request, an identical
+// request starts a second session, because several agents may start in parallel with identical requests.
+// After a failure, an identical request is a retry.
 type start struct {
 	id   ID
 	name string
@@ -103,7 +103,7 @@ func (h *heads) firstRequest(k startKey, s start) *head {
 // findRetry returns the session whose failed first request is repeated by a request with key k. known
 // reports whether such a session exists. retry is true if the client library declares a retry. The first
 // request may then still be in progress, because precept may not have noticed its end. sure is false if
-// several first requests in progress fit, and no failed one.
+// no failed first request fits, and several first requests in progress do.
 func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {

@@ -27,7 +27,7 @@ const (
 // isClientName reports whether the client gave a name. Every request of the session then repeats the name.
 func (m Method) isClientName() bool { return m == ByHeader || m == ByPath || m == ByAgent }
 
-// DefaultAgent is the agent of a request without a name of an agent.
+// DefaultAgent is the agent name of a request that names no agent.
 const DefaultAgent = "default"
 
 // Claim holds the names and switches of a request, before any look-up.
@@ -235,7 +235,7 @@ type PathForm struct {
 const PathKeys = "agent, run, session, role, skill, upstream"
 
 // ParsePath splits the escaped path into the names and the path without the /p/ segment. ok is
-// false for another path, which is returned unchanged: /p/... without a known key may belong to an
+// false for any other path, which is returned unchanged: /p/... without a known key may belong to an
 // upstream.
 func ParsePath(path string) (PathForm, string, bool) {
 	var f PathForm
@@ -244,7 +244,7 @@ func ParsePath(path string) (PathForm, string, bool) {
 		return f, path, false
 	}
 	segment, rest, slash := strings.Cut(after, "/")
-	if !strings.Contains(segment, "=") { // some clients escape the signs as well
+	if !strings.Contains(segment, "=") { // some clients escape the equals signs and commas as well
 		segment = unescape(segment)
 	}
 	known := false

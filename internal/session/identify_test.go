@@ -20,7 +20,7 @@ func headers(pairs ...string) http.Header {
 	return h
 }
 
-// requestWithHints returns a request with hints of its body, such as a session name in the metadata.
+// requestWithHints returns a request with these hints, such as a session name in its metadata.
 func requestWithHints(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
 
 func TestIdentifySessionBySourcePrecedence(t *testing.T) {
@@ -30,7 +30,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// Request i has the name sources from entry i of order on, and the source of entry i decides.
+	// Request i has the session names of entry i and of all later entries. The name of entry i takes precedence.
 	type want struct {
 		name      string
 		namespace session.Namespace
@@ -147,9 +147,9 @@ func TestTagsAreBounded(t *testing.T) {
 	for i := range 1000 {
 		lines = append(lines, fmt.Sprintf("t%d", i))
 	}
-	const most = 32
-	if got := session.Identify(http.Header{"Precept-Tags": lines}, "/v1", nil).Tags; len(got) != most || !slices.Equal(got, lines[:most]) {
-		t.Errorf("got %d tags, want the first %d", len(got), most)
+	const limit = 32
+	if got := session.Identify(http.Header{"Precept-Tags": lines}, "/v1", nil).Tags; len(got) != limit || !slices.Equal(got, lines[:limit]) {
+		t.Errorf("got %d tags, want the first %d", len(got), limit)
 	}
 }
 

@@ -26,7 +26,7 @@ type owner struct {
 }
 
 // index maps echo keys to their sessions. An index is bounded: new entries overwrite the oldest. An
-// entry takes 32 bytes in addition to the map.
+// entry needs 32 bytes in addition to the map.
 type index struct {
 	mu   sync.Mutex
 	last map[EchoKey]uint32 // slot of the newest entry of the key, plus one
@@ -39,8 +39,8 @@ type indexEntry struct {
 	older uint32 // slot of the next older entry of the key, plus one; 0 for none. The slot may be reused, so walk checks the entry
 }
 
-// maxOwners is the maximum number of sessions of a key that are compared: the number of runs that may
-// begin equally at a time.
+// maxOwners is the maximum number of sessions of a key that are compared. Up to this number of sessions may begin with
+// identical requests at the same time.
 const maxOwners = 128
 
 func newIndex(entries int) *index {

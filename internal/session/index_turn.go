@@ -44,7 +44,7 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	return added
 }
 
-// indexDetails indexes new content of a request, by which runs with equal counted ids differ.
+// indexDetails indexes new content of a request, by which runs with the same counted ids differ.
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -55,7 +55,7 @@ func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 
 // RecordReply indexes a reply and returns the keys to store. Call RecordReply before the last byte of the
 // reply reaches the client, because the client may then send its next request at once. main is false for
-// the reply to a side request, which is no part of the conversation.
+// the reply to a side request, which is not part of the conversation.
 func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {

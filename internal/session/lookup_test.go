@@ -222,7 +222,7 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	}
 }
 
-// A repetition of a failed first request is a retry within a minute. Later it starts a new session.
+// For one minute, a repetition of a failed first request counts as a retry. After that, it starts a new session.
 func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		st := newStoredThreader(t)
@@ -312,10 +312,10 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 	}
 }
 
-// If the store does not answer in time, the conversation gets a new session as a stand-in. Once the store answers,
-// FindLost returns the session that owns the older items. Items that only the stand-in has do not lead to another
-// session, although a call and its result have one key.
-func TestFindLostReplacesStandInBySessionOfItems(t *testing.T) {
+// If the store does not answer in time, the conversation gets a temporary new session (a stand-in). Once the store
+// answers, FindLost returns the stored session that has the older items. It returns false if only the stand-in has
+// these items.
+func TestFindLostReplacesStandInByStoredSession(t *testing.T) {
 	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the stand-in": false} {
 		t.Run(name, func(t *testing.T) {
 			st := newStoredThreader(t)

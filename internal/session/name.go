@@ -42,7 +42,7 @@ func IDOfRequest(name string) (ID, bool) {
 const MaxName = 256
 
 // Namespace is the source of a session name, such as a header. Equal names from different sources are different
-// sessions, because agents may use equal numbers in different headers.
+// sessions, because agents may use the same numbers in different headers.
 type Namespace string
 
 // The namespaces, in the order of the search. Precept-Session, the path form and the names that precept makes
@@ -64,7 +64,7 @@ const (
 	NamespaceConversation        Namespace = "conversation"
 )
 
-// NamespaceRun is the namespace of the names of runs. A run and a session with an equal name are different.
+// NamespaceRun is the namespace of the names of runs. A run and a session with the same name are different.
 const NamespaceRun Namespace = "run"
 
 // namespaces returns all namespaces of session names.
@@ -93,7 +93,7 @@ func IDOf(tenant string, namespace Namespace, name string) ID {
 func RunID(tenant, name string) ID { return IDOf(tenant, NamespaceRun, name) }
 
 // scopedID returns the ID of a session that the client names. In a run, the name belongs to the run:
-// agents with an equal name in every run ("reviewer") are different sessions.
+// agents with the same name in every run ("reviewer") are different sessions.
 func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
 		return IDOf(sc.Tenant, namespace, name)

@@ -37,7 +37,7 @@ func TestNormalizeNameTrimsAndShortensNames(t *testing.T) {
 	}
 }
 
-func TestNormalizeNameProperties(t *testing.T) {
+func TestNormalizedNamesAreShortAndStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
 		b := NormalizeName(name)
@@ -72,7 +72,8 @@ func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
 	}
 }
 
-// Feedback names a session without the space, the source from which precept took the name.
+// Feedback contains the name of a session without its namespace, which is the source of the name. IDsOfName therefore
+// returns an ID for each namespace.
 func TestIDsOfNameCoverEveryNamespace(t *testing.T) {
 	for _, namespace := range namespaces() {
 		id := IDOf("t", namespace, "ses_1")

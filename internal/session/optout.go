@@ -24,7 +24,7 @@ func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	}
 }
 
-// IsHidden reports whether the turn opted out or is not judged yet. The caller locks the record.
+// IsHidden reports whether the turn opted out, or its opt-out is not decided yet. The caller locks the record.
 func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }

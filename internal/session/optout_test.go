@@ -54,8 +54,8 @@ func mustRow(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	return row, fields
 }
 
-// A row has no hash, call or inserted block of a turn that opted out or that the recorder has not judged yet. The row
-// keeps the first words and the blocks of other turns.
+// A row omits the hashes, calls and inserted blocks of a turn that opted out, or whose opt-out is not decided yet. The
+// row keeps the first words and the blocks of other turns.
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, testStart)
@@ -71,10 +71,10 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		kept    []string
 	}{
 		"no turn is hidden":                 {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
-		"the second is not judged yet":      {func(r *session.Record) { r.AddPendingTurn(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the second is not decided yet":     {func(r *session.Record) { r.AddPendingTurn(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
 		"the second opted out":              {func(r *session.Record) { r.SetOptedOut(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
 		"the first opted out":               {func(r *session.Record) { r.SetOptedOut(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
-		"the second is judged":              {func(r *session.Record) { r.AddPendingTurn(2); r.SetOptedOut(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
+		"the second did not opt out":        {func(r *session.Record) { r.AddPendingTurn(2); r.SetOptedOut(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
 		"a retry does not lift the opt-out": {func(r *session.Record) { r.SetOptedOut(2, true); r.AddPendingTurn(2); r.SetOptedOut(2, false) }, []string{"list_hash", "block of 2"}, nil},
 	} {
 		r := newRecord("s")
@@ -123,15 +123,14 @@ func TestRowsAreRedacted(t *testing.T) {
 	}
 }
 
-// A session with turns is silent if all turns opted out. A session is visible if it has no turn, or a turn that neither
-// opted out nor waits for its judgement. The opt-out mark of a silent session holds its numbers of turns and list
-// items. The mark hides these turns in another record of the session, but not in a record with more items.
+// If all turns of a session opted out, the session has an opt-out mark: its number of turns and of list items. The mark
+// hides these turns in another record of the session, but not in a record with more list items.
 func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")
 		r := newRecord("s")
 		var messages []string
-		out, unjudged := 0, 0
+		optedOut, undecided := 0, 0
 		for n := range turns {
 			messages = append(messages, userMessage(strings.Repeat("x", n+1)))
 			r.Begin(parseChat(t, messages...), testStart)
@@ -139,18 +138,18 @@ func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 1:
 				r.SetOptedOut(r.Thread.Turns, true)
-				out++
+				optedOut++
 			case 2:
 				r.AddPendingTurn(r.Thread.Turns)
-				unjudged++
+				undecided++
 			}
 		}
-		if want := turns == 0 || out+unjudged < turns; r.HasVisibleTurn() != want {
-			t.Fatalf("%d turns, %d opted out, %d not judged: got HasVisibleTurn = %v, want %v", turns, out, unjudged, r.HasVisibleTurn(), want)
+		if want := turns == 0 || optedOut+undecided < turns; r.HasVisibleTurn() != want {
+			t.Fatalf("%d turns, %d opted out, %d not decided: got HasVisibleTurn = %v, want %v", turns, optedOut, undecided, r.HasVisibleTurn(), want)
 		}
-		mark, silent := r.OptOutMark()
-		if want := turns > 0 && out == turns; silent != want || r.IsFullyOptedOut() != want {
-			t.Fatalf("%d turns, %d opted out: got silent = %v, want %v", turns, out, silent, want)
+		mark, ok := r.OptOutMark()
+		if want := turns > 0 && optedOut == turns; ok != want || r.IsFullyOptedOut() != want {
+			t.Fatalf("%d turns, %d opted out: got OptOutMark ok = %v, IsFullyOptedOut = %v, want %v for both", turns, optedOut, ok, r.IsFullyOptedOut(), want)
 		}
 		other := newRecord("s")
 		other.Hide(mark)

@@ -70,7 +70,7 @@ func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	}
 }
 
-// Chats do not evict conversations with tools from the quotes, nor conversations with tools chats.
+// Quotes has separate limits for chats and for conversations with tools, so that neither kind evicts the other.
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := sessionID(fmt.Sprint(kind, n))
@@ -96,11 +96,11 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 }
 
 func TestQuotedSessionFindsCallArgumentsOfSideReply(t *testing.T) {
-	const made = "The user rotates the signing keys by hand"
+	const fact = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
-	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, testStart)
-	if _, ok := q.QuotedSession(testScope, constrainedRequest(t, true, userMessage("Sort this: "+made)), testStart); !ok {
+	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + fact + `"}`}}}, testStart)
+	if _, ok := q.QuotedSession(testScope, constrainedRequest(t, true, userMessage("Sort this: "+fact)), testStart); !ok {
 		t.Error("quoted call arguments of a side reply: QuotedSession = false, want true")
 	}
 }

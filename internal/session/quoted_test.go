@@ -49,7 +49,7 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
 	leaderRequest := func(text string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, text) }
 	worker := agentRequest(t, "You research.", []string{"search"}, userMessage(task))
-	play := func(q *session.Quotes, name string, rep wire.Reply) {
+	addTurn := func(q *session.Quotes, name string, rep wire.Reply) {
 		q.AddTurn(testScope, sessionID(name), leaderRequest(userMessage("Close the books of "+name+", please")), testStart)
 		q.AddReply(testScope, sessionID(name), &rep)
 	}
@@ -60,15 +60,15 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 		scope    session.Scope
 		ok, sure bool
 	}{
-		"one call with the task":             {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart, testScope, true, true},
-		"one call with the task, in a run":   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
-		"the same call in two conversations": {func(q *session.Quotes) { play(q, "one", callReply); play(q, "two", callReply) }, worker, testStart, testScope, true, false},
-		"a reply after the call":             {func(q *session.Quotes) { play(q, "one", callReply); play(q, "one", wire.Reply{Text: "done"}) }, worker, testStart, testScope, false, false},
-		"too long ago":                       {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart.Add(30 * time.Minute), testScope, false, false},
-		"another credential":                 {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart, session.Scope{Tenant: "default", Credential: 2}, false, false},
-		"no call":                            {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, testStart, testScope, false, false},
-		"a request with a reply":             {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage(task), assistantMessage("ok"), userMessage("on")), testStart, testScope, false, false},
-		"a first message of 7 bytes":         {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage("Look up")), testStart, testScope, false, false},
+		"one call with the task":             {func(q *session.Quotes) { addTurn(q, "one", callReply) }, worker, testStart, testScope, true, true},
+		"one call with the task, in a run":   {func(q *session.Quotes) { addTurn(q, "one", callReply) }, worker, testStart, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
+		"the same call in two conversations": {func(q *session.Quotes) { addTurn(q, "one", callReply); addTurn(q, "two", callReply) }, worker, testStart, testScope, true, false},
+		"a reply after the call":             {func(q *session.Quotes) { addTurn(q, "one", callReply); addTurn(q, "one", wire.Reply{Text: "done"}) }, worker, testStart, testScope, false, false},
+		"too long ago":                       {func(q *session.Quotes) { addTurn(q, "one", callReply) }, worker, testStart.Add(30 * time.Minute), testScope, false, false},
+		"another credential":                 {func(q *session.Quotes) { addTurn(q, "one", callReply) }, worker, testStart, session.Scope{Tenant: "default", Credential: 2}, false, false},
+		"no call":                            {func(q *session.Quotes) { addTurn(q, "one", wire.Reply{Text: task}) }, worker, testStart, testScope, false, false},
+		"a request with a reply":             {func(q *session.Quotes) { addTurn(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage(task), assistantMessage("ok"), userMessage("on")), testStart, testScope, false, false},
+		"a first message of 7 bytes":         {func(q *session.Quotes) { addTurn(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage("Look up")), testStart, testScope, false, false},
 		"a request of the caller's own agent": {func(q *session.Quotes) {
 			q.AddTurn(testScope, sessionID("one"), leaderRequest(userMessage(task)), testStart)
 			q.AddReply(testScope, sessionID("one"), &callReply)
@@ -119,27 +119,27 @@ func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// For two minutes, QuotedSession finds the conversation of a side request that requires JSON by a quotation of the
-// reply to the previous side request.
+// A side request that requires JSON may quote the reply to an earlier side request. QuotedSession finds the
+// conversation by this quotation for two minutes.
 func TestQuotedSessionFindsReplyToSideRequest(t *testing.T) {
-	const made = "The user rotates the signing keys by hand"
+	const fact = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
-	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Text: made}, testStart)
-	shaped := func() *wire.Request {
-		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+userMessage("Sort this: "+made)+`]}`))
+	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Text: fact}, testStart)
+	jsonRequest := func() *wire.Request {
+		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+userMessage("Sort this: "+fact)+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return req
 	}
-	if _, ok := q.QuotedSession(testScope, shaped(), testStart.Add(time.Minute)); !ok {
+	if _, ok := q.QuotedSession(testScope, jsonRequest(), testStart.Add(time.Minute)); !ok {
 		t.Error("quoted after one minute: QuotedSession = false, want true")
 	}
-	if _, ok := q.QuotedSession(testScope, shaped(), testStart.Add(2*time.Minute)); ok {
+	if _, ok := q.QuotedSession(testScope, jsonRequest(), testStart.Add(2*time.Minute)); ok {
 		t.Error("quoted after two minutes: QuotedSession = true, want false")
 	}
-	if _, ok := q.QuotedSession(testScope, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), testStart); ok {
+	if _, ok := q.QuotedSession(testScope, agentRequest(t, "x", nil, userMessage("Sort this: "+fact)), testStart); ok {
 		t.Error("quoted in a request that does not require JSON: QuotedSession = true, want false")
 	}
 }

@@ -99,11 +99,11 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	}
 }
 
-// QuotedSession returns the conversation that the request quotes. Only conversations that have another system prompt
-// and none of the request's tools count. docs/decisions/0010 lists the conditions.
-func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
+// QuotedSession returns the conversation that the request quotes. Only conversations that have a different system
+// prompt and none of the request's tools count. docs/decisions/0010 lists the conditions.
+func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id ID, ok bool) {
 	if req.Delta {
-		return about, false
+		return id, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,12 +116,12 @@ func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (abou
 			return x.id, true
 		}
 	}
-	return about, false
+	return id, false
 }
 
 // find returns the entry of a conversation, and adds an entry for an unknown conversation. A new entry
 // may remove the least recently used entry. The caller locks q.
-func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
+func (q *Quotes) find(sc Scope, id ID, hasTools bool) *fingerprint {
 	sc = sc.withoutRun()
 	if q.byScope.values[sc] == nil {
 		q.byScope.put(sc, &scopeConversations{})
@@ -129,7 +129,7 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	t := q.byScope.values[sc]
 	x := t.get(id)
 	if x == nil {
-		x = &fingerprint{id: id, hasTools: tooled}
+		x = &fingerprint{id: id, hasTools: hasTools}
 	}
 	list := &t.withoutTools
 	if x.hasTools {
@@ -154,7 +154,7 @@ const callerText = 4 << 10
 
 // Caller returns the conversation that started the conversation of the request: a call in the
 // newest reply of the caller contains the first words of the request, as the call of a sub-agent
-// does. sure is false if several conversations made an equal call.
+// does. sure is false if several conversations made the same call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := openingText(req)
 	if len(words) < minUniqueBytes {

@@ -19,24 +19,24 @@ func quoteRequest(t *testing.T, body string) *wire.Request {
 	return req
 }
 
-// Quotes holds texts of conversations, which identify the conversation that a side request quotes. It keeps them for a
-// limited time, and for a limited number of conversations and credentials.
+// Quotes holds texts of conversations. It uses the texts to find the conversation that a side request quotes. Quotes
+// holds a text for a limited time, and has texts of a limited number of conversations and credentials.
 func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	q, now := NewQuotes(), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	work := func(n int) *wire.Request {
+	taskRequest := func(n int) *wire.Request {
 		return quoteRequest(t, fmt.Sprintf(`{"tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"system","content":"S"},{"role":"user","content":"this is task %04d"}]}`, n))
 	}
-	about := func(sc Scope, n int, at time.Time) bool {
+	isQuoted := func(sc Scope, n int, at time.Time) bool {
 		_, ok := q.QuotedSession(sc, quoteRequest(t, fmt.Sprintf(`{"messages":[{"role":"user","content":"[this is task %04d] [this is answer %04d]"}]}`, n, n)), at)
 		return ok
 	}
-	play := func(sc Scope, n int) {
+	addTurn := func(sc Scope, n int) {
 		id := sc.scopedID(NamespaceSession, fmt.Sprint(n))
-		q.AddTurn(sc, id, work(n), now)
+		q.AddTurn(sc, id, taskRequest(n), now)
 		q.AddReply(sc, id, &wire.Reply{Text: fmt.Sprintf("this is answer %04d", n)})
 	}
 	one := Scope{Tenant: "t", Credential: 1}
-	play(one, 0)
+	addTurn(one, 0)
 	for _, tc := range []struct {
 		name  string
 		scope Scope
@@ -49,20 +49,20 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		{"another credential", Scope{Tenant: "t", Credential: 2}, now, false},
 		{"another tenant", Scope{Tenant: "u", Credential: 1}, now, false},
 	} {
-		if got := about(tc.scope, 0, tc.at); got != tc.want {
+		if got := isQuoted(tc.scope, 0, tc.at); got != tc.want {
 			t.Errorf("%s: QuotedSession = %v, want %v", tc.name, got, tc.want)
 		}
 	}
 	for n := 1; n <= maxQuoteConversations; n++ {
-		play(one, n)
+		addTurn(one, n)
 	}
-	if about(one, 0, now) || !about(one, 1, now) {
-		t.Errorf("after %d more conversations: QuotedSession = %v for conversation 0 and %v for conversation 1, want false, true", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
+	if isQuoted(one, 0, now) || !isQuoted(one, 1, now) {
+		t.Errorf("after %d more conversations: QuotedSession = %v for conversation 0 and %v for conversation 1, want false, true", maxQuoteConversations, isQuoted(one, 0, now), isQuoted(one, 1, now))
 	}
 	for n := range maxQuoteScopes {
-		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
+		addTurn(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
-	if about(one, 1, now) {
+	if isQuoted(one, 1, now) {
 		t.Errorf("after conversations of %d more credentials: QuotedSession = true for the first credential, want false", maxQuoteScopes)
 	}
 	if len(q.byScope.values) != maxQuoteScopes {

@@ -45,7 +45,7 @@ func OpeningHash(req *wire.Request) uint64 {
 }
 
 // topic returns a hash of the first words of the user and of the run, which separates conversations
-// with equal ids.
+// with the same ids.
 func (sc Scope) topic(req *wire.Request) uint64 {
 	words := OpeningHash(req)
 	if sc.Run == "" {
@@ -54,7 +54,7 @@ func (sc Scope) topic(req *wire.Request) uint64 {
 	return addText(words^emptyHash, sc.Run)
 }
 
-// onlyText returns the text of a request with a single message and without tools, "" for another
+// onlyText returns the text of a request with a single message and without tools, "" for any other
 // request.
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
@@ -84,7 +84,7 @@ func itemKey(req *wire.Request, i int) uint64 {
 }
 
 // hashText returns the FNV-1a hash of a text. Records contain the hash, so every process must
-// compute equal hashes.
+// compute the same hashes.
 func hashText(s string) uint64 { return addText(emptyHash, s) }
 
 // emptyHash is the hash of an empty text; addText extends a hash by a text. Both are New64a of

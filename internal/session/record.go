@@ -18,7 +18,7 @@ type Record struct {
 	Unit       Unit
 	Thread     Thread
 	Agents     Agents
-	Assignment trial.Assignment // coins, picks and offsets; empty if the session uses the record of its unit
+	Assignment trial.Assignment // random decisions, chosen lessons (picks) and offsets; empty if the session uses the record of its unit
 	Lessons    Lessons
 	Facts      Facts
 	OptOut     OptOut
@@ -27,13 +27,13 @@ type Record struct {
 }
 
 // Identity names a session. NewRecord and NewRun set every field. Begin updates Seen, Model and Dialect
-// at each main request: a request of the conversation itself, and no side request.
+// at each main request: a request of the conversation itself, not a side request.
 type Identity struct {
 	ID      ID        `json:"-"`      // key of the row; the row carries the ID, so the document does not
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
 	Agent   string    `json:"agent"`
 	Name    string    `json:"name"`   // the client's own name, else a name of precept; feedback finds the session by the name
-	Method  Method    `json:"method"` // the rule that identified the session; sessions without a name (ByNew, ByEcho) may be confused with sessions of an equal history
+	Method  Method    `json:"method"` // the rule that identified the session; sessions without a name (ByNew, ByEcho) may be confused with sessions with an identical history
 	Started time.Time `json:"started"`
 	// Seen is the time of the newest main request. Of two rows of a session a store keeps the row
 	// with the later Seen, so Begin never sets Seen back when the clock is set back.
@@ -42,8 +42,8 @@ type Identity struct {
 	Dialect wire.Dialect `json:"dialect"`
 }
 
-// Unit identifies the record for the coins of a session, the random decisions to inject or to withhold a
-// lesson. A unit is a run, or the parent session of a sub-agent. All sessions of a unit get equal lessons,
+// Unit identifies the record that holds the coins of a session: the random decisions to inject or to withhold a
+// lesson. A unit is a run, or the parent session of a sub-agent. All sessions of a unit get the same lessons,
 // because otherwise an agent with a lesson would pass the lesson to an agent of the run without the lesson.
 type Unit struct {
 	ID           string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
@@ -59,11 +59,11 @@ type Unit struct {
 // request, Record.AddReply at the reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
-	ListHash    uint64   `json:"list_hash,omitempty"`    // list of the newest main request; an equal hash without a reply in between is a retry
+	ListHash    uint64   `json:"list_hash,omitempty"`    // list of the newest main request; the same hash without a reply in between is a retry
 	Items       int      `json:"items,omitempty"`        // number of items of the list
-	ItemsBefore int      `json:"items_before,omitempty"` // Items of the turn before; a retry leaves the field unchanged and reaches equal decisions
+	ItemsBefore int      `json:"items_before,omitempty"` // Items of the turn before; a retry leaves the field unchanged and reaches the same decisions
 	LastTurn    LastTurn `json:"last_turn,omitzero"`     // new content of the list, and the traces of its reply
-	Replied     bool     `json:"replied,omitempty"`      // the newest main request had a complete reply; a request with an equal list is then a new turn
+	Replied     bool     `json:"replied,omitempty"`      // the newest main request had a complete reply; a request with the same list is then a new turn
 	FirstWords  uint64   `json:"first_words,omitempty"`  // hash of the first words of the user; set at the first turn; separates conversations with a shared name
 	// Calls are the newest calls of replies, by id. Begin clears Calls if the request contains the
 	// history. A delta request (wire.Request.Delta) contains only the outputs of the calls: without
@@ -76,7 +76,7 @@ type Thread struct {
 	Counted   map[string]Counted   `json:"counted,omitempty"`    // for a unit of several sessions: the parts of Tally and Used that each replica counted
 }
 
-// Agents is the state by which Side tells the main requests of a session from the requests of helpers (a
+// Agents is the state by which SideReason distinguishes the main requests of a session from the requests of helpers (a
 // title, a summary, a sub-agent) with the same session name. Record.Begin sets the fields. A helper's
 // request gets no lessons.
 type Agents struct {
@@ -165,11 +165,11 @@ type LastTurn struct {
 type LoopState struct {
 	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; a call gets at most one
 	Count       int             `json:"count,omitempty"`  // loops found
-	DeltaState  []byte          `json:"delta,omitempty"`  // state of the detector for delta requests, which lack the history
+	DeltaState  []byte          `json:"delta,omitempty"`  // state of the detector for delta requests, which do not contain the history
 }
 
-// Snapshot returns a copy of the numbers of a session: identity, unit, turns, tokens and assignment,
-// without texts, blocks and calls. Closing reads the copy while requests change the record. Lock the
+// Snapshot returns a copy of the numbers of a session: identity, unit, turns, tokens and assignment, without texts,
+// blocks and calls. The session is closed from this copy, while requests may change the record. The caller locks the
 // record.
 func (r *Record) Snapshot() *Record {
 	t := &r.Thread
@@ -183,7 +183,7 @@ func (r *Record) Snapshot() *Record {
 func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 	now = now.UTC()
 	name := r.Name
-	if name == "" { // found by echo, and the record is lost: feedback can still name the ID
+	if name == "" { // the session was found by content that the agent sent back, but its record is lost; feedback can name the ID
 		name = r.ID.String()
 	}
 	return &Record{

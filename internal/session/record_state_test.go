@@ -31,8 +31,8 @@ func TestEachChangeMarksRecordDirty(t *testing.T) {
 	}
 }
 
-// A new record has its start time in UTC, and the ID as its name if the session has no name.
-func TestNewRecordHasUTCStartAndName(t *testing.T) {
+// A new record has its start time in UTC. If the session has no name, the record has the ID as its name.
+func TestNewRecordStartsInUTCAndIsNamedByItsID(t *testing.T) {
 	east := testStart.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", sessionID("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: sessionID("s")}, east)
@@ -41,9 +41,9 @@ func TestNewRecordHasUTCStartAndName(t *testing.T) {
 	}
 }
 
-// A store keeps the row with the later Seen. Each turn therefore has a later Seen than the previous turn, even if the
-// clock is set back.
-func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
+// Of two rows of a session, a store keeps the row with the later Seen. Each turn therefore has a later Seen than the
+// previous turn, even if the clock is set back.
+func TestSeenAdvancesWhenTheClockIsSetBack(t *testing.T) {
 	r := newRecord("s")
 	for i, at := range []time.Time{testStart, testStart.Add(-24 * time.Hour), testStart.Add(-23 * time.Hour), testStart.Add(time.Hour)} {
 		before := r.Identity.Seen
@@ -111,7 +111,7 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 }
 
 // Stores hold session IDs, so a name must have the same ID in all releases. The ID is a hash that covers the lengths of
-// the tenant and of the space (the source of the name), so that different tenants and names have different IDs.
+// the tenant and of the namespace (the source of the name), so that different tenants and names have different IDs.
 func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.IDOf("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
@@ -157,9 +157,9 @@ func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 }
 
 // The values off, false, no and 0 of a switch header turn the switch off. An unknown value opts out of learning, and
-// changes no other switch. The agent is the start of the User-Agent up to the first character that is not a letter,
-// digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
-func TestIdentifySwitchHeadersAgentAndTagBounds(t *testing.T) {
+// does not turn off any other switch. The agent is the start of the User-Agent up to the first character that is not a
+// letter, digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
+func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
 		"": false, "on": false, "true": false, "yes": false, "1": false, "disabled": false, "none": false, "00": false,

@@ -131,15 +131,15 @@ func TestSideReasonOfEachKindOfRequest(t *testing.T) {
 		{"no tools after a request with tools", chat(t, userMessage("hi")), "", none, true, label.SideNoTools},
 		{"empty tools", parse(t, wire.Chat, "messages", []obj{userMessage("x")}, obj{"tools": []obj{}}), "", none, true, label.SideNoTools},
 		{"only the system prompt differs", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("go")}, tools("a", "b", "c")), "", none, true, ""},
-		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("c", "b", "a")), "", none, true, ""},
+		{"tools in a different order", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("c", "b", "a")), "", none, true, ""},
 		{"other tools, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("x", "y")), "", none, true, ""},
-		{"other tools, another system prompt", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, longer[1:]...), tools("x", "y")), "", none, true, label.SideTools},
-		{"other tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("x", "y")), "", none, true, label.SideTools},
-		{"fewer tools, another system prompt", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, longer[1:]...), tools("a")), "", none, true, label.SideTools},
-		{"fewer tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("a")), "", none, true, label.SideTools},
+		{"other tools, a different system prompt", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, longer[1:]...), tools("x", "y")), "", none, true, label.SideTools},
+		{"other tools, a different history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("x", "y")), "", none, true, label.SideTools},
+		{"fewer tools, a different system prompt", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, longer[1:]...), tools("a")), "", none, true, label.SideTools},
+		{"fewer tools, a different history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("a")), "", none, true, label.SideTools},
 		{"fewer tools, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b")), "", none, true, ""},
 		{"one more tool, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b", "c", "d")), "", none, true, ""},
-		{"one more tool, another system prompt and history", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
+		{"one more tool, a different system prompt and history", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
 		{"matched by Signs.Side", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
 		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{userMessage("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
@@ -189,7 +189,7 @@ func TestRequestsAfterHandoffAreMain(t *testing.T) {
 		t.Errorf("another agent without tools: got side request %q, want %q", got, label.SideNoTools)
 	}
 	if got := step(chat(t, obj{"role": "system", "content": "W"}, userMessage("something else"))); got != label.SideNoTools {
-		t.Errorf("new agent with another history: got side request %q, want %q", got, label.SideNoTools)
+		t.Errorf("new agent with a different history: got side request %q, want %q", got, label.SideNoTools)
 	}
 }
 
@@ -239,12 +239,12 @@ func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 	check("no reply, one more message", next(userMessage("a"), userMessage("b")), 1)
 	check("replied", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x")), 3)
 	check("no reply, a message after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("stop")), 4)
-	check("no reply, another message after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("go on")), 4)
+	check("no reply, a different message after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("go on")), 4)
 	check("shorter after a compaction", next(userMessage("summary"), userMessage("go on")), 0, 1)
 }
 
-// After a reply, each item of a request without the history is new, even if the words are those of the last turn. The
-// items of a repeated request without a reply are not new.
+// After a reply, each item of a request without the history is new, even if its text repeats the last turn. If there
+// was no reply, the items of a repeated request are not new.
 func TestIsNewItemInRequestsWithoutHistory(t *testing.T) {
 	r := newRecord()
 	isNew := func(previous string) bool {

@@ -42,8 +42,8 @@ func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 	return false
 }
 
-// Adopt replaces the record by n, the newer record of another replica. Fields of this process alone
-// stay, such as the pending turns of OptOut and State.Dirty. Adopt does not write the ID and the tenant,
+// Adopt replaces the record by n, the newer record of another replica. Fields that belong to
+// this process stay, such as the pending turns of OptOut and State.Dirty. Adopt does not write the ID and the tenant,
 // because other goroutines read both without the lock. The caller locks the record.
 func (r *Record) Adopt(n *Record) {
 	if r.IsShared() || n.IsShared() {
@@ -69,7 +69,7 @@ func (r *Record) Adopt(n *Record) {
 	}
 }
 
-// adopt returns n, the flags of the newer record of another replica, with what only s knows.
+// adopt returns the flags n of the newer record of another replica, and keeps the flags that only s has.
 func (s State) adopt(n State) State {
 	n.Closed = s.Closed || n.Closed
 	n.Doubted = s.Doubted || n.Doubted

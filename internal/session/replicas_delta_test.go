@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A request without its history shows that another replica served the session, if it has the result of a call that this
-// replica does not know.
+// A request without its history has only new items. If one of the items is the result of a call that this replica does
+// not know, another replica served the session.
 func TestResultOfUnknownCallWasServedElsewhere(t *testing.T) {
 	r := &Record{}
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "hi"}}), time.Unix(1, 0))

@@ -37,7 +37,7 @@ func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 }
 
 // WasServedElsewhere reports whether another replica served turns of the session since the last turn of this replica.
-func TestWasServedElsewhere(t *testing.T) {
+func TestWasServedElsewhereDetectsTurnsOfAnotherReplica(t *testing.T) {
 	for _, tc := range []struct {
 		name, last string // last: roles in the last turn of this replica
 		replied    bool   // the last turn has a reply
@@ -70,8 +70,8 @@ func TestWasServedElsewhere(t *testing.T) {
 	}
 }
 
-// A field that Adopt omits would be lost when a session moves to another replica. Adopt keeps only processFields,
-// which belong to one process.
+// A field that Adopt omits would be lost when a session moves to another replica. Only processFields stay unchanged,
+// because each process has its own values.
 func TestAdoptCopiesEveryField(t *testing.T) {
 	processFields := []string{"Identity.ID", "Identity.Tenant", "OptOut.ByRequest", "OptOut.PendingTurns", "OptOut.HasStorableSession", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
@@ -81,7 +81,7 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	for name, got := range recordFields(to) {
 		switch {
 		case want[name].IsZero():
-			t.Errorf("%s: got the zero value after fill, want another value", name)
+			t.Errorf("%s: got the zero value after fill, want a non-zero value", name)
 		case slices.Contains(processFields, name) && !got.IsZero():
 			t.Errorf("%s: Adopt set this field of the process to %v, want it unchanged", name, got)
 		case !slices.Contains(processFields, name) && !reflect.DeepEqual(got.Interface(), want[name].Interface()):

@@ -86,7 +86,7 @@ func newContinuation(t *testing.T, previous string, items ...string) *wire.Reque
 // reply. Without a reply, the request is a retry. Repeated words in a conversation object are the next turn, because
 // the API appends them to the conversation.
 func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
-	said := func(conversation, previous string) *wire.Request {
+	continueRequest := func(conversation, previous string) *wire.Request {
 		req, err := wire.Parse(wire.Responses, fmt.Appendf(nil, `{"conversation":%q,"previous_response_id":%q,"input":"continue"}`, conversation, previous))
 		if err != nil {
 			t.Fatal(err)
@@ -106,8 +106,8 @@ func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 		"replied, another message":                         {recordWithTurns(one), parseChat(t, userMessage("two")), false},
 		"no reply":                                         {unanswered, one, false},
 		"a session without a turn":                         {newRecord("s"), one, false},
-		"replied, the same words in a conversation object": {recordWithTurns(said("conv_1", "")), said("conv_1", ""), false},
-		"replied, the same words after the same response":  {recordWithTurns(said("", "resp_1")), said("", "resp_1"), true},
+		"replied, the same words in a conversation object": {recordWithTurns(continueRequest("conv_1", "")), continueRequest("conv_1", ""), false},
+		"replied, the same words after the same response":  {recordWithTurns(continueRequest("", "resp_1")), continueRequest("", "resp_1"), true},
 		"replied, and a later turn":                        {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
 	} {
 		if got := tc.r.RepeatsAnsweredList(tc.next); got != tc.want {
@@ -124,13 +124,13 @@ func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 		next *wire.Request
 		want bool
 	}{
-		"the next turn":                    {parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"), assistantMessage("ok"), userMessage("three")), true},
-		"the first message, another reply": {parseChat(t, userMessage("the task"), assistantMessage("otherwise"), userMessage("what is worth keeping?")), true},
-		"the task without a reply":         {parseChat(t, userMessage("the task"), userMessage("do it")), false},
-		"another task":                     {parseChat(t, userMessage("another task"), assistantMessage("ok"), userMessage("more")), false},
-		"a reply after the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(95)...), assistantMessage("late"))...), false},
-		"a reply among the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(94)...), assistantMessage("late"))...), true},
-		"no user message":                  {parseChat(t, assistantMessage("ok")), false},
+		"the next turn":                        {parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"), assistantMessage("ok"), userMessage("three")), true},
+		"the first message, a different reply": {parseChat(t, userMessage("the task"), assistantMessage("otherwise"), userMessage("what is worth keeping?")), true},
+		"the task without a reply":             {parseChat(t, userMessage("the task"), userMessage("do it")), false},
+		"another task":                         {parseChat(t, userMessage("another task"), assistantMessage("ok"), userMessage("more")), false},
+		"a reply after the first 96 items":     {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(95)...), assistantMessage("late"))...), false},
+		"a reply among the first 96 items":     {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(94)...), assistantMessage("late"))...), true},
+		"no user message":                      {parseChat(t, assistantMessage("ok")), false},
 	} {
 		if got := recordWithTurns(first, later).ShowsConversation(tc.next); got != tc.want {
 			t.Errorf("%s: got ShowsConversation = %v, want %v", name, got, tc.want)
@@ -143,8 +143,8 @@ func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	}
 }
 
-// Adopt takes the picks of the other replica's record, or the picks of both records if the session has members. A
-// session that is ambiguous in one of the records stays ambiguous.
+// Adopt takes the picks (the chosen lessons) of the other replica's record. If the session has members, Adopt merges
+// the picks of both records. A session that is ambiguous in one of the records stays ambiguous.
 func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true

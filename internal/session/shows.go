@@ -28,7 +28,7 @@ func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }
 
-// ShowsConversation reports whether a request with other tools contains a part of the conversation. The
+// ShowsConversation reports whether a request with different tools contains a part of the conversation. The
 // request of an agent that keeps memories does, the request of a sub-agent does not. The caller locks
 // the record.
 func (r *Record) ShowsConversation(req *wire.Request) bool {

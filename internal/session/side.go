@@ -51,8 +51,8 @@ func (r *Record) SideReason(req *wire.Request, c Claim, s Signs) (reason label.R
 }
 
 // agentUnchanged reports whether the agent of the conversation sends the request, although the tools
-// differ: the system prompt is equal and the conversation continues, or a tool server that started late
-// has added tools. A sub-agent or an agent that keeps memories has another system prompt.
+// differ: the system prompt is the same and the conversation continues, or a tool server that started late
+// has added tools. A sub-agent or an agent that keeps memories has a different system prompt.
 func (r *Record) agentUnchanged(req *wire.Request) bool {
 	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
@@ -76,7 +76,7 @@ func (r *Record) addAgent(req *wire.Request) {
 	}
 }
 
-// addTools stores the tools of the first agent, of another agent that continues the conversation, or a
+// addTools stores the tools of the first agent, of a different agent that continues the conversation, or a
 // longer list of the current agent. A shorter list belongs to a mode that ends, and is not stored.
 func (r *Record) addTools(req *wire.Request) {
 	names := shortNames(req.Tools)

@@ -14,7 +14,7 @@ import (
 // Every store uses the types and errors of this file. store/storetest checks each store.
 
 // Errors of a store. Every backend wraps one of these errors if its reason applies, because the callers treat each of
-// them in another way.
+// them differently.
 var (
 	// ErrInvalid means that the store refuses the value permanently.
 	ErrInvalid = errors.New("the value cannot be stored")
@@ -91,7 +91,7 @@ type StoredSample struct {
 	Sample sample.Sample
 }
 
-// Applied is the reward of a session that the counters contain, with a version.
+// Applied is the reward of a session as the counters contain it, with a version.
 type Applied struct {
 	Version  int64   // 0 means not closed yet
 	Rewarded bool    // a reward is applied
@@ -100,7 +100,7 @@ type Applied struct {
 	Frozen   []byte // assignment at closing; every later correction starts from Frozen
 }
 
-// Settlement is one atomic step: if Applied of the session still has version From, the deltas are
+// Settlement is one atomic step that counts a session: if Applied of the session still has version From, the deltas are
 // added to the counters of the tenant, and To becomes Applied with version From+1. FeedbackState is the
 // state of the feedback that the step includes. If later feedback exists, the session stays unsettled.
 type Settlement struct {

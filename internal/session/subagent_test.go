@@ -154,9 +154,9 @@ func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	}
 }
 
-// A request continues a session if it extends the session's list and has the system prompt of an agent of the session.
-// An agent that handed the conversation to another agent is still an agent of the session.
-func TestContinuesUnderSystemTextOfAnyAgent(t *testing.T) {
+// A request continues a session if it extends the messages of the session and has the system prompt of one of its
+// agents. An agent that handed the conversation to another agent is still an agent of the session.
+func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, testStart)

@@ -12,10 +12,10 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
 
-// summarise sends a side request for a summary of the history, and replies with text.
-func (f *fixture) summarise(history []obj, text string) {
+// summarise sends a side request for a summary of the history, and replies with the summary.
+func (f *fixture) summarise(history []obj, summary string) {
 	r := f.open(chat(f.t, extend(history, userMessage("Sum up what has happened so far."))...))
-	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
+	rep := wire.Reply{ID: "chatcmpl-s", Text: summary, Complete: true}
 	f.threads.RecordReply(r, &rep, false)
 	f.threads.RecordEnd(r, true, f.now)
 }
@@ -71,7 +71,7 @@ func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
 	f.assertDifferentSessions("second session with the summary", first[1], r)
 }
 
-// truncatedMessage returns a first message of the agent cline: text and a note that replaces the history.
+// truncatedMessage returns the first message of a truncated history of the agent cline: the text and a note.
 func truncatedMessage(text string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": text}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
@@ -116,8 +116,8 @@ func TestSummaryKeysRequireLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)
 	for _, tc := range []struct {
-		name, text string
-		most, want int
+		name, text  string
+		limit, want int
 	}{
 		{"empty text", "", 8, 0},
 		{"short lines", "a\nb\nFix the parser", 8, 0},
@@ -129,7 +129,7 @@ func TestSummaryKeysRequireLongLines(t *testing.T) {
 		{"more keys than the limit", strings.Repeat(long, 9), 2, 2},
 		{"long lines after the first 64 KiB", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {
-		if got := len(summaryKeys(sc, tc.text, tc.most)); got != tc.want {
+		if got := len(summaryKeys(sc, tc.text, tc.limit)); got != tc.want {
 			t.Errorf("%s: got %d keys, want %d", tc.name, got, tc.want)
 		}
 	}

@@ -77,7 +77,7 @@ func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// openSession starts a session. If an equal first request failed a moment ago, openSession assigns the
+// openSession starts a session. If an identical first request failed a moment ago, openSession assigns the
 // request to the session of that first request.
 func (t *Threader) openSession(r *Resolved, c Claim) {
 	t.mu.Lock()
@@ -160,7 +160,7 @@ func hasCutNotice(req *wire.Request) bool {
 	return ok && strings.Contains(note, "context was compacted")
 }
 
-// findCutHistory assigns a request with a shortened history to the session with equal first words. If
+// findCutHistory assigns a request with a shortened history to the session with the same first words. If
 // several sessions have these words, findCutHistory chooses the only session whose newest request failed.
 // findCutHistory returns false if no single session remains.
 func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) bool {

@@ -39,7 +39,7 @@ func (f *fixture) entropy() (e [16]byte) {
 // obj is a JSON object.
 type obj = map[string]any
 
-// parse returns a request with list under key and with the other members of the body in more.
+// parse returns a request. Its body has the list under the given key, and the members of more.
 func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
 	tb.Helper()
 	body := obj{"model": "gpt-x", key: list}
@@ -82,14 +82,14 @@ func resultMessage(id, text string) obj {
 // extend returns a copy of history with more messages.
 func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
-// request resolves a request without a name, and ends the request with a complete reply.
+// request resolves a request without a session name, and ends the request with a complete reply.
 func (f *fixture) request(req *wire.Request, rep wire.Reply) Resolved {
 	r := f.open(req)
 	f.answer(r, rep)
 	return r
 }
 
-// open resolves a request without a name.
+// open resolves a request without a session name.
 func (f *fixture) open(req *wire.Request) Resolved {
 	return f.threads.Resolve(f.scope, Claim{}, req, f.now, nil)
 }
@@ -243,16 +243,16 @@ func TestThreadTenantsAreSeparate(t *testing.T) {
 	f.assertSameSession("another credential", a, f.openIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
-// openIn resolves a request without a name in another scope.
+// openIn resolves a request that has the given scope and no session name.
 func (f *fixture) openIn(scope Scope, req *wire.Request) Resolved {
 	return f.threads.Resolve(scope, Claim{}, req, f.now, nil)
 }
 
-// Two agents with the same first message and sequential call ids keep their sessions when both tokens are refreshed,
-// because the results of their calls differ.
+// Two agents have the same first message and the same sequential call ids, but different results. Each agent keeps its
+// session when its credential changes in turn 3.
 func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	f := newFixture(t)
-	list := func(output string, turns int) *wire.Request {
+	requestAfter := func(turns int, output string) *wire.Request {
 		history := []obj{userMessage("go")}
 		for n := range turns {
 			history = extend(history, callMessage(fmt.Sprint("call_", n), "{}"), resultMessage(fmt.Sprint("call_", n), fmt.Sprint(output, n)))
@@ -263,7 +263,7 @@ func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	var sessions [2]Resolved
 	for turn := range 6 {
 		for owner := range sessions {
-			r := f.openIn(scopeOf(owner, turn/3), list(fmt.Sprint("files of ", owner, " "), turn))
+			r := f.openIn(scopeOf(owner, turn/3), requestAfter(turn, fmt.Sprint("files of ", owner, " ")))
 			f.answer(r, callReply(fmt.Sprint("call_", turn)))
 			if turn == 0 {
 				sessions[owner] = r
@@ -349,7 +349,7 @@ func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
 		history = extend(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
 		f.assertSameSession("a longer list", first, f.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	f.assertDifferentSessions("earlier state with another last message", first, f.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
+	f.assertDifferentSessions("earlier state with a different last message", first, f.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
 }
 
 func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
@@ -378,7 +378,7 @@ func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
 	f.assertSameSession("call id without a name", a, f.open(next))
 	named := f.threads.Resolve(f.scope, Claim{Session: "other", Namespace: NamespaceSession, Method: ByHeader}, next, f.now, nil)
-	f.assertDifferentSessions("call id with another name", a, named)
+	f.assertDifferentSessions("call id with a different name", a, named)
 	generated := f.request(chat(t, userMessage("new")), textReply("x"))
 	byName := f.threads.Resolve(f.scope, Claim{Session: generated.Name, Namespace: NamespaceSession, Method: ByHeader}, chat(t, userMessage("y")), f.now, nil)
 	f.assertSameSession("generated name sent as Precept-Session", generated, byName)
@@ -480,8 +480,8 @@ func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 	}
 }
 
-// Conversations may share a name from the metadata. If only one conversation has the name, it keeps its session when
-// its list is retried, rewritten or truncated at the front.
+// Conversations may share a name from the metadata. If only one conversation has the name, it keeps its session after a
+// retry, with a rewritten first message, and with a list that is truncated at the front.
 func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	claim := Claim{Session: "chat-1", Namespace: NamespaceMetadata, Method: ByBody}

@@ -45,7 +45,7 @@ func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 }
 
 // RecordRefusal records that the upstream refused the credential of the request. An agent then refreshes its
-// token, so an equal first request with another credential is a retry. Call RecordRefusal before RecordEnd.
+// token, so an identical first request with a different credential is a retry. Call RecordRefusal before RecordEnd.
 func (t *Threader) RecordRefusal(r Resolved) {
 	if r.Method != ByNew || r.list.hash == 0 {
 		return

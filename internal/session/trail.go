@@ -32,8 +32,8 @@ func (t *trail) keys(yield func(trailKey) bool) {
 		return
 	}
 	if t.claim.Namespace != NamespaceConversation { // the provider keeps such a conversation, and only a reply id is better evidence than its name
-		yielded, most := 0, cmp.Or(t.maxEchoes, maxTrail)
-		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < most; i-- {
+		yielded, limit := 0, cmp.Or(t.maxEchoes, maxTrail)
+		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < limit; i-- {
 			echoes := t.resolved.req.EchoKeys(i)
 			for _, k := range echoes[:min(len(echoes), maxTrail)] { // an answer may contain thousands of calls
 				yielded++
@@ -108,7 +108,7 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details returns keys that separate runs with equal counted ids, newest first: calls, results and words
+// details returns keys that separate runs with the same counted ids, newest first: calls, results and words
 // of the user, without new content of the request, which no session has yet. An agent may change the
 // wording, so details are compared only if several sessions remain.
 func (t *trail) details() (keys []EchoKey) {

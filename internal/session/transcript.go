@@ -136,20 +136,20 @@ func (t *transcript) rate(p *prefixes) int {
 }
 
 // prefixes caches hashes of a text's prefixes, because many conversations may be compared with the
-// text. room limits the bytes that are read.
+// text. remainingBytes limits the bytes that are read.
 type prefixes struct {
 	text           string
 	remainingBytes int
 	sums           map[int]uint64 // hashes by prefix length
 }
 
-// spend subtracts n from room and reports whether n bytes may be read.
+// spend subtracts n from remainingBytes and reports whether n bytes may be read.
 func (p *prefixes) spend(n int) bool {
 	p.remainingBytes -= n
 	return p.remainingBytes >= 0
 }
 
-// hash returns the hash of the first n bytes of the text, 0 if room is used up.
+// hash returns the hash of the first n bytes of the text, 0 if too few bytes remain.
 func (p *prefixes) hash(n int) uint64 {
 	sum, ok := p.sums[n]
 	if !ok && p.spend(n) {

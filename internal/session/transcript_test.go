@@ -88,7 +88,7 @@ func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
 	}
 }
 
-// Growing messages that start alike are distinguished by any line of a reply that differs.
+// Two growing messages with the same first lines are distinguished by a different line of a reply.
 func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	a, b := f.open(chat(t, userMessage(render("build", nil)))), f.open(chat(t, userMessage(render("build", nil))))
@@ -154,11 +154,11 @@ func TestTranscriptsAreBounded(t *testing.T) {
 	for i := range maxTranscriptsPerKey + 10 {
 		f.open(chat(t, userMessage(fmt.Sprintf("Task\nnumber %d", i))))
 	}
-	most := 0
+	largest := 0
 	for _, list := range f.threads.transcripts.known.values {
-		most = max(most, len(list))
+		largest = max(largest, len(list))
 	}
-	if len(f.threads.transcripts.known.values) != maxTranscriptKeys || most != maxTranscriptsPerKey {
-		t.Errorf("got %d keys and at most %d transcripts per key, want %d and %d", len(f.threads.transcripts.known.values), most, maxTranscriptKeys, maxTranscriptsPerKey)
+	if len(f.threads.transcripts.known.values) != maxTranscriptKeys || largest != maxTranscriptsPerKey {
+		t.Errorf("got %d keys and at most %d transcripts per key, want %d and %d", len(f.threads.transcripts.known.values), largest, maxTranscriptKeys, maxTranscriptsPerKey)
 	}
 }

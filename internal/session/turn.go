@@ -16,8 +16,8 @@ type TurnKind uint8
 // The kinds.
 const (
 	NewTurn TurnKind = iota // the list differs from the list of the previous request
-	Retry                   // the list is equal, and the previous request had no complete reply: no new turn
-	Repeat                  // the list is equal, and the previous request had a complete reply: a turn without new content
+	Retry                   // the list is the same, and the previous request had no complete reply: no new turn
+	Repeat                  // the list is the same, and the previous request had a complete reply: a turn without new content
 )
 
 // Begin stores the properties of a main request and returns its kind. A retry does not change the number of
@@ -61,8 +61,8 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
 // KeepsIndices reports whether req has the items of the previous turn at their old indices. KeepsIndices compares only
-// the reply and the new content of that turn, so other items may have changed. A list that still has a
-// single message also counts as in place. Call KeepsIndices after Begin and before SetLastTurn. The caller locks
+// the reply and the new content of that turn, so other items may have changed. The result is also true
+// for a list that still has a single message. Call KeepsIndices after Begin and before SetLastTurn. The caller locks
 // the record.
 func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {

@@ -115,7 +115,7 @@ func (f *fakeFinder) FindEcho(_ context.Context, _ string, keys []session.EchoKe
 	return f.known, f.err
 }
 
-// EachMember looks up the members of a unit by their numbers, 256 at a time, and skips deleted members.
+// EachMember looks up the member sessions of a run by their numbers, 256 at a time, and skips deleted members.
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunID("default", "ci-1")
 	f := &fakeFinder{known: map[session.EchoKey][]session.ID{}}
@@ -135,19 +135,19 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 		}
 		return nil
 	}
-	of := &session.Member{ID: unit, Members: members}
-	if err := session.EachMember(t.Context(), f, "default", of, use); err != nil || len(seen) != want || calls != 2 {
+	run := &session.Member{ID: unit, Members: members}
+	if err := session.EachMember(t.Context(), f, "default", run, use); err != nil || len(seen) != want || calls != 2 {
 		t.Errorf("EachMember: err = %v, got %d members in %d calls of use, want no error and %d members in 2 calls", err, len(seen), calls, want)
 	}
 	if len(f.lookups) != 3 || f.lookups[2] != members-512 {
 		t.Errorf("got lookups of %v keys, want 3 lookups, the last of %d keys", f.lookups, members-512)
 	}
 	stop := errors.New("stop")
-	if err := session.EachMember(t.Context(), f, "default", of, func([]session.ID) error { return stop }); !errors.Is(err, stop) {
+	if err := session.EachMember(t.Context(), f, "default", run, func([]session.ID) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("use fails: err = %v, want %v", err, stop)
 	}
 	f.err = stop
-	if err := session.EachMember(t.Context(), f, "default", of, use); !errors.Is(err, stop) {
+	if err := session.EachMember(t.Context(), f, "default", run, use); !errors.Is(err, stop) {
 		t.Errorf("lookup fails: err = %v, want %v", err, stop)
 	}
 }

@@ -8,8 +8,8 @@ import (
 // A record up to November 2026 (version 1) was a flat JSON object with short keys. The tables map
 // the keys to the keys of document. A key without an entry is unchanged.
 
-// partsOfVersion1 returns, for each part of document, the keys of version 1 with their present keys in
-// the part. An empty present key means that the value is the whole part.
+// partsOfVersion1 returns, for each part of document, the keys of version 1 with their current keys in
+// the part. An empty current key means that the value is the whole part.
 func partsOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"identity": {
@@ -33,7 +33,7 @@ func partsOfVersion1() map[string]map[string]string {
 }
 
 // innerOfVersion1 returns, for each key of version 1 whose value is an object or a list of objects, the
-// keys inside of the value with their present keys.
+// keys inside of the value with their current keys.
 func innerOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"tail":  {"f": "from", "k": "items", "c": "answered", "r": "reply"},
@@ -55,36 +55,36 @@ func decodeVersion1(data []byte) (d document, err error) {
 			return d, err
 		}
 	}
-	today := map[string]any{}
+	current := map[string]any{}
 	for part, keys := range partsOfVersion1() {
 		values := map[string]json.RawMessage{}
 		for key, name := range keys {
 			switch value := old[key]; {
 			case value == nil:
 			case name == "":
-				today[part] = value
+				current[part] = value
 			default:
 				values[name] = value
 			}
 		}
 		if len(values) > 0 {
-			today[part] = values
+			current[part] = values
 		}
 	}
-	text, err := json.Marshal(today)
+	text, err := json.Marshal(current)
 	if err != nil {
 		return d, err
 	}
 	return d, json.Unmarshal(text, &d)
 }
 
-// renameKeys returns an object, or a list of objects, with the keys replaced by names. Other keys are left
-// out.
+// renameKeys returns an object, or a list of objects, in which each key is replaced by its value in names. Other keys
+// are left out.
 func renameKeys(value json.RawMessage, names map[string]string) (json.RawMessage, error) {
 	if value == nil {
 		return nil, nil
 	}
-	one := func(old map[string]json.RawMessage) map[string]json.RawMessage {
+	renameObject := func(old map[string]json.RawMessage) map[string]json.RawMessage {
 		out := maps.Clone(old)
 		clear(out)
 		for key, v := range old {
@@ -97,7 +97,7 @@ func renameKeys(value json.RawMessage, names map[string]string) (json.RawMessage
 	var list []map[string]json.RawMessage
 	if json.Unmarshal(value, &list) == nil {
 		for i := range list {
-			list[i] = one(list[i])
+			list[i] = renameObject(list[i])
 		}
 		return json.Marshal(list)
 	}
@@ -105,5 +105,5 @@ func renameKeys(value json.RawMessage, names map[string]string) (json.RawMessage
 	if err := json.Unmarshal(value, &object); err != nil {
 		return nil, err
 	}
-	return json.Marshal(one(object))
+	return json.Marshal(renameObject(object))
 }

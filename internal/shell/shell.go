@@ -285,8 +285,8 @@ func (r *reader) source(n syntax.Node) string {
 	return r.text[from:to]
 }
 
-// split splits text at its unquoted operators. split ignores the rest of the text from the first
-// here-document on, because the rest is data.
+// split splits text at its unquoted operators. It ignores the first here-document and the text after it, because this
+// text is data.
 func split(text string) Line {
 	var line Line
 	text, _, document := strings.Cut(text, "<<")

@@ -137,7 +137,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestQuote(t *testing.T) {
+func TestQuoteAddsQuotesWhereTheShellNeedsThem(t *testing.T) {
 	for _, tc := range []struct {
 		words []string
 		want  string

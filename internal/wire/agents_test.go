@@ -90,8 +90,8 @@ func TestParseTagCallMemoryIsLinear(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	c, _ := parseTagCall(text)
 	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; took > 100*uint64(len(text)) {
-		t.Errorf("parseTagCall allocated %d bytes for a text of %d bytes, want at most 100 times the length", took, len(text))
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 100*uint64(len(text)) {
+		t.Errorf("parseTagCall allocated %d bytes for a text of %d bytes, want at most 100 times the length", allocated, len(text))
 	}
 	if want := len("{}") + 19_999*len("\nf {}"); len(c.Args) != want {
 		t.Errorf("got arguments of %d bytes, want %d", len(c.Args), want)
@@ -99,7 +99,7 @@ func TestParseTagCallMemoryIsLinear(t *testing.T) {
 }
 
 // An agentFormat describes how an agent writes tool results as text. agentFormatOf finds a format by the prefixes of
-// such texts. No prefix of an earlier format may be a prefix of a later format's prefix.
+// such texts. A prefix of a format must not begin with a prefix of an earlier format.
 func TestEachAgentFormatIsReachable(t *testing.T) {
 	for i := range agentFormats {
 		p := &agentFormats[i]

@@ -95,10 +95,10 @@ func (r *Request) countEqualBefore(i int) int {
 		return 0
 	}
 	if r.scan.list[i].role == RoleTool {
-		if r.isNamed(i) {
+		if r.hasCallID(i) {
 			return 0
 		}
-		n, _ := slices.BinarySearch(r.equalUnnamedResults(i), i)
+		n, _ := slices.BinarySearch(r.equalResultsWithoutID(i), i)
 		return n
 	}
 	n := 0
@@ -110,18 +110,18 @@ func (r *Request) countEqualBefore(i int) int {
 	return n
 }
 
-// equalUnnamedResults returns the indices of the tool results without a call id that are equal to item i, including i,
-// in the order of the list.
-func (r *Request) equalUnnamedResults(i int) []int {
-	if r.memo.unnamedResults == nil {
-		r.memo.unnamedResults = make(map[uint64][]int)
+// equalResultsWithoutID returns the indices of the tool results without a call id that are equal to item i, including
+// i, in the order of the list.
+func (r *Request) equalResultsWithoutID(i int) []int {
+	if r.memo.resultsWithoutID == nil {
+		r.memo.resultsWithoutID = make(map[uint64][]int)
 		for j := range r.scan.list {
-			if r.scan.list[j].role == RoleTool && !r.isNamed(j) {
-				r.memo.unnamedResults[r.Hash(j)] = append(r.memo.unnamedResults[r.Hash(j)], j)
+			if r.scan.list[j].role == RoleTool && !r.hasCallID(j) {
+				r.memo.resultsWithoutID[r.Hash(j)] = append(r.memo.resultsWithoutID[r.Hash(j)], j)
 			}
 		}
 	}
-	return r.memo.unnamedResults[r.Hash(i)]
+	return r.memo.resultsWithoutID[r.Hash(i)]
 }
 
 // countResultsBefore returns the number of results with the same call id in the items before i. There may be several,
@@ -212,7 +212,7 @@ func (r *Request) EchoKeys(i int) []string {
 // textCallsHead is the beginning of the calls that smolagents appends to the text of an answer.
 const textCallsHead = "Calling tools:\n["
 
-// appendTextCallIDs appends the ids of calls in a text.
+// appendTextCallIDs appends the ids of the calls that smolagents appended to a text.
 func appendTextCallIDs(keys []string, text string) []string {
 	_, rest, ok := strings.Cut(text, textCallsHead)
 	for n := 0; ok && n < 16; n++ {
@@ -241,7 +241,7 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is the stop word of smolagents. The agent appends it to a reply that lacks it.
+// endOfCode is the stop word of smolagents. The agent appends this word to a reply without the word.
 const endOfCode = "</code>"
 
 // TextEchoHash returns a hash of an assistant's text, "" for an empty text. A reply and the later requests that send

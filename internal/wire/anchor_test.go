@@ -73,7 +73,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 		want   int
 	}{
 		{"the same list", []string{goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a")}, second, 6},
-		{"another index", []string{systemItem, goItem, answerItem, toolItem("a"), answerItem, toolItem("a")}, second, 5},
+		{"a different index", []string{systemItem, goItem, answerItem, toolItem("a"), answerItem, toolItem("a")}, second, 5},
 		{"result removed", []string{goItem, answerItem, toolItem("b")}, second, -1},
 		{"another result of the call at the old index", []string{goItem, toolItem("a"), toolItem("a")}, Anchor{CallID: "a", Index: 2}, 1},
 		{"null content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
@@ -88,8 +88,8 @@ func TestFindAnchorOfResult(t *testing.T) {
 	}
 }
 
-// An agent drops old messages, and the server gives each call the same id. The content of the result then leads to its
-// place.
+// An agent may drop old messages, and its server may give each call the same id. Find then recognises a result by its
+// content.
 func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
@@ -97,11 +97,11 @@ func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 		list []string
 		want int // index of the item; -1 means not found
 	}{
-		"one step dropped":           {[]string{goItem, answerItem, result(2), answerItem, result(3), answerItem, result(4)}, 4},
-		"two steps dropped":          {[]string{goItem, answerItem, result(3), answerItem, result(4)}, 2},
-		"only the result is left":    {[]string{goItem, answerItem, result(3)}, 2},
-		"the result itself dropped":  {[]string{goItem, answerItem, result(4), answerItem, result(5)}, -1},
-		"another single result left": {[]string{goItem, answerItem, result(4)}, -1},
+		"one step dropped":          {[]string{goItem, answerItem, result(2), answerItem, result(3), answerItem, result(4)}, 4},
+		"two steps dropped":         {[]string{goItem, answerItem, result(3), answerItem, result(4)}, 2},
+		"only the result is left":   {[]string{goItem, answerItem, result(3)}, 2},
+		"the result itself dropped": {[]string{goItem, answerItem, result(4), answerItem, result(5)}, -1},
+		"a different result left":   {[]string{goItem, answerItem, result(4)}, -1},
 	} {
 		item, block, ok := newChat(t, tc.list...).Find(third)
 		if ok != (tc.want >= 0) || ok && (item != tc.want || block != 0) {
@@ -115,9 +115,9 @@ func TestFindAnchorInMessageWithBlocks(t *testing.T) {
 	if item, block, ok := r.Find(r.AnchorAt(1, "b")); item != 1 || block != 1 || !ok {
 		t.Errorf("anchor of result b: Find = item %d, block %d, %v, want item 1, block 1, true", item, block, ok)
 	}
-	words := r.AnchorAt(1, "")
-	if item, block, ok := r.Find(words); item != 1 || block != -1 || !ok || words.Nth != 0 {
-		t.Errorf("anchor %+v of the text: Find = item %d, block %d, %v, want item 1, block -1, true, Nth = 0", words, item, block, ok)
+	textAnchor := r.AnchorAt(1, "")
+	if item, block, ok := r.Find(textAnchor); item != 1 || block != -1 || !ok || textAnchor.Nth != 0 {
+		t.Errorf("anchor %+v of the text: Find = item %d, block %d, %v, want item 1, block -1, true, Nth = 0", textAnchor, item, block, ok)
 	}
 	if _, _, ok := r.Find(Anchor{CallID: "c"}); ok {
 		t.Error("anchor of an absent call: Find = true, want false")
@@ -149,8 +149,8 @@ func TestAnchorJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// Echo keys recognise a reply that the agent sends back. A key is "c:" and a call id, "i:" and an item id, or "t:" and
-// a hash of the text or the call.
+// Echo keys recognise a reply that the agent sends back. The key of a call id begins with "c:" and the key of an item
+// id with "i:". A key that begins with "t:" has a hash of a text or of a call.
 func TestEchoKeysOfItems(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -164,7 +164,7 @@ func TestEchoKeysOfItems(t *testing.T) {
 		{"call item", Responses, `{"type":"function_call","id":"fc_1","call_id":"a"}`, []string{"c:a", "i:fc_1"}},
 		{"reference", Responses, `{"type":"item_reference","id":"msg_1"}`, []string{"i:msg_1"}},
 		{"text", Responses, `{"role":"assistant","id":"msg_1","content":"done\n"}`, []string{"i:msg_1", "t:" + TextEchoHash("done")}},
-		{"calls in a text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + TextEchoHash("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
+		{"calls written as text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + TextEchoHash("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
 		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
 		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
 		{"call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
@@ -177,8 +177,8 @@ func TestEchoKeysOfItems(t *testing.T) {
 	}
 }
 
-// A request that returns a reply has one of the reply's echo keys, even if the reply has several texts, or calls that
-// the provider itself answered. Both occur in the Messages API.
+// When the agent sends a reply back, the request has one of the reply's echo keys. This also holds for a reply with
+// several texts, or with calls that the provider itself answered. Both occur in the Messages API.
 func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{
@@ -199,8 +199,8 @@ func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 	}
 }
 
-// A request that returns a reply has one of the reply's echo keys, even if the reply is a refusal or audio, or if the
-// agent removed the thoughts.
+// When the agent sends a reply back, the request has one of the reply's echo keys, even if the reply is a refusal or
+// audio, or if the agent removed the thoughts.
 func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`

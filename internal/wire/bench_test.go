@@ -229,8 +229,8 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory parses a conversation that grew by one call and its result, in full and from the last checkpoint of a
-// Memory, a cache of earlier parses.
+// BenchmarkMemory parses a conversation that grew by one call and its result. The benchmark "without" parses the whole
+// body. The benchmark "with" starts at the last checkpoint of a Memory, a cache of earlier parses.
 func BenchmarkMemory(b *testing.B) {
 	for _, kib := range []int{32, 256} {
 		body := conversation(Chat, kib<<10)

@@ -142,7 +142,7 @@ func unescapeBytes(raw []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(raw)), raw)
 }
 
-// textBytes returns the unescaped text of the string at v, nil for another value. Without escapes, the text is a part
+// textBytes returns the unescaped text of the string at v, nil for any other value. Without escapes, the text is a part
 // of b.
 func textBytes(b []byte, v span) []byte {
 	if kindAt(b, v) != '"' {
@@ -151,7 +151,7 @@ func textBytes(b []byte, v span) []byte {
 	return unescapeBytes(v.inner().of(b))
 }
 
-// text returns the unescaped text of the string at v, "" for another value.
+// text returns the unescaped text of the string at v, "" for any other value.
 func text(b []byte, v span) string {
 	if kindAt(b, v) != '"' {
 		return ""
@@ -173,8 +173,8 @@ func unescapeString(raw []byte) string {
 	return string(appendUnescaped(buffer[:0], raw))
 }
 
-// appendUnescaped appends the unescaped raw to dst. An unpaired surrogate becomes U+FFFD; bytes that are
-// not UTF-8 stay.
+// appendUnescaped appends the text of raw, the inside of a string literal, to dst. An unpaired surrogate becomes
+// U+FFFD; bytes that are not UTF-8 stay.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')

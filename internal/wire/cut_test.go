@@ -32,7 +32,7 @@ func cutText(t *testing.T, d Dialect, body, text string) string {
 	return string(out)
 }
 
-func TestCutRemovesSectionInEachDialect(t *testing.T) {
+func TestCutRemovesTextInEachDialect(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
 		dialect         Dialect
@@ -56,27 +56,27 @@ func TestCutRemovesSectionInEachDialect(t *testing.T) {
 	}
 }
 
-// restore inserts the cut bytes of body into out again.
-func restore(body, out []byte, cuts []Cut) []byte {
+// restore reverses the cuts: it adds the removed bytes of body to the shortened body.
+func restore(body, shortened []byte, cuts []Cut) []byte {
 	var restored []byte
 	from := 0 // in body
 	for _, c := range sortedCuts(cuts) {
 		kept := c.From - from
-		restored = append(append(restored, out[:kept]...), body[c.From:c.To]...)
-		out, from = out[kept:], c.To
+		restored = append(append(restored, shortened[:kept]...), body[c.From:c.To]...)
+		shortened, from = shortened[kept:], c.To
 	}
-	return append(restored, out...)
+	return append(restored, shortened...)
 }
 
 // assertCut removes a range of text from one passage. It fails the test unless the result is JSON, has the passage
 // without the range, and equals the original body after restore.
-func assertCut(t testing.TB, r *Request, which, from, to int) []Cut {
+func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()
 	if len(head) == 0 {
 		return nil
 	}
-	p := &head[which%len(head)]
+	p := &head[passage%len(head)]
 	from, to = from%(len(p.Text)+1), to%(len(p.Text)+1)
 	if from > to {
 		from, to = to, from
@@ -113,7 +113,7 @@ func assertCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	if !utf8.ValidString(want) || strings.ContainsRune(want, utf8.RuneError) {
 		return cuts // the text around the cut may join to one character
 	}
-	if got := texts[which%len(head)].Text; got != want {
+	if got := texts[passage%len(head)].Text; got != want {
 		t.Fatalf("cut passage: got %q, want %q", got, want)
 	}
 	return cuts
@@ -137,19 +137,19 @@ func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		whole, err := r.Splice(nil, edits)
+		edited, err := r.Splice(nil, edits)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if want := without(r, whole, edits, cuts); !bytes.Equal(out, want) {
+		if want := applyCuts(r, edited, edits, cuts); !bytes.Equal(out, want) {
 			rt.Fatalf("edits %+v, cuts %v of %s:\n got %s\nwant %s", edits, cuts, body, out, want)
 		}
 	})
 }
 
-// without removes the cuts from whole, the body with the edits inserted. It shifts each cut by the length of the bytes
-// inserted before the cut.
-func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
+// applyCuts removes the cuts from edited, the body with the edits inserted. It shifts each cut by the length of the
+// bytes inserted before the cut.
+func applyCuts(r *Request, edited []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
 	list := sortedCuts(cuts)
 	for _, cut := range slices.Backward(list) {
@@ -163,20 +163,20 @@ func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
 				shift++
 			}
 		}
-		whole = append(bytes.Clone(whole[:cut.From+shift]), whole[cut.To+shift:]...)
+		edited = append(bytes.Clone(edited[:cut.From+shift]), edited[cut.To+shift:]...)
 	}
-	return whole
+	return edited
 }
 
 func FuzzCut(f *testing.F) {
 	f.Add(uint8(0), []byte(`{"messages":[{"role":"system","content":"a\n## \u00e9 \ud83d\ude00\r\nx"},{"role":"user","content":[{"type":"text","text":"go"},{"type":"text","text":"on"}]}]}`), 0, 2, 9)
 	f.Add(uint8(1), []byte(`{"instructions":"a","input":[{"role":"developer","content":[{"type":"input_text","text":"b\\"}]}]}`), 1, 0, 2)
 	f.Add(uint8(2), []byte(`{"system":[{"type":"text","text":"\ud83d\ud83d\ude00"}],"messages":[{"role":"user","content":"go"}]}`), 0, 3, 7)
-	f.Fuzz(func(t *testing.T, dialect uint8, body []byte, which, from, to int) {
+	f.Fuzz(func(t *testing.T, dialect uint8, body []byte, passage, from, to int) {
 		r, err := Parse(Dialect(1+dialect%3), body)
-		if err != nil || which < 0 || from < 0 || to < 0 {
+		if err != nil || passage < 0 || from < 0 || to < 0 {
 			return
 		}
-		assertCut(t, r, which, from, to)
+		assertCut(t, r, passage, from, to)
 	})
 }

@@ -49,8 +49,8 @@ func TestErrorBody(t *testing.T) {
 	}
 }
 
-// encoded returns plain in the content encoding.
-func encoded(tb testing.TB, encoding string, plain []byte) []byte {
+// encoded returns the body in the given content encoding.
+func encoded(tb testing.TB, encoding string, body []byte) []byte {
 	tb.Helper()
 	var out bytes.Buffer
 	var w io.WriteCloser
@@ -66,9 +66,9 @@ func encoded(tb testing.TB, encoding string, plain []byte) []byte {
 		}
 		w = z
 	default:
-		return plain
+		return body
 	}
-	if _, err := w.Write(plain); err != nil {
+	if _, err := w.Write(body); err != nil {
 		tb.Fatal(err)
 	}
 	if err := w.Close(); err != nil {

@@ -2,8 +2,8 @@
 // messages.
 //
 // Contract: a body is never decoded as a whole and never encoded again. A change inserts text at an offset or leaves
-// out a range, and all other bytes stay unchanged. A body that wire does not understand gives an *Uninspected error,
-// and the caller forwards the body unchanged.
+// out a range, and all other bytes stay unchanged. For a body that wire does not understand, Parse returns an
+// *Uninspected error, and the caller forwards the body unchanged.
 //
 // These files read a request:
 //
@@ -17,9 +17,11 @@
 //	hash.go, anchor.go         recognise an item in a later request
 //	splice.go, system.go       insert text
 //
-// A reply: sse.go splits a stream into events, reader.go assembles the events in items (reply_item.go), with one
-// file per dialect, and reply.go holds the result. kept.go reads lists from the store, and recording.go
-// reads lists that people recorded.
+// These files read a reply: sse.go splits a stream into events, reader.go assembles the events into items
+// (reply_item.go), with one file per dialect, and reply.go holds the result.
+//
+// Two more files read the items of stored conversations: kept.go reads the items of one turn in the store, and
+// recording.go reads a whole conversation that a person recorded in a file.
 //
 // Hazards: a Request refers to the bytes of its body, and is valid only as long as the bytes are unchanged. It decodes
 // items lazily and caches them, so only one goroutine at a time may use it. The same holds for a ReplyReader.

@@ -44,7 +44,8 @@ func compressed(t *testing.T, text string) map[string]string {
 	return out
 }
 
-// ReplyReader reads a compressed reply, in pieces of any size, as the same reply without compression.
+// ReplyReader returns the same reply for a compressed body as for the plain body. The body may arrive in pieces of any
+// size.
 func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 	stream := strings.Repeat("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n", 500) + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	for _, text := range []string{stream, `{"id":"c1","choices":[{"finish_reason":"stop","message":{"content":"a"}}]}`, ""} {

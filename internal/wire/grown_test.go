@@ -25,15 +25,15 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// twoParts returns message content with an image between two parts of text. The second part begins with the line at.
-func twoParts(text, at string) string {
-	head, tail, _ := strings.Cut(text, "\n"+at)
-	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
+// twoParts returns message content with an image between two parts of text. The second part begins with the given line.
+func twoParts(text, line string) string {
+	head, tail, _ := strings.Cut(text, "\n"+line)
+	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(line+tail) + `}]`
 }
 
 // Some agents send one message that grows with each step. Splice inserts text for a result at the top of its
 // observation, even if the same label occurs before the steps.
-func TestSpliceIntoGrowingMessage(t *testing.T) {
+func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
 			"Action: cat\nAction Input: a\nObservation 2: BLUE\u00e9\nThought:"
@@ -43,7 +43,7 @@ func TestSpliceIntoGrowingMessage(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		content string
-		want    []string // by result: part of the spliced body around the inserted HERE, or "" if it accepts no text
+		want    []string // for each result: the spliced body around HERE, or "" if the result accepts no text
 	}{
 		"a scratchpad":                  {quoted(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":     {twoParts(scratchpad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},

@@ -141,7 +141,7 @@ func TestSystemHashIsSameInAllDialects(t *testing.T) {
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base {
-		t.Error("another system prompt: got the same SystemHash, want a different one")
+		t.Error("different system prompt: got the same SystemHash, want a different one")
 	}
 	if system(Chat, `{"messages":[`+user+`]}`) == base {
 		t.Error("no system prompt: got the same SystemHash, want a different one")

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The arguments of tools that the provider runs are no calls of the agent and no text of the reply.
+// HostedArgs has the arguments of tools that the provider runs. These arguments belong neither to the calls nor to the
+// text of the reply.
 func TestReplyHasArgumentsOfHostedTools(t *testing.T) {
 	for name, c := range map[string]struct {
 		dialect Dialect

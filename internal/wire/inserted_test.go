@@ -41,7 +41,7 @@ func acceptsText(r *wire.Request, i int, res wire.Result) bool {
 	return err == nil
 }
 
-// escaped returns text as in a JSON string, without the quotes.
+// escaped returns the text with the escapes of a JSON string.
 func escaped(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -50,9 +50,9 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// without removes an inserted text from body, together with the part, member or message that Splice created for the
-// text. It returns false unless the body contains the text exactly once.
-func without(body []byte, text string) ([]byte, bool) {
+// removeInserted removes an inserted text from body, together with the part, member or message that Splice created for
+// the text. It returns false unless the body contains the text exactly once.
+func removeInserted(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
 		return nil, false
@@ -98,7 +98,7 @@ func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	assertSameItems(t, r, out, edits)
 	restored := out
 	for _, e := range edits {
-		rest, ok := without(restored, e.Text)
+		rest, ok := removeInserted(restored, e.Text)
 		if !ok {
 			t.Fatalf("want text %q exactly once in %s", e.Text, restored)
 		}

@@ -263,8 +263,8 @@ func setMissingIDs(calls []Call, i int) {
 	}
 }
 
-// isNamed reports whether item i holds a tool result with the id of its call.
-func (r *Request) isNamed(i int) bool {
+// hasCallID reports whether item i holds a tool result with the id of its call.
+func (r *Request) hasCallID(i int) bool {
 	results := r.resultsInItem(i)
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }

@@ -132,14 +132,14 @@ func TestStringInputIsUserItem(t *testing.T) {
 	}
 }
 
-// New returns the index of the first item after the last model output. LastUser returns the index of the last new user
-// message that has words and accepts inserted text, or -1.
+// FirstNew returns the index of the first item after the last model output. LastUser returns the index of the last new
+// user message that has words and accepts inserted text, or -1.
 func TestNewItemsAndLastUser(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		dialect Dialect
 		list    string
-		want    int // New
+		want    int // FirstNew
 		last    int // LastUser
 		words   []string
 		results []string

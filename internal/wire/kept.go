@@ -10,8 +10,8 @@ type StoredItems[T ~[]byte] struct {
 	ModelText string  // the model's text before the items, which may contain calls as prose
 }
 
-// Read decodes the items as Request.Item does. Bytes that are not an item give an empty item of RoleOther. The string
-// that the Responses API accepts instead of a list is a user item.
+// Read decodes the items as Request.Item does. For bytes that are not an item, the result is an empty item of
+// RoleOther. The string that the Responses API accepts instead of a list is a user item.
 func (s StoredItems[T]) Read() []*Item {
 	out := make([]*Item, len(s.Items))
 	r := s.request()
@@ -58,7 +58,8 @@ func (s StoredItems[T]) request() *Request {
 // listDepth is the nesting depth of a list's items in a body.
 const listDepth = 2
 
-// appendItem appends an item of a list. A string becomes a user item, and other bytes become an empty object.
+// appendItem appends an item of a list. It appends an object unchanged, a string as a user item, and anything else as
+// an empty object.
 func appendItem(dst, raw []byte) []byte {
 	switch v, ok := wholeValue(raw, listDepth); {
 	case ok && raw[v.start] == '{':
@@ -69,12 +70,12 @@ func appendItem(dst, raw []byte) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendListKey appends the beginning of a body with nothing but a list, up to the list.
+// appendListKey appends the beginning of a body whose only member is the list: the bytes before the list.
 func appendListKey(dst []byte, d Dialect) []byte {
 	return append(append(append(dst, `{"`...), d.listKey()...), `":`...)
 }
 
-// Elements returns the elements of a JSON array as slices of array. ok is false for another value.
+// Elements returns the elements of a JSON array as slices of array. ok is false for any other value.
 func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	v, ok := wholeValue(array, 0)
 	if !ok || array[v.start] != '[' {

@@ -11,7 +11,7 @@ import (
 )
 
 // StoredItems.Read decodes stored items to the same values as Request.Item.
-func TestKeptReadMatchesRequestItems(t *testing.T) {
+func TestStoredItemsAreReadLikeRequestItems(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
 		c := drawConversation(t, d)
@@ -28,7 +28,7 @@ func TestKeptReadMatchesRequestItems(t *testing.T) {
 			want := *r.Item(from + n)
 			want.Index, want.textCallIndex, it.textCallIndex = n, 0, 0
 			if !reflect.DeepEqual(*it, want) {
-				t.Fatalf("kept item %d (item %d of the request):\n got %+v\nwant %+v", n, from+n, *it, want)
+				t.Fatalf("stored item %d (item %d of the request):\n got %+v\nwant %+v", n, from+n, *it, want)
 			}
 		}
 	})
@@ -60,7 +60,7 @@ func drawConversation(t *rapid.T, d Dialect) []byte {
 	return append(appendListKey(nil, d), "["+strings.Join(items, ",")+"]}"...)
 }
 
-func TestKeptReadAcceptsInvalidItems(t *testing.T) {
+func TestStoredItemsMayBeInvalid(t *testing.T) {
 	deep := strings.Repeat("[", 250) + strings.Repeat("]", 250)
 	tooDeep := strings.Repeat("[", 255) + strings.Repeat("]", 255)
 	k := StoredItems[json.RawMessage]{Items: []json.RawMessage{
@@ -74,7 +74,7 @@ func TestKeptReadAcceptsInvalidItems(t *testing.T) {
 		got = append(got, it.UserText)
 	}
 	if want := []string{"hello", "", "", "", "hi", ""}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got Words %q of the kept items, want %q", got, want)
+		t.Errorf("got UserText %q of the stored items, want %q", got, want)
 	}
 	if n := len((StoredItems[[]byte]{}).Read()); n != 0 {
 		t.Errorf("empty list: got %d items, want 0", n)
@@ -82,7 +82,7 @@ func TestKeptReadAcceptsInvalidItems(t *testing.T) {
 }
 
 // StoredItems.Read without a dialect detects the dialect from the form of the items.
-func TestKeptDetectsDialect(t *testing.T) {
+func TestStoredItemsHaveDialectOfTheirForm(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
 		Messages: `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"x"}]}`,
@@ -102,13 +102,13 @@ func TestKeptDetectsDialect(t *testing.T) {
 
 // ModelText is the model output before the first stored item. A result in the stored items gets the id of the call in
 // this text.
-func TestKeptFindsCallInModelText(t *testing.T) {
+func TestStoredResultHasIDOfCallInModelText(t *testing.T) {
 	k := StoredItems[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	withoutText := k
 	withoutText.ModelText = ""
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
 	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
-		t.Errorf("kept item: got results %+v, want %+v", got, want)
+		t.Errorf("stored item: got results %+v, want %+v", got, want)
 	}
 	if withoutText.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
 		t.Error("without ModelText: got the id of the call, want a different id")
@@ -124,7 +124,7 @@ func TestAppendStringMatchesEncodingJSONForInvalidUTF8(t *testing.T) {
 		}
 		raw, _ := json.Marshal(s)
 		if err := json.Unmarshal(raw, &want); err != nil || got != want {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q as for encoding/json", s, got, want)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q as from encoding/json", s, got, want)
 		}
 	})
 }

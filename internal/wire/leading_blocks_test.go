@@ -9,7 +9,7 @@ import (
 )
 
 // A block is text that precept inserts. A second precept behind the first one recognises the blocks by their exact
-// wording at the beginning of a text. A block after other text, or with another wording, belongs to the text.
+// wording at the beginning of a text. A block after other text, or with a different wording, belongs to the text.
 func TestLeadingBlocksHoldBlocksOfAnotherPrecept(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
@@ -28,8 +28,8 @@ func TestLeadingBlocksHoldBlocksOfAnotherPrecept(t *testing.T) {
 }
 
 // assertLeadingBlocks parses lead+rest as a tool result in each dialect and as a user message. It fails the test unless
-// each has the Lead lead, and each result has the text want.
-func assertLeadingBlocks(t *testing.T, lead, rest, want string) {
+// each item has the LeadingBlocks lead, and each result has the text wantText.
+func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 	t.Helper()
 	raw, err := json.Marshal(lead + rest)
 	if err != nil {
@@ -45,8 +45,8 @@ func assertLeadingBlocks(t *testing.T, lead, rest, want string) {
 		{wire.Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":` + text + `}]}`},
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
-		if res := mustParse(t, tc.d, tc.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != want {
-			t.Errorf("%s body %s: got LeadingBlocks = %q, Text = %q, want %q, %q", tc.d, tc.body, res.LeadingBlocks, res.Text, lead, want)
+		if res := mustParse(t, tc.d, tc.body).Item(0).Results[0]; res.LeadingBlocks != lead || res.Text != wantText {
+			t.Errorf("%s body %s: got LeadingBlocks = %q, Text = %q, want %q, %q", tc.d, tc.body, res.LeadingBlocks, res.Text, lead, wantText)
 		}
 	}
 	if it := mustParse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.LeadingBlocks != lead {
@@ -54,27 +54,27 @@ func assertLeadingBlocks(t *testing.T, lead, rest, want string) {
 	}
 }
 
-// A trajectory is one message that grows with each step of the agent. It has an echo key of the reply with its newest
-// step. An echo key recognises a reply that an agent sends back.
+// An echo key recognises a reply that an agent sends back. A trajectory, one message that grows with each step of the
+// agent, has an echo key of the reply that contained its newest step.
 func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
-	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
+	const replyText = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
-	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": asked}}}}))
+	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": replyText}}}}))
 	keys := strings.Join(wire.ReplyEchoKeys(reader.Reply(), ""), " ")
-	for done, known := range map[string]bool{
+	for steps, known := range map[string]bool{
 		"[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\nf\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                            true,
 		"[[ ## thought_0 ## ]]\nI see\n\n[[ ## tool_name_0 ## ]]\nf\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                             false,
 		"[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\ng\n\n[[ ## tool_args_0 ## ]]\n{\"a\":1}\n\n[[ ## observation_0 ## ]]\nx":                                                                                            false,
 		"[[ ## thought_0 ## ]]\nno\n\n[[ ## tool_name_0 ## ]]\ng\n\n[[ ## observation_0 ## ]]\ny\n\n[[ ## thought_1 ## ]]\nI look\n\n[[ ## tool_name_1 ## ]]\nf\n\n[[ ## tool_args_1 ## ]]\n{\"a\":1}\n\n[[ ## observation_1 ## ]]\nx": true,
 		"[[ ## thought_0 ## ]]\nI look": false,
 	} {
-		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "user", "content": "[[ ## question ## ]]\nq\n\n[[ ## trajectory ## ]]\n" + done + "\n\nRespond with the corresponding output fields, starting with the field `x`"}}})))
+		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "user", "content": "[[ ## question ## ]]\nq\n\n[[ ## trajectory ## ]]\n" + steps + "\n\nRespond with the corresponding output fields, starting with the field `x`"}}})))
 		got := false
 		for _, key := range r.EchoKeys(0) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q: EchoKeys = %v shares a key with the reply (%s) = %v, want %v", done, r.EchoKeys(0), keys, got, known)
+			t.Errorf("%q: EchoKeys = %v shares a key with the reply (%s) = %v, want %v", steps, r.EchoKeys(0), keys, got, known)
 		}
 	}
 }

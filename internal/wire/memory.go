@@ -29,7 +29,7 @@ const (
 	memoryMinBytes = 8 << 10   // minimum size of a body in bytes; parsing a shorter body is faster than the look-up
 	memoryHead     = 1 << 10   // number of first bytes that the key of a bucket covers
 	memoryBucket   = 64        // maximum number of checkpoints in a bucket
-	memoryEntries  = 1_000_000 // maximum of Memory.size; an entry takes about 16 bytes
+	memoryEntries  = 1_000_000 // maximum of Memory.size; an entry needs about 16 bytes
 )
 
 // checkpoint is the state of the scan of an earlier body at the end of its last list item. A longer body with the same

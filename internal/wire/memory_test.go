@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// assertSameParse fails the test if Memory.Parse and Parse give different results for the body.
+// assertSameParse fails the test if Memory.Parse and Parse return different results for the body.
 func assertSameParse(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -41,8 +41,8 @@ func assertSameParse(t interface {
 	}
 }
 
-// Memory.Parse gives the result of Parse for conversations that grow, branch or are truncated, and for changes outside
-// of the list.
+// Memory.Parse returns the same result as Parse for conversations that grow, branch or are truncated, and for changes
+// outside of the list.
 func TestMemoryParseMatchesParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// isWholeValue reports whether the pieces of arguments so far are one JSON value. A second call gives the same result.
+// isWholeValue reports whether the arguments that have arrived so far are one complete JSON value. A second call
+// returns the same result.
 func TestIsWholeValueAfterEachPiece(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
@@ -42,7 +43,7 @@ func TestMemoryForNamedPiecesIsLinear(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, _ = r.Write([]byte(stream))
 	runtime.ReadMemStats(&after)
-	if took := after.TotalAlloc - before.TotalAlloc; took > 20*uint64(len(stream)) {
-		t.Errorf("allocated %d bytes for a stream of %d bytes, want at most 20 times the length", took, len(stream))
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 20*uint64(len(stream)) {
+		t.Errorf("allocated %d bytes for a stream of %d bytes, want at most 20 times the length", allocated, len(stream))
 	}
 }

@@ -33,7 +33,7 @@ type listPrelude struct {
 // memberSpans holds the top-level members that precept reads; the span of an absent member is empty.
 type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, toolChoice span
-	// misspelt is a member system or instructions in another case.
+	// misspelt is a member system or instructions in a different case, such as System.
 	misspelt span
 }
 
@@ -176,7 +176,7 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 	return i, name
 }
 
-// stringAt returns the text of a string that was just scanned, nil for another value.
+// stringAt returns the text of a string that was just scanned, nil for any other value.
 func (p *parser) stringAt(v span) []byte {
 	if v.end <= 0 || p.scan.b[v.start] != '"' {
 		return nil

@@ -123,7 +123,7 @@ type jsonBody struct {
 	bytes   []byte
 	max     int  // maximum length in bytes
 	tooLong bool // the body was longer than max and is discarded
-	last    byte // last byte of the body that is no white space
+	last    byte // last byte of the body that is not white space
 }
 
 // write adds the next bytes of the body. size is the announced length of the body, -1 for none.
@@ -141,7 +141,7 @@ func (j *jsonBody) write(p []byte, size int64) {
 	j.bytes = append(j.bytes, p...)
 }
 
-// shrink sets the maximum length to limit, and discards a body that takes more memory.
+// shrink sets the maximum length to limit, and discards a body that uses more memory.
 func (j *jsonBody) shrink(limit int) {
 	j.max = min(j.max, limit)
 	if cap(j.bytes) > limit {
@@ -302,7 +302,7 @@ func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 	}
 }
 
-// recordError records the provider's error at v, which is a string, an object with a message, or another value.
+// recordError records the provider's error at v, which is a string, an object with a message, or any other value.
 func (r *ReplyReader) recordError(b []byte, v span) {
 	switch kindAt(b, v) {
 	case 0, 'n':

@@ -73,8 +73,8 @@ func TestMemoryForLongReplyIsCloseToItsLength(t *testing.T) {
 				growths, last = growths+1, size
 			}
 		}
-		if size, most := r.MemoryBytes(), pieces*piece*11/10; size > most {
-			t.Errorf("%s: MemoryBytes = %d, want at most %d", name, size, most)
+		if size, limit := r.MemoryBytes(), pieces*piece*11/10; size > limit {
+			t.Errorf("%s: MemoryBytes = %d, want at most %d", name, size, limit)
 		}
 		if tc.size >= 0 && growths > 1 {
 			t.Errorf("%s: MemoryBytes grew %d times, want at most once for an announced length", name, growths)

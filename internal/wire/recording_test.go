@@ -9,7 +9,7 @@ import (
 )
 
 // A recording is an object with a list under messages or input. ReadRecording derives the dialect from this list.
-func TestReadRecording(t *testing.T) {
+func TestReadRecordingDetectsDialect(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for raw, want := range map[string]string{
 		`{"messages":[{"role":"user","content":"go"}]}`: "chat",

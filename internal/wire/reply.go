@@ -36,7 +36,7 @@ type Reply struct {
 	echoes []string // result of keys, computed by ReplyEchoKeys at the first use
 }
 
-// integerAt returns the integer at v, or other if there is none.
+// integerAt returns the integer at v, or fallback if there is none.
 func integerAt(b []byte, v span, fallback int) int {
 	if v.empty() {
 		return fallback

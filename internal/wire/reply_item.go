@@ -20,7 +20,7 @@ type replyItem struct {
 	isCall       bool
 	isHosted     bool // a call of a tool that the provider runs
 	isComplete   bool // the item is complete
-	argsValue    bool // the text is the JSON of arguments that are no string (see addArgs)
+	argsValue    bool // the text is the JSON of arguments that are not a string (see addArgs)
 	id, name     string
 	itemID       string
 	fullPieces   [][]byte // full pieces of the text or of the call's arguments
@@ -87,12 +87,12 @@ func (r *ReplyReader) itemAt(index int) *replyItem {
 // itemCost is the number of bytes that an item without its text counts towards the limit.
 const itemCost = 128
 
-// maxItemsAtLimit is the number of items from which on a reply at the limit gets no further item.
+// maxItemsAtLimit is the maximum number of items of a reply that has reached the limit of its reader.
 const maxItemsAtLimit = 32
 
 // newItem adds an item. At the limit, the item gets no text, but its ids are kept, because the next request of an agent
-// without a session name is recognised by the ids of its calls. From maxItemsAtLimit items on, newItem returns an item
-// that does not become a part of the reply.
+// without a session name is recognised by the ids of its calls. If the reply has maxItemsAtLimit items, newItem returns
+// an item that does not become a part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
 	s := &replyItem{index: index}
 	if r.keptBytes+itemCost <= r.limit {

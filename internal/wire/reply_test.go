@@ -232,7 +232,7 @@ func intersection(a, b []string) []string {
 	return out
 }
 
-func TestReplyDoesNotDependOnPieces(t *testing.T) {
+func TestReplyIsSameInPiecesOfAnySize(t *testing.T) {
 	golden := goldenReplies(t)
 	rapid.Check(t, func(t *rapid.T) {
 		g := golden[rapid.IntRange(0, len(golden)-1).Draw(t, "reply")]

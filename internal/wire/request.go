@@ -47,7 +47,7 @@ type Request struct {
 type requestMembers struct {
 	firstMember int  // offset of the first member
 	system      span // system or instructions
-	// misspelt is a member system or instructions in another case, such as System. Some upstreams ignore the case.
+	// misspelt is a member system or instructions in a different case, such as System. Some upstreams ignore the case.
 	misspelt   span
 	tools      span // tools or functions
 	format     span // response_format, text or output_format
@@ -72,7 +72,7 @@ type requestMemo struct {
 	resultsByCall    map[uint64][]int32 // indices of results by call; built at the first use
 	splitParts       []part             // content parts of the item that was split last
 	splitItem        int                // index of that item plus one; 0 if none
-	unnamedResults   map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
+	resultsWithoutID map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
 	hashes           paged[itemHash]    // hashes of the items
 	pairCounts       map[uint64]int     // number of equal results for equal calls; built by countPairs
 	hasRepeatedPair  bool               // a call outside of a code fence got the same answer twice; built by countPairs
@@ -195,8 +195,8 @@ func isPlainKey(key []byte) bool {
 func (p *parser) hasRepeatedFoldedKey() bool {
 	seen := make(map[string]bool, len(p.keys))
 	for _, k := range p.keys {
-		// ToUpper folds letters such as U+017F (long s) and U+212A (Kelvin) that other readers take
-		// for s and k; ToLower alone does not.
+		// ToUpper folds letters such as U+017F (long s) and U+212A (Kelvin) that other readers treat
+		// as s and k; ToLower alone does not.
 		name := string(bytes.ToLower(bytes.ToUpper(unescapeBytes(k.of(p.scan.b)))))
 		if seen[name] {
 			return true
@@ -233,7 +233,7 @@ func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
 			r.SystemHash = r.systemHash(at.system)
 		}
 	}
-	if r.Hints.PreviousID != "" { // an equal list after another reply is another request
+	if r.Hints.PreviousID != "" { // an equal list after a different reply is a different request
 		r.ListHash ^= xxhash.Sum64String(r.Hints.PreviousID)
 	}
 }

@@ -56,9 +56,9 @@ func TestParseRejectsUninspectableBodies(t *testing.T) {
 		{"number", Responses, `{"input":12}`, "list_type"},
 		{"list twice", Chat, `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`, "duplicate_key"},
 		{"list twice, escaped", Chat, `{"messages":[{"role":"user","content":"a"}],"mess\u0061ges":[]}`, "duplicate_key"},
-		{"list twice, in another case", Chat, `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "duplicate_key"},
-		{"another key twice", Chat, `{"model":"a","messages":[{"role":"user","content":"a"}],"model":"b"}`, "duplicate_key"},
-		{"another key twice among many", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
+		{"list twice, in different case", Chat, `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "duplicate_key"},
+		{"model twice", Chat, `{"model":"a","messages":[{"role":"user","content":"a"}],"model":"b"}`, "duplicate_key"},
+		{"model twice, one of many keys", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := Parse(tc.dialect, []byte(tc.body))
@@ -139,7 +139,7 @@ func TestParseIgnoresMembersOfWrongType(t *testing.T) {
 	}
 }
 
-func TestUserSession(t *testing.T) {
+func TestUserSessionIsReadFromUserID(t *testing.T) {
 	for id, want := range map[string]string{
 		`{"session_id":"abc"}`:                   "abc",
 		`{"session_id":7}`:                       "",
@@ -239,16 +239,16 @@ func FuzzParse(f *testing.F) {
 		}
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:
-			t.Fatalf("Parse(%q) = nil error, want an error as of encoding/json", body)
+			t.Fatalf("Parse(%q) = nil error, want an error as from encoding/json", body)
 		case err != nil && ok && u.Reason == label.UninspectedInvalid:
-			t.Fatalf("Parse(%q) = %v, want no error as of encoding/json", body, err)
+			t.Fatalf("Parse(%q) = %v, want no error as from encoding/json", body, err)
 		case err == nil:
 			assertMethodsDoNotPanic(t, r)
 		}
 	})
 }
 
-func TestRequiresJSONAndRequiresTool(t *testing.T) {
+func TestRequiresJSONAndRequiresToolInEachDialect(t *testing.T) {
 	for _, tc := range []struct {
 		d                          Dialect
 		more                       string

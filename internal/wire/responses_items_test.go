@@ -41,9 +41,9 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	}
 }
 
-// A stream of the Responses API has the arguments of a call in pieces, in an event with all arguments, and in an event
-// with the whole item. If the event with the whole item is missing, the reader uses the earlier events. Pieces after
-// this event have no effect.
+// A stream of the Responses API has the arguments of a call three times: in pieces, in an event with all arguments, and
+// in an event with the whole item. If the event with the whole item is missing, the reader uses the earlier events.
+// Pieces after this event have no effect.
 func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -104,7 +104,7 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 			t.Fatalf("AppendString(%q) = %q, want JSON in valid UTF-8 (error %v)", s, written, err)
 		}
 		if err := json.Unmarshal(want, &fromEncodingJSON); err != nil || got != fromEncodingJSON {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q as for encoding/json (error %v)", s, got, fromEncodingJSON, err)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q as from encoding/json (error %v)", s, got, fromEncodingJSON, err)
 		}
 	})
 }
@@ -177,8 +177,8 @@ func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 	}
 }
 
-// An inserted part takes its type, text or input_text, from the part after it, because some servers accept only one of
-// the types.
+// An inserted part has the type of the part after it, text or input_text, because some servers accept only one of the
+// types.
 func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 	for name, tc := range map[string]struct{ list, want string }{
 		"before text":                {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
@@ -197,8 +197,8 @@ func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 	}
 }
 
-// The hash of an item covers all of its content, even parts other than text and calls, but not the changes that agents
-// make to an item before they send it back. ToolsHash ignores the order of tools and repeated tools.
+// The hash of an item covers all of its content, even parts other than text and calls. It ignores the changes that
+// agents make to an item before they send it back. ToolsHash ignores the order of tools and repeated tools.
 func TestHashCoversContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return mustParse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
@@ -348,11 +348,12 @@ func TestStreamedArgumentsThatAreObjects(t *testing.T) {
 	}
 }
 
-// A server that escapes all but ASCII may send the two halves of a character in two pieces. The reply has the
-// character, so a later request with the character continues the reply. A half without its pair becomes U+FFFD.
+// A server that escapes all characters outside of ASCII may send the two halves of a surrogate pair in two pieces. The
+// reply has the whole character, so that it has the same echo key as a later request with the character. A half without
+// its pair becomes U+FFFD.
 func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 	for _, tc := range []struct {
-		pieces []string // insides of string literals
+		pieces []string // contents of string literals
 		want   string
 	}{
 		{[]string{`Done `, `\ud83d`, `\ude00`, ` ok`}, "Done 😀 ok"},
@@ -395,7 +396,7 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := wire.ReplyEchoKeys(r.Reply(), ""), req.EchoKeys(0); !slices.Equal(got, want) {
-		t.Errorf("keys of the reply: got %q, want %q as of the returned reply", got, want)
+		t.Errorf("keys of the reply: got %q, want %q as for the returned reply", got, want)
 	}
 }
 
@@ -416,7 +417,7 @@ func TestStreamedCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// Memory.Parse gives the result of Parse for a growing list that begins with system messages.
+// Memory.Parse returns the same result as Parse for a growing list that begins with system messages.
 func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`

@@ -31,13 +31,13 @@ func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 		if strings.Join(got, ";") != want {
 			t.Errorf("%.90q: got steps %q, want %q", text, got, want)
 		}
-		if asked, _, ok := parseScratchpad(text); ok && it.UserText != asked {
-			t.Errorf("%.60q: got UserText = %q, want %q", text, it.UserText, asked)
+		if question, _, ok := parseScratchpad(text); ok && it.UserText != question {
+			t.Errorf("%.60q: got UserText = %q, want %q", text, it.UserText, question)
 		}
 	}
 }
 
-// While a scratchpad grows, its Words do not change, and Splice inserts text for a result at the top of its
+// While a scratchpad grows, its UserText does not change, and Splice inserts text for a result at the top of its
 // observation.
 func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"

@@ -46,7 +46,7 @@ func describeItems(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// In each case, want is in the notation that describeItems returns. Splice without edits returns the body unchanged,
+// Each case has its expected items in the notation of describeItems. Splice without edits returns the body unchanged,
 // and a second parse gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, tc := range []struct {

@@ -10,10 +10,10 @@ import (
 
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
-// escaped is block as in a JSON string, without the quotes.
+// escaped is the text of block with the escapes of a JSON string.
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
-func TestSpliceInsertsAtEachPlaceAndStripRestores(t *testing.T) {
+func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		dialect     Dialect
@@ -254,7 +254,7 @@ func TestStripUndoesSplice(t *testing.T) {
 	})
 }
 
-// A block is text that precept inserts. An item has the same Hash and the same Words with and without blocks.
+// A block is text that precept inserts. An item has the same Hash and the same UserText with and without blocks.
 func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
@@ -273,15 +273,15 @@ func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).UserText != spliced.Item(i).UserText {
-				t.Fatalf("item %d: Splice changed its Hash or Words\nbefore %s\nafter  %s", i, r.Raw(i), spliced.Raw(i))
+				t.Fatalf("item %d: Splice changed its Hash or UserText\nbefore %s\nafter  %s", i, r.Raw(i), spliced.Raw(i))
 			}
 		}
 	})
 }
 
-// If the member of the system prompt has another case, Find returns no place for a new member, because an upstream that
-// ignores case would read two system prompts.
-func TestSystemPromptInAnotherCasePreventsNewMember(t *testing.T) {
+// The client may write the member name of the system prompt in a different case. Find then returns no place for a new
+// member, because an upstream that ignores case would read two system prompts.
+func TestSystemPromptInDifferentCasePreventsNewMember(t *testing.T) {
 	for body, d := range map[string]Dialect{
 		`{"input":"hi","Instructions":"be brief"}`:                              Responses,
 		`{"System":"be brief","messages":[{"role":"user","content":"hi"}]}`:     Messages,

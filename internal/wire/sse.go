@@ -8,14 +8,14 @@ import (
 // CR or CRLF.
 type sseReader struct {
 	maxBytes    int                                   // maximum length of a line, and of an event's data, in bytes
-	handleEvent func(name, data []byte, tooLong bool) // called with each event; lost means that data is too long and missing
+	handleEvent func(name, data []byte, tooLong bool) // called with each event; tooLong means that data is missing because it exceeds maxBytes
 
 	line    []byte // bytes of the unfinished line
 	data    []byte // data of the unfinished event
 	name    []byte
 	hasData bool // the event has a data field
-	lineCut bool // the line is longer than max
-	tooLong bool // the event is longer than max
+	lineCut bool // the line is longer than maxBytes
+	tooLong bool // the event is longer than maxBytes
 	afterCR bool // the last byte was a CR that ended a line
 }
 
@@ -59,7 +59,7 @@ func (s *sseReader) write(p []byte) {
 	}
 }
 
-// drop sets max, and releases the unfinished line and the unfinished event if they are longer than max.
+// drop sets maxBytes, and releases the unfinished line and the unfinished event if they are longer.
 func (s *sseReader) drop(maxBuffered int) {
 	s.maxBytes = maxBuffered
 	if len(s.line) > maxBuffered {

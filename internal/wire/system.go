@@ -48,8 +48,8 @@ func (r *Request) Prompt() (system, tools []byte) {
 }
 
 // systemPlace returns the place at the end of the system prompt. A body without a system prompt gets a new member or
-// message. There is no place beside a member with the name of the new member in another case, because an upstream that
-// ignores the case would read two system prompts.
+// message. There is no place if the body has a member whose name differs from the new name only in case, because an
+// upstream that ignores the case would read two system prompts.
 func (r *Request) systemPlace() (place, bool) {
 	if !r.members.system.empty() {
 		return r.endPlace(r.members.system)

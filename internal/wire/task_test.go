@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newConversation returns a request with a system message and these turns. A turn is U for the user or A for the model,
-// a space and the text.
+// newConversation returns a request with a system message and these turns. A turn is "U " (user) or "A " (assistant),
+// followed by the text.
 func newConversation(t *testing.T, turns ...string) *wire.Request {
 	t.Helper()
 	type message struct {
@@ -32,7 +32,7 @@ func newConversation(t *testing.T, turns ...string) *wire.Request {
 	return req
 }
 
-// Each harness has the user's request (@) at another place in its template.
+// Each harness has the user's request (@) at a different place in its template.
 func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 	t.Parallel()
 	for harness, template := range map[string]string{

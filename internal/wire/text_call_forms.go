@@ -201,7 +201,7 @@ func parseShellCall(text string) (Call, bool) {
 	return Call{Name: "bash", Args: commandArgs(code)}, code != ""
 }
 
-// parseEditCall parses aider's SEARCH/REPLACE edits, from the file name of the first edit on.
+// parseEditCall parses aider's SEARCH/REPLACE edits, including the file name before the first edit.
 func parseEditCall(text string) (Call, bool) {
 	i := strings.Index(text, "<<<<<<< SEARCH\n")
 	j := strings.LastIndex(text, ">>>>>>> REPLACE")

@@ -23,7 +23,7 @@ func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 // Some servers send calls without ids. The results are in the order of the calls, and precept generates an id for each
 // result. Find returns the place of an anchor with such an id in a longer list, and no place in a list without the
 // result.
-func TestResultsWithoutIDs(t *testing.T) {
+func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
 	const list = `{"role":"user","content":"go"},` + calls + `,` + results + `,` + calls + `,` + results
@@ -56,8 +56,8 @@ func TestResultsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A call without an id has an echo key of its name and arguments. The key does not depend on white space or the order
-// of members.
+// The echo key of a call without an id is computed from its name and arguments. The key does not depend on white space
+// or on the order of members.
 func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))

@@ -77,7 +77,7 @@ func TestUserRequestKeepsTextInTruncatedTemplate(t *testing.T) {
 	for _, template := range []string{miniHead + task + miniTail, "<user_query>\n" + task + "\n</user_query>", "New task:\n" + task} {
 		text := template[:64<<10]
 		if got := wire.UserRequest(text); !strings.Contains(got, strings.TrimSpace(task[:60<<10])) {
-			t.Errorf("Asked returned %d of %d bytes, want the user's request among them", len(got), len(text))
+			t.Errorf("UserRequest returned %d of %d bytes, want the user's request among them", len(got), len(text))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestUserRequestReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
 	if got := wire.UserRequest(text); got != text {
-		t.Errorf("Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
+		t.Errorf("UserRequest returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
 	if got := newConversation(t, "U "+text).UserRequest(1); got != text {
 		t.Errorf("Request.UserRequest returned %d bytes, want the message of %d bytes", len(got), len(text))

@@ -7,7 +7,7 @@ import (
 )
 
 // ownText returns the user's words in a text, without the text that agents and precept add.
-func TestOwnWords(t *testing.T) {
+func TestOwnTextOmitsTextOfAgentsAndPrecept(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
 		{"trimmed", "\n fix it \n", "fix it"},
@@ -54,14 +54,14 @@ func TestOwnWords(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := ownText(tc.text, nil); got != tc.want {
-				t.Errorf("ownWords = %q, want %q", got, tc.want)
+				t.Errorf("ownText = %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
 // ownText takes linear time. Quadratic time for a text of 200,000 opening tags would exceed 20 s.
-func TestOwnWordsIsLinear(t *testing.T) {
+func TestOwnTextTakesLinearTime(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -72,6 +72,6 @@ func TestOwnWordsIsLinear(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("ownWords takes more than 20 s for 200,000 opening tags")
+		t.Fatal("ownText takes more than 20 s for 200,000 opening tags")
 	}
 }

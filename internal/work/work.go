@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Kind says whether a reference is to a commit, a branch or a pull request.
+// Kind is the kind of object that a reference names: a commit, a branch or a pull request.
 type Kind string
 
 // The kinds.

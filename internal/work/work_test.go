@@ -20,7 +20,7 @@ func ExampleParsePullRequest() {
 	// acme/team/shop 7 true
 }
 
-func TestRepositoryOfRemote(t *testing.T) {
+func TestRepositoryOfReadsRemoteAddress(t *testing.T) {
 	for remote, want := range map[string]string{
 		"git@github.com:Acme/Shop.git":           "acme/shop",
 		"github.com:acme/shop":                   "acme/shop",
