@@ -62,8 +62,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add queues the transcript raw, which is line number start of the file, and blocks while too many lines are pending.
-// After an error of emit, add returns the error. The caller must not change raw afterwards.
+// add queues the transcript in raw, and blocks while too many lines are pending. start is the number of the line in the
+// file. After an error of emit, add returns the error. The caller must not change raw afterwards.
 func (i *inspectors) add(raw []byte, start int) error {
 	if i.stopped.Load() {
 		return i.drain()

@@ -10,24 +10,24 @@ import (
 	"precept/detect"
 )
 
-// mixedLines returns transcripts on JSON lines, mixed with invalid lines, a line above the limit of parallel inspection
-// and an array.
+// mixedLines returns a file with one transcript per line. Some lines are invalid, one line is too long for parallel
+// inspection, and one line holds an array.
 func mixedLines(t *testing.T) string {
 	t.Helper()
-	var in strings.Builder
+	var file strings.Builder
 	for n := range 60 {
-		fmt.Fprintln(&in, mustJSON(t, obj{"id": fmt.Sprint(n), "messages": chat(sampleSession)}))
+		fmt.Fprintln(&file, mustJSON(t, obj{"id": fmt.Sprint(n), "messages": chat(sampleSession)}))
 		switch {
 		case n%7 == 3:
-			fmt.Fprintln(&in, `{"id":"faulty","messages":{}}`)
+			fmt.Fprintln(&file, `{"id":"faulty","messages":{}}`)
 		case n%11 == 5:
-			fmt.Fprintln(&in, `not JSON`)
+			fmt.Fprintln(&file, `not JSON`)
 		case n == 30:
-			in.Write(longTranscript(1000))
-			fmt.Fprintln(&in, "["+mustJSON(t, obj{"id": "element", "messages": chat(sampleSession)})+"]")
+			file.Write(longTranscript(1000))
+			fmt.Fprintln(&file, "["+mustJSON(t, obj{"id": "element", "messages": chat(sampleSession)})+"]")
 		}
 	}
-	return in.String()
+	return file.String()
 }
 
 // An inspection on several goroutines returns the same findings and faults in the same order as an inspection on one
@@ -56,8 +56,8 @@ func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	}
 }
 
-// An error of emit ends the inspection, and no further finding is emitted.
-func TestErrorOfEmitEndsTheParallelInspection(t *testing.T) {
+// If the callback emit returns an error, the inspection ends and emits no further finding.
+func TestErrorOfCallbackEndsTheParallelInspection(t *testing.T) {
 	stop := errors.New("stop")
 	n := 0
 	err := detect.InspectOn(4, strings.NewReader(mixedLines(t)), func(detect.Finding) error {

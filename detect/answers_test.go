@@ -19,8 +19,8 @@ func errorBy(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 // okBy returns the outcome OK with a rule. The rule "" means that no rule found an outcome.
 func okBy(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
-// checkOutcomes fails the test unless each key of results, as the result of the same call, has the outcome and the rule
-// of the value.
+// checkOutcomes classifies each key of results as the result of the call. It fails the test if the outcome or the rule
+// differs from the value of the key.
 func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRule) {
 	t.Helper()
 	for text, want := range results {
@@ -95,81 +95,45 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 		`{"message":"Order placed"}`:                                     okBy("json"),
 		`{"message":7}`:                                                  okBy("json"),
 		`{"code":7}`:                                                     okBy("json"),
-		`{"task_id":"1","status":"running"}`: {
-			detect.Pending, "json:status",
-		},
-		`{"pid":1,"state":"Queued"}`: {
-			detect.Pending, "json:status",
-		},
-		`{"status":"running"}`:           okBy("json"),
-		`{"order":7,"status":"pending"}`: okBy("json"),
-		`{"pid":1,"status":"done"}`:      okBy("json"),
-		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`: okBy("json"),
-		`{"exit_code":3,"stdout":"x"}`: errorBy(
-			"exit-code",
-		),
-		`{"returncode":"3"}`: errorBy(
-			"exit-code",
-		),
-		`{"exit_code":0,"stdout":"x"}`: okBy(
-			"exit-code",
-		),
-		`{"exit_code":0,"stdout":"x","error":"y"}`: okBy(
-			"exit-code",
-		),
-		`{"exit_code":"three"}`: okBy("json"),
-		`{"exit_code":null,"error":"y"}`: errorBy(
-			"json:error",
-		),
-		`{"output":"x","metadata":{"exit_code":1}}`: errorBy(
-			"exit-code",
-		),
-		`{"output":"x","meta":{"exitCode":0}}`: okBy(
-			"exit-code",
-		),
-		`{"output":"Error: x"}`: errorBy(
-			"text:error-first",
-		),
-		`{"output":"all well"}`:                         okBy("json"),
-		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`: okBy("json"),
-		`{"response":{"error":"x"}}`: errorBy(
-			"json:error",
-		),
-		`{"response":{"result":{"output":{"error":"x"}}}}`: errorBy(
-			"json:error",
-		),
-		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`: okBy("json"),
-		`{"data":{"error":"x"}}`:                                    okBy("json"),
-		`{"response":"{\"success\": false}"}`: errorBy(
-			"json:success",
-		),
-		`{'response': "{'success': False}"}`: errorBy(
-			"json:success",
-		),
-		`{"error":"The user rejected permission to use this specific tool call."}`: {
-			detect.Refusal, "refusal:opencode",
-		},
-		`[{"type":"text","text":"Error: x"}]`: errorBy(
-			"text:error-first",
-		),
-		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`: okBy(""),
-		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:              okBy("json"),
-		`[{"query":"a","success":true},{"query":"b","success":true}]`: okBy(
-			"json:success",
-		),
-		`[{"query":"a","success":true},{"query":"b","success":false}]`: errorBy(
-			"json:success",
-		),
-		`[{"query":"a","success":true},{"query":"b"}]`: okBy("json"),
-		`[{"success":false}]`:                          okBy("json"),
-		`[]`:                                           okBy("json"),
-		`{"error":"declined"} and more`:                okBy(""),
+		`{"task_id":"1","status":"running"}`:                             {detect.Pending, "json:status"},
+		`{"pid":1,"state":"Queued"}`:                                     {detect.Pending, "json:status"},
+		`{"status":"running"}`:                                           okBy("json"),
+		`{"order":7,"status":"pending"}`:                                 okBy("json"),
+		`{"pid":1,"status":"done"}`:                                      okBy("json"),
+		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`:   okBy("json"),
+		`{"exit_code":3,"stdout":"x"}`:                                             errorBy("exit-code"),
+		`{"returncode":"3"}`:                                                       errorBy("exit-code"),
+		`{"exit_code":0,"stdout":"x"}`:                                             okBy("exit-code"),
+		`{"exit_code":0,"stdout":"x","error":"y"}`:                                 okBy("exit-code"),
+		`{"exit_code":"three"}`:                                                    okBy("json"),
+		`{"exit_code":null,"error":"y"}`:                                           errorBy("json:error"),
+		`{"output":"x","metadata":{"exit_code":1}}`:                                errorBy("exit-code"),
+		`{"output":"x","meta":{"exitCode":0}}`:                                     okBy("exit-code"),
+		`{"output":"Error: x"}`:                                                    errorBy("text:error-first"),
+		`{"output":"all well"}`:                                                    okBy("json"),
+		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`:                            okBy("json"),
+		`{"response":{"error":"x"}}`:                                               errorBy("json:error"),
+		`{"response":{"result":{"output":{"error":"x"}}}}`:                         errorBy("json:error"),
+		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`:                okBy("json"),
+		`{"data":{"error":"x"}}`:                                                   okBy("json"),
+		`{"response":"{\"success\": false}"}`:                                      errorBy("json:success"),
+		`{'response': "{'success': False}"}`:                                       errorBy("json:success"),
+		`{"error":"The user rejected permission to use this specific tool call."}`: {detect.Refusal, "refusal:opencode"},
+		`[{"type":"text","text":"Error: x"}]`:                                      errorBy("text:error-first"),
+		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`:        okBy(""),
+		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:                     okBy("json"),
+		`[{"query":"a","success":true},{"query":"b","success":true}]`:              okBy("json:success"),
+		`[{"query":"a","success":true},{"query":"b","success":false}]`:             errorBy("json:success"),
+		`[{"query":"a","success":true},{"query":"b"}]`:                             okBy("json"),
+		`[{"success":false}]`:                                                      okBy("json"),
+		`[]`:                                                                       okBy("json"),
+		`{"error":"declined"} and more`:                                            okBy(""),
 	})
 }
 
-// A file may contain a JSON object with an error field. In the content of a file that was read, and in the output of a
-// command that only reads, such an object is a failure only if it has no keys other than those that tool results use.
-func TestErrorFieldInFileContent(t *testing.T) {
+// A file may contain a JSON object with an error field. If a tool or a command reads the file, such an object is a
+// failure only if all its keys are keys of tool results.
+func TestErrorFieldInFileContentMayBeContent(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
 		`{"error":"x"}`:                       errorBy("json:error"),
 		`{"error":"x","price":3}`:             okBy(""),
@@ -237,51 +201,21 @@ func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
 // Error pages of a browser or a server are failures. Pages that only mention such errors are not.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	checkOutcomes(t, "WebFetch", `{"url":"http://a"}`, map[string]outcomeRule{
-		"<html>\n<title>404 Not Found</title></html>": errorBy(
-			"page:http",
-		),
-		"<html>\n<title>Page not found - A</title></html>": errorBy(
-			"page:http",
-		),
-		"<html><title>Error 503</title></html>": errorBy(
-			"page:http",
-		),
-		"<html><title>4040 recipes</title></html>": okBy(
-			"",
-		),
-		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": okBy(
-			"",
-		),
-		"<html>\n<title>A shop</title>404 Not Found</html>": okBy(
-			"",
-		),
-		"screenshot of [403 Forbidden](http://a)": errorBy(
-			"page:http",
-		),
-		"Title: Error 404\nwords": errorBy(
-			"page:http",
-		),
-		"words\n# Error 404": errorBy(
-			"page:http",
-		),
-		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404": okBy(
-			"",
-		),
-		"a picture of [a](chrome-error://chromewebdata/)": errorBy(
-			"page:unreachable",
-		),
-		"this site\nERR_CONNECTION_REFUSED": errorBy(
-			"page:unreachable",
-		),
-		"this site\nDNS_PROBE_FINISHED_NXDOMAIN": errorBy(
-			"page:unreachable",
-		),
-		"words\nError. Could not transcribe it.": errorBy(
-			"page:unable",
-		),
-		"words\nError: nothing of it matters": okBy(
-			"",
-		),
+		"<html>\n<title>404 Not Found</title></html>":                                                 errorBy("page:http"),
+		"<html>\n<title>Page not found - A</title></html>":                                            errorBy("page:http"),
+		"<html><title>Error 503</title></html>":                                                       errorBy("page:http"),
+		"<html><title>4040 recipes</title></html>":                                                    okBy(""),
+		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": okBy(""),
+		"<html>\n<title>A shop</title>404 Not Found</html>":                                           okBy(""),
+		"screenshot of [403 Forbidden](http://a)":                                                     errorBy("page:http"),
+		"Title: Error 404\nwords":                                                                     errorBy("page:http"),
+		"words\n# Error 404":                                                                          errorBy("page:http"),
+		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404":                                          okBy(""),
+		"a picture of [a](chrome-error://chromewebdata/)":                                             errorBy("page:unreachable"),
+		"this site\nERR_CONNECTION_REFUSED":                                                           errorBy("page:unreachable"),
+		"this site\nDNS_PROBE_FINISHED_NXDOMAIN":                                                      errorBy("page:unreachable"),
+		"words\nError. Could not transcribe it.":                                                      errorBy("page:unable"),
+		"words\nError: nothing of it matters":                                                         okBy(""),
 	})
 	checkOutcomes(t, "summarise", `{}`, map[string]outcomeRule{
 		"words\nError. Could not transcribe it.":             okBy(""),
@@ -291,7 +225,7 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 
 // A result with the error flag (1) is an error, unless it is a refusal or a search without a match. A result with the
 // success flag (-1) is a success only for tools that read or edit a file.
-func TestErrorAndSuccessFlags(t *testing.T) {
+func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args, text string
 		flag             int8
@@ -324,7 +258,8 @@ func TestErrorAndSuccessFlags(t *testing.T) {
 }
 
 // The run command of opencode works without a person, but words a refusal as if the user refused. Such a session is
-// recognised by the tool todowrite without the tool question, or by a task in quotes. Refusals in it are not signals.
+// recognised by the tool todowrite without the tool question, or by a task in quotes. Refusals in such a session are
+// not signals.
 func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
@@ -367,8 +302,9 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	}
 }
 
-// The errors that a tool lists are its records. The failed tests that a tool counts are a failure.
-func TestListedErrorsAreRecordsAndCountedFailedTestsAreErrors(t *testing.T) {
+// A tool such as list_errors returns errors as its records, which is a success. A result that counts failed tests is a
+// failure.
+func TestListOfErrorsIsASuccessAndFailedTestsAreAFailure(t *testing.T) {
 	checkOutcomes(t, "list_errors", `{"service":"web"}`, map[string]outcomeRule{
 		`{"errors":[{"id":1,"message":"boom"}],"total":1}`: okBy("json"),
 		`{"errors":[{"message":"boom"}]}`:                  errorBy("json:errors"),
@@ -381,8 +317,8 @@ func TestListedErrorsAreRecordsAndCountedFailedTestsAreErrors(t *testing.T) {
 	})
 }
 
-// The box that terraform draws around an error, and code that a summary quotes, do not change the judgement.
-func TestBoxesAndQuotedCodeAreRead(t *testing.T) {
+// An error in the box that terraform draws is a failure. An error that a summary quotes as code is not.
+func TestErrorInABoxIsAFailureAndInQuotedCodeIsNot(t *testing.T) {
 	checkOutcomes(t, "apply_infra", "{}", map[string]outcomeRule{
 		"╷\n│ Error: Invalid provider\n│ \n│   on main.tf line 3:\n╵": errorBy("text:error-first"),
 	})
@@ -392,7 +328,8 @@ func TestBoxesAndQuotedCodeAreRead(t *testing.T) {
 	})
 }
 
-// A short result whose last word ends in "ing" is judged as any other result.
+// A text may end right after a word such as "running", which names an activity. The search for such words must not read
+// beyond the text.
 func TestResultThatEndsInAnActivityIsJudged(t *testing.T) {
 	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
 		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
@@ -401,16 +338,17 @@ func TestResultThatEndsInAnActivityIsJudged(t *testing.T) {
 	}
 }
 
-// A key press whose result shows the code of Playwright instead of the page is no loop.
-func TestKeyPressWithoutPageIsNoLoop(t *testing.T) {
+// A repeated key press is not a loop if its result shows only the code of Playwright, not the page.
+func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	press := call("browser_press_key", `{"key":"Tab"}`, "### Ran Playwright code\n```js\nawait page.keyboard.press('Tab');\n```")
 	if got := countLoops(t, press, press, press, press, press, press, press); got != 0 {
 		t.Errorf("seven key presses: %d loops, want 0", got)
 	}
 }
 
-// A benchmark that an agent repeats is no loop, although times are ignored in the comparison of results.
-func TestRepeatedBenchmarkIsNoLoop(t *testing.T) {
+// A benchmark that an agent repeats is not a loop, although its results count as equal because the comparison ignores
+// times.
+func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {
 		steps := []testStep{bash(command, "Time: 12.1 ms"), bash(command, "Time: 13.4 ms"), bash(command, "Time: 12.2 ms")}
 		if got := countLoops(t, steps...) > 0; got != loop {

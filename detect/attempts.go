@@ -12,9 +12,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, an
-// option of a command, the words of a search. Calls that differ only in budgets are attempts of one call. If
-// several attempts have the same result, another budget will not change the result.
+// A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, an option of a
+// command, the words of a search. Calls that differ only in budgets are attempts of one call. If several attempts have
+// the same result, a different budget will not change the result.
 
 // A loop is at least this number of attempts with the same result.
 const (
@@ -22,8 +22,8 @@ const (
 	minSuccessAttempts = 3
 )
 
-// countAttempts returns the number of successive attempts of the newest call that have the same result. The count
-// ends at a user turn, at an attempt with another result, and at another call that may have changed the results of
+// countAttempts returns the number of successive attempts of the newest call that have the same result. The count ends
+// at a user turn, at an attempt with a different result, and at any other call that may have changed the results of
 // later calls. budgetsDiffer is true if the budgets of the attempts differ. warned is true if an earlier attempt
 // already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
@@ -183,7 +183,7 @@ func (c *toolCall) queryWords() (set uint64) {
 }
 
 // wordSet returns the set of queryWords for the words of a query. Names in code are split into words, so that
-// maxRetries and max_retries give the same set.
+// maxRetries and max_retries have the same set.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -387,7 +387,7 @@ func isUndoLoop(steps func(int) *step) bool {
 			continue
 		}
 		version := s.identity()
-		if s.memo.locationHash != newest.memo.locationHash { // another file
+		if s.memo.locationHash != newest.memo.locationHash { // a different file
 			continue
 		}
 		versions = append(versions, version)

@@ -35,7 +35,7 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 		"years":                                {callSteps("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
 		"names in an after key":                {callSteps("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
 		"names in a skip key":                  {callSteps("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
-		"other keys of a value":                {callSteps("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
+		"different keys k":                     {callSteps("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
 		"names of pages":                       {callSteps("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
 		"nan and infinity":                     {callSteps("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
 		"contents of lines":                    {callSteps("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
@@ -51,15 +51,15 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 		"timeouts in an option":                {shellSteps(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
 		"limit as a separate argument":         {shellSteps(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
 		"added options":                        {shellSteps(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
-		"other packages":                       {shellSteps(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
+		"different packages":                   {shellSteps(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
 		"looser patterns for one name":         {shellSteps("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
 		"spellings of grep":                    {shellSteps("", "grep -rn 'lockCart' src/", "rg lockCart src", "grep -rni --include=*.ts lock_cart ./src"), true},
-		"grep for other names":                 {shellSteps("", "grep -rn lockCart src", "grep -rn freeCart src", "grep -rn dropCart src"), false},
-		"grep in other folders":                {shellSteps("", "grep -rn lockCart src", "grep -rn lockCart test", "grep -rn lockCart docs"), false},
+		"grep for different names":             {shellSteps("", "grep -rn lockCart src", "grep -rn freeCart src", "grep -rn dropCart src"), false},
+		"grep in different folders":            {shellSteps("", "grep -rn lockCart src", "grep -rn lockCart test", "grep -rn lockCart docs"), false},
 		"calls with an idempotency key":        {callSteps("open_gate", "Error: the motor is stuck", `{"gate":"n","idempotency_key":"k-81"}`, `{"gate":"n","idempotency_key":"k-82"}`, `{"gate":"n","idempotency_key":"k-83"}`), true},
 		"patterns of files to delete":          {shellSteps(failed, "find . -name 'cart.proto' -delete", "find . -name '*cart.proto' -delete", "find . -name '*cart.proto*' -delete"), false},
 		"edit between the calls":               {slices.Insert(callSteps("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), 1, call("edit", jsonArgs("file_path", "gate.ini"), "The file was updated.")), false},
-		"patterns for other extensions":        {shellSteps("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
+		"patterns for different extensions":    {shellSteps("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
 		"quoted name, added options":           {shellSteps(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
 		"added options with a value":           {shellSteps(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
 		"added flags":                          {callSteps("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
@@ -67,10 +67,10 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 		"extensions of test files":             {callSteps("glob", "no files", `{"pattern":"**/*.test.js"}`, `{"pattern":"**/*.test.ts"}`, `{"pattern":"**/*.test.py"}`), false},
 		"extensions of test files for find":    {shellSteps("", "find . -name '*.test.js'", "find . -name '*.test.ts'", "find . -name '*.test.py'"), false},
 		"patterns for one file name":           {callSteps("glob", "no files", `{"pattern":"**/settings.ini"}`, `{"pattern":"**/*settings*"}`, `{"pattern":"settings.*"}`), true},
-		"other identifiers":                    {callSteps("grep", "no matches", `{"pattern":"oldApiGet"}`, `{"pattern":"oldApiPut"}`, `{"pattern":"oldApiList"}`), false},
+		"different identifiers":                {callSteps("grep", "no matches", `{"pattern":"oldApiGet"}`, `{"pattern":"oldApiPut"}`, `{"pattern":"oldApiList"}`), false},
 		"spellings of an identifier":           {callSteps("grep", "no matches", `{"pattern":"maxRetries"}`, `{"pattern":"max_retries"}`, `{"pattern":"max-retries"}`), true},
-		"searches for other sellers":           {callSteps("search_docs", "no documents", `{"query":"acme price 2026"}`, `{"query":"bolt price 2026"}`, `{"query":"cargo price 2026"}`), false},
-		"search words in another order":        {callSteps("search_docs", "no documents", `{"query":"release date of farrow engine"}`, `{"query":"farrow engine launch date"}`, `{"query":"farrow engine release date"}`), true},
+		"searches for different sellers":       {callSteps("search_docs", "no documents", `{"query":"acme price 2026"}`, `{"query":"bolt price 2026"}`, `{"query":"cargo price 2026"}`), false},
+		"search words in a different order":    {callSteps("search_docs", "no documents", `{"query":"release date of farrow engine"}`, `{"query":"farrow engine launch date"}`, `{"query":"farrow engine release date"}`), true},
 		"searches with a common word":          {callSteps("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
 		"search words in the result":           {echoedSearches(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
 		"amounts of scrolling":                 {callSteps("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
@@ -89,8 +89,9 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 	}
 }
 
-// An agent may undo a fix once to see a test fail. Undone edits are a loop if the command between the edits shows no
-// difference, or if the agent undoes the edit a second time.
+// An agent may undo a fix once to see a test fail without the fix. A fix, its reversal and the same fix are a loop if
+// no test runs between the edits, if the test fails in the same way with and without the fix, or if the agent undoes
+// the fix a second time.
 func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")
@@ -116,7 +117,7 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 		"three rounds of two commands":       {[]testStep{switchOn, switchOff, switchOn, switchOff, switchOn, switchOff}, true},
 		"two rounds of two commands":         {[]testStep{switchOn, switchOff, switchOn, switchOff}, false},
 		"alternating commands and tests":     {[]testStep{switchOn, passingTest, switchOff, failingTest, switchOn, passingTest, switchOff, failingTest, switchOn, passingTest, switchOff, failingTest}, true},
-		"commands with other results":        {[]testStep{switchOn, switchOff, switchOn, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), switchOn, switchOff}, false},
+		"commands with different results":    {[]testStep{switchOn, switchOff, switchOn, bash("sed -i s/on/off/ a.conf", "3 lines\n\nCommand exited with code 0"), switchOn, switchOff}, false},
 		"not tested":                         {[]testStep{fix, undo, fix}, true},
 		"only read between the edits":        {[]testStep{fix, readFile, undo, showDiff, fix}, true},
 		"both versions fail in the same way": {[]testStep{fix, failingTest, undo, failingTest, fix}, true},
@@ -143,9 +144,9 @@ func TestThreeRoundsOfTheSameNoteAreALoop(t *testing.T) {
 		steps []testStep
 		loop  bool
 	}{
-		"three rounds": {repeatSteps(3, note("Is the key set?"), look), true},
-		"two rounds":   {repeatSteps(2, note("Is the key set?"), look), false},
-		"other notes":  {[]testStep{note("a"), look, note("b"), look, note("c"), look}, false},
+		"three rounds":    {repeatSteps(3, note("Is the key set?"), look), true},
+		"two rounds":      {repeatSteps(2, note("Is the key set?"), look), false},
+		"different notes": {[]testStep{note("a"), look, note("b"), look, note("c"), look}, false},
 	} {
 		if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
 			t.Errorf("%s: loop found = %v, want %v", name, got, tc.loop)

@@ -115,7 +115,7 @@ func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
 
-// nameHas reports whether a word of the tool's name is one of words. A method keeps words off the heap, unlike a
+// nameHas reports whether a word of the tool's name is one of the words. A method keeps words off the heap, unlike a
 // function value.
 func (c *toolCall) nameHas(words ...string) bool { return hasAny(c.nameWords, words...) }
 

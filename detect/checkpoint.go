@@ -28,8 +28,8 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 }
 
 // LoopsSince returns the loops in a request that does not contain its history, and the checkpoint for the next request
-// (next). checkpoint is the value of next after the previous request, nil for the first request. The caller passes the
-// same checkpoint with a retry of a request as with the first attempt. warned and recall are as for Results.Loops.
+// (next). checkpoint is the checkpoint that LoopsSince returned for the previous request, nil for the first request. A
+// retry of a request gets the same checkpoint as the first attempt. warned and recall are as for Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -91,7 +91,7 @@ func writeCheckpoint(steps []*step) []byte {
 	return out
 }
 
-// readCheckpoint returns the steps that writeCheckpoint encoded, nil for invalid bytes and another version.
+// readCheckpoint returns the steps that writeCheckpoint encoded, nil for invalid bytes and for any other version.
 func readCheckpoint(state []byte) []*step {
 	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil

@@ -168,8 +168,8 @@ func judgeExec(text string, call *toolCall) Judgement {
 	return judgeExit(r, call)
 }
 
-// judgeExit judges the result of a command by the exit code. If the exit code is missing, or another program in the
-// command line hides it, the output decides.
+// judgeExit judges the result of a command by the exit code. If the exit code is missing, or is hidden by a later
+// program in the command line, the output decides.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
@@ -223,7 +223,7 @@ func (p *phrases) reportsTimeOut(body string) bool {
 
 // isTimeOutLine reports whether a line is the time-out message of a harness.
 func (p *phrases) isTimeOutLine(line string) bool {
-	low := strings.ToLower(cutText(withoutSigns(plainLine(line)), 300))
+	low := strings.ToLower(cutText(withoutSymbols(plainLine(line)), 300))
 	low = strings.TrimLeft(low, "[<(./ ")
 	for _, lead := range []string{"error>", "error: "} {
 		low = strings.TrimPrefix(low, lead)
@@ -352,7 +352,7 @@ const (
 // Judgement is the outcome of one tool result, with the rule that decided.
 type Judgement struct {
 	Outcome Outcome
-	Rule    string  // rule that decided; "" for a result without any sign of a failure
+	Rule    string  // rule that decided; "" for a result that shows no failure
 	Refuser Refuser // origin of a refusal; NoRefuser for other outcomes
 	Code    int     // exit code or HTTP status, 0 if the rule read neither
 	Sure    bool    // the result itself reports the success

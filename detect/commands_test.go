@@ -17,8 +17,8 @@ func shellArgs(command string) string {
 	return string(b)
 }
 
-// An error line in the output of a command that only reads is content. In the output of another command, it is a
-// failure.
+// An error line in the output of a command that only reads is content. In the output of any other command, an error
+// line is a failure.
 func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"ls -la":                        true,
@@ -140,7 +140,7 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 }
 
 // A program that usually only reads may change files by an option, or by a command that the program starts.
-func TestCommandThatWritesByAnOptionIsNoReadCommand(t *testing.T) {
+func TestCommandThatWritesByAnOptionIsNotReadOnly(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"sed -Ei s/a/b/ a":                           false,
 		"sed -ri s/a/b/ a":                           false,
@@ -238,7 +238,8 @@ func TestCommandThatWritesByAnOptionIsNoReadCommand(t *testing.T) {
 	}
 }
 
-// Each nested find has one command to start.
+// With the option -exec, find starts a command, which may be find again. Only one command starts at each level, so the
+// time to analyse the line is linear.
 func TestNestedSearchesTakeLinearTime(t *testing.T) {
 	start := time.Now()
 	detect.Classify("bash", shellArgs(strings.Repeat("find . -exec ", 300)+"ls"), "error: boom", 0)
@@ -247,7 +248,7 @@ func TestNestedSearchesTakeLinearTime(t *testing.T) {
 	}
 }
 
-// Each harness writes the exit code in another form. Similar output of a program is not read as an exit code.
+// Each harness writes the exit code in a different form. Similar output of a program is not read as an exit code.
 func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		form  string // %d stands for the exit code
@@ -353,7 +354,7 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 
 // The exit code of a test, lint or build run is feedback, unless the command did not run, was interrupted or is still
 // running. A refusal by a person is feedback on any command.
-func TestTestLintAndBuildRunsGiveFeedback(t *testing.T) {
+func TestExitCodesOfTestsLintersAndBuildsAreFeedback(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
 		"python -m pytest":                 "test",

@@ -39,7 +39,8 @@ func TestReadContentIsNotAFailure(t *testing.T) {
 	}
 }
 
-// Exit code 3 in the frame of a harness makes the output of failed and of successful commands an error.
+// A frame is the text that a harness adds to the output of a command. A result with exit code 3 in the frame is an
+// error, whether the output looks like a failure or like a success.
 func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	forEachOutput(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
@@ -88,8 +89,8 @@ func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	}
 }
 
-// The error of a package that does not compile is found among passing packages by the heading of the package. An error
-// line without the heading is not found.
+// Before the compile errors of a package, Go prints a heading such as "# shop/cart". Among passing packages, compile
+// errors with the heading are a failure. An error line without the heading is content.
 func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{
@@ -103,8 +104,8 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	}
 }
 
-// Inspect finds the loops of a whole transcript at the same calls as Loops finds them in growing requests.
-func TestInspectFindsLoopsAtTheCallsOfLoops(t *testing.T) {
+// Inspect reads a whole transcript, and Loops reads growing requests. Both find loops at the same calls.
+func TestInspectAndLoopsFindLoopsAtTheSameCalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
 		growing := replay(t, wire.Chat, steps)

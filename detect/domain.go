@@ -38,8 +38,8 @@ func (c *toolCall) asksAbout(text string) bool {
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
 }
 
-// returnsRecords reports whether a tool returns records or articles. A tool whose name begins with "book" or with
-// another verb of change returns no records.
+// returnsRecords reports whether a tool returns records or articles. A tool whose name begins with "book" or with any
+// other verb of change returns no records.
 func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
@@ -71,7 +71,7 @@ func (c *toolCall) domainFailureRule(text string) string {
 	if c.purpose != purposeOther || len(text) > maxClause {
 		return ""
 	}
-	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plainLine(text)))))
+	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
 	sentences := strings.FieldsFunc(low, func(r rune) bool { return r == '.' || r == '!' || r == '?' || r == ';' })
 	if slices.ContainsFunc(sentences, c.saysDoesNotExist) {
 		return "no-such"
@@ -94,24 +94,26 @@ func (c *toolCall) domainFailureRule(text string) string {
 	return ""
 }
 
-// reportsLimit reports whether an answer names a limit or a refusal and does not confirm the action: "Refunds are only
-// possible within 30 days."
+// reportsLimit reports whether an answer states a limit or a refusal, and does not confirm the action: "Refunds are
+// only possible within 30 days." The phrases of the list "limit" count only as whole words, and the phrases of
+// "limit-anywhere" also inside of words.
 func (c *toolCall) reportsLimit(text string) bool {
-	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plainLine(text)))))
+	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
 	return limited && !c.confirmsAction(low)
 }
 
-// withoutHarmlessNo removes negations that also occur in a report of success, such as "no further action is required".
-func (p *phrases) withoutHarmlessNo(low string) string {
-	for _, no := range p.lists["harmless-no"] {
-		low = strings.ReplaceAll(low, no, "")
+// withoutHarmlessNegations removes the negations that also occur in a report of success, such as "no further action is
+// required".
+func (p *phrases) withoutHarmlessNegations(low string) string {
+	for _, negation := range p.lists["harmless-no"] {
+		low = strings.ReplaceAll(low, negation, "")
 	}
 	return low
 }
 
 // confirmsAction reports whether an answer says that the action was done: "Booked", "has been sent". A condition
-// ("until the bill is paid") or an unchanged state ("It remains confirmed") is no confirmation.
+// ("until the bill is paid") or an unchanged state ("It remains confirmed") is not a confirmation.
 func (c *toolCall) confirmsAction(low string) bool {
 	if hasPhrase(low, "already", "nothing", "nobody") {
 		return false
@@ -157,7 +159,7 @@ func (c *toolCall) isPastParticipleOfName(word string) bool {
 }
 
 // looksUp reports whether a tool returns one requested object, so that a missing object is a failure. For a tool that
-// searches or lists, an empty result is no failure.
+// searches or lists, an empty result is not a failure.
 func (c *toolCall) looksUp() bool {
 	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }
@@ -201,7 +203,7 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 		switch {
 		case !ok, noun == "", !slices.Contains(c.nameWords, noun):
 		case startsWord(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
-			// The answer "No orders for today" of a search is no failure.
+			// The answer "No orders for today" of a search is not a failure.
 			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
 		default:
 			name, _, _ := strings.Cut(rest, " ")
@@ -280,7 +282,7 @@ func (p *phrases) endFailureRule(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		t := plainLine(line)
-		failed := hasPrefixOf(t, failSigns)
+		failed := hasPrefixOf(t, failureSymbols)
 		if !failed && (t == "" || isProgress(t)) {
 			continue
 		}
@@ -299,10 +301,10 @@ func (p *phrases) endFailureRule(text string) string {
 	return ""
 }
 
-// failSigns are the symbols with which tools mark a failure.
+// failureSymbols are the symbols with which tools mark a failure.
 //
 //nolint:gochecknoglobals // immutable
-var failSigns = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}
+var failureSymbols = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}
 
 // isProgress reports whether a line reports the progress of a task.
 func isProgress(t string) bool {
@@ -313,6 +315,6 @@ func isProgress(t string) bool {
 	done, total, ok := strings.Cut(strings.Trim(step, "[]():"), "/")
 	return strings.HasSuffix(t, "...") || strings.HasSuffix(t, "…") || strings.HasSuffix(t, "%") ||
 		strings.HasSuffix(t, "... done") || strings.HasSuffix(t, "... ok") || strings.HasSuffix(t, "... OK") ||
-		ok && isNumber(done) && isNumber(total) || withoutSigns(t) != t ||
+		ok && isNumber(done) && isNumber(total) || withoutSymbols(t) != t ||
 		hasPrefixOf(t, []string{"✓ ", "✔ ", "✅ ", "☑ ", "==> ", "--> ", "-----> "})
 }

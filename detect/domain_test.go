@@ -94,7 +94,7 @@ func TestDomainToolResultsAreClassified(t *testing.T) {
 func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	t.Parallel()
 	const text = "EPERM: operation not permitted. The process lacks a right."
-	if got := detect.Classify("look_at_manual_of_errors", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
+	if got := detect.Classify("look_up_error_code", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
 		t.Errorf("an answer about EPERM: got outcome %s (rule %q), want %s", got.Outcome, got.Rule, detect.OK)
 	}
 	if got := detect.Classify("save_box", `{"question":"Where?"}`, text, 0); got.Outcome != detect.Error {
@@ -121,7 +121,7 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	}
 }
 
-// A timeout is a failure, even if its message contains a hint about the background or follows a heading.
+// A timeout is a failure, even if its message also advises to start servers in the background, or follows a heading.
 func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{

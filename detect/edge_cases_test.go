@@ -158,7 +158,7 @@ func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	}
 }
 
-// A signature contains the message of a failure, but no box characters and colours around it.
+// A signature contains the message of a failure without the box characters and colours around the message.
 func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"error":"no such stage"}`:                                       "no such stage",
@@ -179,8 +179,8 @@ func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	}
 }
 
-// Inspect continues after an invalid line. Its error describes the first ten faults, and only lists the line numbers of
-// further faults.
+// Inspect continues after an invalid line. Its error describes the first ten faults. Of further faults, the error lists
+// only the line numbers.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(sampleSession)})
 	var file strings.Builder

@@ -17,7 +17,7 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 	}
 	short := len(text) <= 300 && strings.Count(rest, "\n") < 3
 	if low := strings.ToLower(cutText(first, 24)); !p.message.errors.match(low) {
-		first = withoutSigns(first)
+		first = withoutSymbols(first)
 	}
 	low := strings.ToLower(cutText(first, 160))
 	switch {

@@ -40,8 +40,8 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 // maxExplainedBytes is the number of bytes of a text or of arguments in an explanation.
 const maxExplainedBytes = 300
 
-// evidence returns the first line that alone has the judgement of the whole text. If no line has, evidence returns the
-// first line that is not blank. hasSameJudgement reports whether a line alone has the judgement of the whole text.
+// evidence returns the first line for which hasSameJudgement is true. hasSameJudgement reports whether a line alone has
+// the judgement of the whole text. If there is no such line, evidence returns the first line that is not blank.
 func evidence(text string, hasSameJudgement func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {

@@ -49,11 +49,11 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	return kind, passed, kind != ""
 }
 
-// Holds reports whether raw holds all words.
+// Holds reports whether the JSON raw contains every word in words.
 func Holds(raw []byte, words []string) bool { return containsAll(raw, needlesOf(words)) }
 
-// PanicAhead inspects the same line as line 1 and as line 2 on two goroutines, panics in the inspection of line 2, and
-// returns the recovered value.
+// PanicAhead inspects the line raw twice, as lines 1 and 2, on two goroutines. The inspection of line 2 panics.
+// PanicAhead returns the value of the panic that its own goroutine gets.
 func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)
 	defer p.close()

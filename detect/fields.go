@@ -13,7 +13,7 @@ type fieldEvidence struct {
 	done    bool // a flag, a count or a status confirms the action
 	created bool // the answer names a new or changed object
 	refused bool // a flag, a count, a status or a list of obstacles denies the action
-	limited bool // a reason names a limit or a refusal
+	limited bool // a reason states a limit or a refusal
 }
 
 // maxFields is the maximum number of fields of an answer that reports on the call. An answer with more fields is a
@@ -69,7 +69,7 @@ func (e *fieldEvidence) add(other fieldEvidence) {
 }
 
 // readField returns the evidence in one field. words are the words of the field's name. outer is true for a field of
-// the outermost object. A value that repeats an argument of the call is no evidence.
+// the outermost object. A value that repeats an argument of the call is not evidence.
 func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e fieldEvidence) {
 	isText := value.kind == stringValue
 	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) {

@@ -134,7 +134,7 @@ func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
 	}
-	low := strings.ToLower(strings.TrimLeft(withoutSigns(t), "[<(`*"))
+	low := strings.ToLower(strings.TrimLeft(withoutSymbols(t), "[<(`*"))
 	if !startsWord(low, r.phrases.lists["code-of"]...) && !strings.Contains(low, " returned non-zero exit status ") {
 		return false
 	}
@@ -159,8 +159,8 @@ func (r *shellResult) readCodeLine(t string) bool {
 	if len(t) < 4 || len(t) > 80 {
 		return false
 	}
-	unsigned := withoutSigns(t)
-	bare := strings.Trim(unsigned, "[]<>().*#= ")
+	plain := withoutSymbols(t)
+	bare := strings.Trim(plain, "[]<>().*#= ")
 	bare, _, _ = strings.Cut(bare, " (")
 	label := strings.TrimRight(bare, "0123456789")
 	number := bare[len(label):]
@@ -172,7 +172,7 @@ func (r *shellResult) readCodeLine(t string) bool {
 		return c
 	}, strings.ToLower(label))
 	// A harness puts a bracket or a symbol before the line, or begins the line with a capital.
-	marked := strings.IndexByte("[<(", t[0]) >= 0 || unsigned != t || strings.HasPrefix(t, "Exit status ")
+	marked := strings.IndexByte("[<(", t[0]) >= 0 || plain != t || strings.HasPrefix(t, "Exit status ")
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 

@@ -129,8 +129,8 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 	}
 }
 
-// Inspect finds the loops of a whole transcript at the same items as Loops finds them in growing requests.
-func TestInspectFindsLoopsAtTheItemsOfLoops(t *testing.T) {
+// Inspect reads a whole transcript, and Loops reads growing requests. Both find loops at the same items.
+func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSteps(rt)
 		var want []int
@@ -257,8 +257,9 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// Inspect allocates in total, and holds at a time, at most a fixed number of bytes for each byte of its input. A copy
-// of the messages, a decoded copy of each result, or a second analysis of each call would exceed the limits.
+// For each byte of the input, the number of bytes that Inspect allocates, and the number of bytes that Inspect holds
+// near the end, are limited. A copy of the messages, a decoded copy of each result, or a second analysis of each call
+// would exceed the limits.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
 	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the lists of phrases
@@ -280,16 +281,16 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 		t.Fatalf("Inspect: %d findings, err = %v, want 3001, nil", findings, err)
 	}
 	size := float64(len(text))
-	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > mostAllocated {
-		t.Errorf("allocated bytes for each input byte: got %.1f, want at most %.1f", allocated, mostAllocated)
+	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > maxAllocated {
+		t.Errorf("allocated bytes for each input byte: got %.1f, want at most %.1f", allocated, maxAllocated)
 	}
-	if held := float64(during.HeapAlloc-before.HeapAlloc) / size; held > mostHeld {
-		t.Errorf("held bytes for each input byte: got %.1f, want at most %.1f", held, mostHeld)
+	if held := float64(during.HeapAlloc-before.HeapAlloc) / size; held > maxHeld {
+		t.Errorf("held bytes for each input byte: got %.1f, want at most %.1f", held, maxHeld)
 	}
 }
 
 // Limits of TestInspectAllocatesInProportionToItsInput, in bytes for each byte of the input.
 const (
-	mostAllocated = 16.0
-	mostHeld      = 2.9
+	maxAllocated = 16.0
+	maxHeld      = 2.9
 )

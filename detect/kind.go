@@ -57,9 +57,9 @@ func NearestKind(name string) (nearest Kind, known bool) {
 }
 
 // kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with the name, the
-// broader kind and the meaning. "also" means KindInfo.additional, and "rest" means KindInfo.fallback. Kinds returns the
-// kinds in the order of the declarations. Every other line has a kind, a pattern, and an example of a line that matches
-// the pattern.
+// broader kind and the meaning. "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Kinds returns
+// the kinds in the order of the declarations. Every other line has a kind, a pattern, and an example of a line that
+// matches the pattern.
 //
 //go:embed kinds.tsv
 var kindsText string

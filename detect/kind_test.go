@@ -56,7 +56,7 @@ func kindsIn(table *kindTable, text string) []bool {
 	return s.found
 }
 
-// paraphrase is a failure message as another tool would word it.
+// paraphrase is a failure message in the words of a different tool.
 type paraphrase struct {
 	set  string // "dev" if the authors of the table knew the text, and "held" if not
 	kind Kind

@@ -56,20 +56,20 @@ func compileKind(kind int, pattern string) kindPattern {
 	return p
 }
 
-// wordGroups returns the groups of kindPattern.words for one part. A single literal gives one group per whole word.
-// Alternatives give one group with a word of each alternative, or no group if an alternative has no whole word. before
-// is true if the part before may continue the first word, and after is true if the part after may continue the last
-// word.
-func (part *patternPart) wordGroups(before, after bool) (groups [][]string) {
+// wordGroups returns the groups of kindPattern.words for one part. A single literal has one group per whole word.
+// Alternatives have one group with a word of each alternative, or no group if an alternative has no whole word.
+// joinsBefore is true if the previous part may continue the first word, and joinsAfter is true if the next part may
+// continue the last word.
+func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]string) {
 	if len(part.texts) == 1 {
-		for _, w := range wholeWords(part.texts[0], before, after) {
+		for _, w := range wholeWords(part.texts[0], joinsBefore, joinsAfter) {
 			groups = append(groups, []string{w})
 		}
 		return groups
 	}
 	var group []string
 	for _, text := range part.texts {
-		words := wholeWords(text, before, after)
+		words := wholeWords(text, joinsBefore, joinsAfter)
 		if len(words) == 0 {
 			return nil
 		}
@@ -95,14 +95,14 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns the words of a literal. It omits the first word if before is true, because a part before the
-// literal may continue this word. It omits the last word if after is true.
-func wholeWords(text string, before, after bool) []string {
+// wholeWords returns the words of a literal. It omits the first word if joinsBefore is true, because the previous part
+// may continue this word. It omits the last word if joinsAfter is true.
+func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
-	if before && len(words) > 0 && isKindWordByte(text[0]) {
+	if joinsBefore && len(words) > 0 && isKindWordByte(text[0]) {
 		words = words[1:]
 	}
-	if after && len(words) > 0 && isKindWordByte(text[len(text)-1]) {
+	if joinsAfter && len(words) > 0 && isKindWordByte(text[len(text)-1]) {
 		words = words[:len(words)-1]
 	}
 	return words
@@ -115,7 +115,7 @@ func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' 
 // steps are left.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
-// matchAt reports whether the parts with index part and higher match line[at:].
+// matchAt reports whether the end of the line from offset at matches the parts from index part.
 func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false

@@ -47,7 +47,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value of the first of names that is a key of the object. The case of keys does not matter.
+// get returns the value of the first name that is a key of the object. The case of keys does not matter.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -325,7 +325,8 @@ func unescape(s string) string {
 }
 
 // surrogates returns the character of the escaped surrogate pair (\ud83d\ude00) at the start of s, and the length of
-// the escape in bytes. An unpaired surrogate gives U+FFFD. The length is 0 if s does not begin with such an escape.
+// the escape in bytes. The character is U+FFFD for an unpaired surrogate. The length is 0 if s does not begin with such
+// an escape.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

@@ -9,7 +9,7 @@ import (
 )
 
 // A shell mixes standard output and standard error in any order, so the order of the lines of a failure does not count.
-// The order of the lines of a success counts: a listing may have been sorted in another way.
+// The order of the lines of a success counts, because the agent may have sorted a listing in a different way.
 func TestOrderOfLinesCountsOnlyInASuccess(t *testing.T) {
 	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"
 	for _, tc := range []struct {
@@ -18,11 +18,11 @@ func TestOrderOfLinesCountsOnlyInASuccess(t *testing.T) {
 		results []string
 		loop    bool
 	}{
-		{"a failure with its lines in another order", "sh ./build.sh", []string{"building demo\nerror: no rule to make target demo" + failed, "error: no rule to make target demo\nbuilding demo" + failed}, true},
+		{"a failure with its lines in a different order", "sh ./build.sh", []string{"building demo\nerror: no rule to make target demo" + failed, "error: no rule to make target demo\nbuilding demo" + failed}, true},
 		{"a failure with an error that occurs twice", "sh ./build.sh", []string{"a\nerror: no b\nerror: no b" + failed, "a\na\nerror: no b" + failed}, false},
-		{"a test run with another failing test", "go test ./...", []string{"--- FAIL: TestA\nFAIL" + failed, "--- FAIL: TestB\nFAIL" + failed}, false},
+		{"a test run with a different failing test", "go test ./...", []string{"--- FAIL: TestA\nFAIL" + failed, "--- FAIL: TestB\nFAIL" + failed}, false},
 		{"words that move to another line", "sh ./build.sh", []string{"error: a b\nc" + failed, "error: a\nb c" + failed}, false},
-		{"a listing in another order", "sh ./list.sh", []string{"alpha\nbeta" + ok, "beta\nalpha" + ok}, false},
+		{"a listing in a different order", "sh ./list.sh", []string{"alpha\nbeta" + ok, "beta\nalpha" + ok}, false},
 	} {
 		var steps []testStep
 		for _, r := range tc.results {

@@ -24,7 +24,7 @@ func (p *phrases) gradeLine(t string) (string, weight) {
 	if rule := cmp.Or(p.line.strong.rule(t), testFailureRule(t), buildFailureRule(t), toolFailureRule(t)); rule != "" {
 		return rule, strongEvidence
 	}
-	if rule := cmp.Or(p.line.weak.rule(t), p.reportedErrorRule(t), positionedErrorRule(t)); rule != "" {
+	if rule := cmp.Or(p.line.weak.rule(t), p.reportedErrorRule(t), errorAfterFileNameRule(t)); rule != "" {
 		return rule, weakEvidence
 	}
 	return "", noEvidence
@@ -88,7 +88,7 @@ func buildFailureRule(t string) string {
 	return ""
 }
 
-// toolFailureRule returns the rule of a line that reports a crash or a failure of another tool, "" for other lines.
+// toolFailureRule returns the rule of a line that reports a crash or a failure of any other tool, "" for other lines.
 func toolFailureRule(t string) string {
 	switch {
 	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"),
@@ -128,9 +128,9 @@ func (p *phrases) reportedErrorRule(t string) string {
 	return ""
 }
 
-// positionedErrorRule returns the rule of a line that begins with a file name, usually with a line number, and an
-// error, "" for other lines.
-func positionedErrorRule(t string) string {
+// errorAfterFileNameRule returns the rule of a line in which an error follows a file name, usually with a line number.
+// The rule of other lines is "".
+func errorAfterFileNameRule(t string) string {
 	file := fileBefore(t, ":")
 	rest := t[len(file):]
 	switch {
@@ -147,7 +147,7 @@ func positionedErrorRule(t string) string {
 	return ""
 }
 
-// fileBefore returns the file name between the start of a line and mark, "" for none.
+// fileBefore returns the file name between the start of a line and the text in mark, "" for none.
 func fileBefore(t, mark string) string {
 	file, _, ok := strings.Cut(t, mark)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&
@@ -214,7 +214,7 @@ func hasErrorCode(t string) bool {
 		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
 }
 
-// followsPosition reports whether mark follows a file name with a line number: "path:12:5: error:",
+// followsPosition reports whether the text in mark follows a file name with a line number: "path:12:5: error:",
 // "path(12,5): error".
 func followsPosition(t, mark string) bool {
 	i := strings.Index(t, mark)

@@ -24,8 +24,8 @@ func countLoops(t *testing.T, steps ...testStep) (n int) {
 
 // A call between two identical failures ends the loop if the verb in its name says that it changes something. A call
 // that reads, and a call that fails, do not end the loop.
-func TestCallThatChangesEndsALoop(t *testing.T) {
-	refuse := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
+func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
+	failing := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
 		"update cancel book create modify exchange return delete send set add remove post put write insert transfer":          true,
 		"submit apply move rename pay start stop restart enable disable install deploy run execute upload save reset approve": true,
@@ -40,11 +40,11 @@ func TestCallThatChangesEndsALoop(t *testing.T) {
 			if changes {
 				want = 0
 			}
-			if got := countLoops(t, refuse, between, refuse); got != want {
+			if got := countLoops(t, failing, between, failing); got != want {
 				t.Errorf("%s between two identical failures: got %d loops, want %d", verb, got, want)
 			}
 			between.result = `{"error":"it is forbidden"}`
-			if got := countLoops(t, refuse, between, refuse); got != 1 {
+			if got := countLoops(t, failing, between, failing); got != 1 {
 				t.Errorf("failed %s between two identical failures: got %d loops, want 1", verb, got)
 			}
 		}
@@ -53,7 +53,7 @@ func TestCallThatChangesEndsALoop(t *testing.T) {
 
 // A command between two identical failures ends the loop if it may change files. A command that only reads or tests
 // does not.
-func TestCommandThatChangesEndsALoop(t *testing.T) {
+func TestCommandThatMayChangeFilesEndsALoop(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
 		"cat a.go | head -3":          false,
@@ -100,7 +100,7 @@ func TestCommandThatChangesEndsALoop(t *testing.T) {
 
 // A tool call between two identical failures ends the loop if the tool edits files or acts on a page. A tool that
 // reads, searches or plans does not.
-func TestToolThatChangesEndsALoop(t *testing.T) {
+func TestToolThatEditsOrActsOnAPageEndsALoop(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args string
 		changes    bool

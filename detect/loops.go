@@ -65,8 +65,8 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 }
 
 // countStreak returns the number of successive results of the newest call that equal its newest result (count), the
-// number of warnings among these results, and the number of results since the newest warning. The streak ends at a
-// step after which the result may differ, which is a call with side effects, a wait, a user turn, or another result of
+// number of warnings among these results, and the number of results since the newest warning. The streak ends at a step
+// after which the result may differ, which is a call with side effects, a wait, a user turn, or a different result of
 // the same call. A streak of successes also ends at two equal calls with different results. Results are equal if
 // outcome, exit code (see sameCode) and text are equal.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
@@ -104,12 +104,12 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	}
 }
 
-// changesResults reports whether one of the steps may have changed the results of later calls. If shown is true, two
-// successive steps that are the same call with different results also count as a change. changesResults judges the
-// steps, which is expensive, so the callers first look for an equal call before the steps.
-func changesResults(steps []*step, shown bool) bool {
+// changesResults reports whether one of the steps may have changed the results of later calls. If compareRepeats is
+// true, two successive steps that are the same call with different results also count as a change. changesResults
+// judges the steps, which is expensive, so the callers first look for an equal call before the steps.
+func changesResults(steps []*step, compareRepeats bool) bool {
 	for i, s := range steps {
-		if s.mayChangeResults() || shown && i > 0 && showsChange(steps[i-1], s) {
+		if s.mayChangeResults() || compareRepeats && i > 0 && showsChange(steps[i-1], s) {
 			return true
 		}
 	}
@@ -128,8 +128,8 @@ func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.isNote || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether accept returns true for each of the last rounds*n steps, and these steps are rounds
-// repetitions of the same n steps with equal results.
+// repeatsLast reports whether the last rounds*n steps repeat the same n steps with equal results. accept must return
+// true for each of these steps.
 func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) bool {
 	lastSteps := make([]*step, rounds*n)
 	for i := range lastSteps {

@@ -368,8 +368,8 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	}
 }
 
-// Again is true only for the second warning of the same loop. It is false for a loop after a change or a user turn, and
-// for a loop of other calls.
+// The field Again of a loop is true only if the loop already got its first warning. Again is false for a loop after a
+// change or a user turn, and for a loop of different calls.
 func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")

@@ -41,7 +41,7 @@ func (p *phrases) outputFailureRule(body string) (string, bool) {
 		}
 		rule, w := p.gradeLine(t)
 		if w == noEvidence {
-			rule, w = p.gradeLine(withoutSigns(t))
+			rule, w = p.gradeLine(withoutSymbols(t))
 		}
 		switch {
 		case w == strongEvidence && (!succeeded || i >= len(lines)-lastLines):

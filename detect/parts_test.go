@@ -52,8 +52,8 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 	}
 }
 
-// A list under the key commands holds one command per element, wherever the key is in the object. A list under another
-// key holds the words of one command.
+// A list under the key commands holds one command per element, wherever the key is in the object. A list under any
+// other key holds the words of one command.
 func TestCommandsOfAListAreSeparate(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"commands":["cd x","make test"]}`:             "cd x\nmake test",
@@ -232,7 +232,7 @@ func TestHeadlineContainsTheErrorLines(t *testing.T) {
 }
 
 // The signature of a short result is its text without stack frames. The signature of a long result is its headline.
-func TestSignatureOfShortAndLongResults(t *testing.T) {
+func TestSignatureIsTheTextOrTheHeadline(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, tc := range []struct{ name, text, want string }{
 		{

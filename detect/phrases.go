@@ -71,7 +71,7 @@ func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase with the rule, or the kind of side request, that a match of the phrase gives.
+// ruledPhrase is a phrase with the name of its rule, or with the kind of side request in which the phrase occurs.
 type ruledPhrase struct{ rule, text string }
 
 // prefixes holds phrases by their first byte.

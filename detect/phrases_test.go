@@ -203,9 +203,9 @@ func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	less.lists[class] = slices.DeleteFunc(slices.Clone(less.lists[class]), func(p string) bool { return p == phrase })
 	less.sets[class] = maps.Clone(less.sets[class])
 	delete(less.sets[class], phrase)
-	if of, isTool := strings.CutPrefix(class, "tool "); isTool {
+	if listName, isTool := strings.CutPrefix(class, "tool "); isTool {
 		less.toolLists = maps.Clone(all.toolLists)
-		less.toolLists[phrase] = slices.DeleteFunc(slices.Clone(less.toolLists[phrase]), func(name string) bool { return name == of })
+		less.toolLists[phrase] = slices.DeleteFunc(slices.Clone(less.toolLists[phrase]), func(name string) bool { return name == listName })
 	}
 	return &less
 }
@@ -236,8 +236,8 @@ func TestReadListParsesPhrasesAndRejectsInvalidLines(t *testing.T) {
 	}
 }
 
-// BenchmarkReadTurn measures ClassifyTurn for a short and a long user turn.
-func BenchmarkReadTurn(b *testing.B) {
+// BenchmarkClassifyTurn measures ClassifyTurn for a short and a long user turn.
+func BenchmarkClassifyTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",
 		"long": strings.Repeat(

@@ -21,17 +21,17 @@ type Transcript struct {
 	Reward     *float64      // reward of the conversation, from 0 to 1; nil means unknown
 }
 
-// Read reads transcripts and calls each for every transcript. The input is JSON lines, JSON objects that span several
+// Read reads transcripts and calls handle with each transcript. The input is JSON lines, JSON objects that span several
 // lines, an array of objects, or an array of messages. Read holds only one transcript in memory. An invalid line or
-// transcript is skipped, and the returned error names its line number. An error of each stops Read.
-func Read(r io.Reader, each func(Transcript) error) error { return read(r, each, nil) }
+// transcript is skipped, and the returned error names its line number. If handle returns an error, Read stops.
+func Read(r io.Reader, handle func(Transcript) error) error { return read(r, handle, nil) }
 
-// read is Read with concurrent inspection. If inspectors is not nil, the transcripts of JSON lines go to inspectors
-// instead of each.
-func read(r io.Reader, each func(Transcript) error, inspectors *inspectors) error {
-	rd := &transcriptReader{each: each, inspectors: inspectors, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
-	if inspectors != nil {
-		inspectors.reportError = rd.addTranscriptError
+// read is Read with concurrent inspection. If pool is not nil, pool gets the transcripts of JSON lines, and handle gets
+// only the other transcripts.
+func read(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
+	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
+	if pool != nil {
+		pool.reportError = rd.addTranscriptError
 	}
 	if bom, _ := rd.input.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
 		_, _ = rd.input.Discard(3)
@@ -59,10 +59,10 @@ var errEmpty = errors.New("the input is empty")
 // transcriptReader splits a text into transcripts, which are the JSON objects on the top level and the objects in
 // arrays on the top level.
 type transcriptReader struct {
-	each           func(Transcript) error
-	inspectors     *inspectors // nil means the transcripts of JSON lines go to each, too
+	handle         func(Transcript) error
+	inspectors     *inspectors // get the transcripts of JSON lines; nil means handle gets all transcripts
 	input          *bufio.Reader
-	stopped        bool    // each returned an error
+	stopped        bool    // handle returned an error
 	lineErrors     []error // errors of the first maxLineErrors invalid lines
 	moreErrorLines []int   // numbers of the other invalid lines
 
@@ -166,7 +166,7 @@ func (r *transcriptReader) readStructural(c byte) error {
 	return nil
 }
 
-// dropInvalid reports that line number line is not valid JSON, and drops the open value. If line is the current line,
+// dropInvalid reports that a line is not valid JSON, and drops the open value. If the line is the current line,
 // dropInvalid also skips the rest of the line.
 func (r *transcriptReader) dropInvalid(line int, why error) {
 	r.reportLineError(line, "", fmt.Errorf("the text is not JSON: %w", why))
@@ -258,13 +258,13 @@ func (r *transcriptReader) finish() error {
 	return r.endLine()
 }
 
-// emit calls each with a transcript. err is the error of ReadRecording. If err is not nil, emit reports err instead.
+// emit calls handle with a transcript. err is the error of ReadRecording. If err is not nil, emit reports err instead.
 func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
 			return err
 		}
-		err = r.each(Transcript{Source: stringContent(rec.Source), ID: stringContent(rec.ID), Request: rec.Request, Reward: rec.Reward})
+		err = r.handle(Transcript{Source: stringContent(rec.Source), ID: stringContent(rec.ID), Request: rec.Request, Reward: rec.Reward})
 		r.stopped = err != nil
 		return err
 	}
@@ -277,7 +277,7 @@ func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error
 	return nil
 }
 
-// addTranscriptError adds the error of a transcript in JSON lines, which begins and ends on line start.
+// addTranscriptError adds the error of a transcript in JSON lines. start is the number of its line.
 func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Recording, err error) {
 	location, err := describeError(raw, rec, err, "")
 	r.addLineError(start, location, err)

@@ -82,7 +82,8 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	}
 }
 
-// A user message that is recognised as a result when it repeats keeps its hash and its text.
+// When a user message repeats, detect may recognise the message as a result. The hash and the text of the message then
+// stay the same.
 func TestInferredResultKeepsHashAndText(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(pair...)})

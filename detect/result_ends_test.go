@@ -58,8 +58,8 @@ func TestResultEndsAreFirstAndLastLines(t *testing.T) {
 	}
 }
 
-// For a new failure, Loops reads earlier results only at their ends unless they may be equal. This keeps a long session
-// with a different failure in each turn cheap.
+// To find a result that equals a new failure, Loops compares the ends of earlier results, and reads a whole result only
+// if the ends are equal. Therefore a long session with a different failure in each turn is cheap.
 func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	t.Parallel()
 	var steps []testStep

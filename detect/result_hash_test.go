@@ -92,11 +92,11 @@ func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 	}
 }
 
-// Two answers make the same parallel calls. A call counts as repeated even if its keys have another order, or its white
-// space or description differs. A call with a different value does not.
+// Two answers make parallel calls. A call counts as repeated even if the order of its keys, its white space or its
+// description differs. A call with a different value does not count as repeated.
 func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	arguments := []func(i int, repeated bool) string{
-		func(i int, repeated bool) string { // the repeated call has another order of keys, other spaces and another description
+		func(i int, repeated bool) string { // the repeated call differs in the order of keys, the spaces and the description
 			if repeated {
 				return fmt.Sprintf(`{ "description" : "once more", "n": %d, "cmd" : "make x" }`, i)
 			}
@@ -106,7 +106,7 @@ func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 			return fmt.Sprintf(`{"q":{"list":[%d,"a",null,true],"b":"\u0041"}}`, i)
 		},
 		func(i int, repeated bool) string { return fmt.Sprintf(`plain text %d`, i) },
-		func(i int, repeated bool) string { // the repeated call has another value
+		func(i int, repeated bool) string { // the repeated call has a different value
 			if repeated {
 				return fmt.Sprintf(`{"cmd":"make y%d"}`, i)
 			}

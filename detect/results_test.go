@@ -147,7 +147,7 @@ func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	})
 }
 
-// A harness replies with an error message to a call with invalid arguments or of an unknown tool.
+// A harness replies with an error message to a call of an unknown tool, and to a call with invalid arguments.
 func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 	checkResults(t, []resultCase{
 		{

@@ -22,8 +22,8 @@ const maxDecodedArgs = 256 << 10
 func CanonicalArgs(args string) string { return wording().canonicalArgs(args, false) }
 
 // canonicalArgs returns the arguments in a form that equal calls share. Numbers are not converted, so that 1 and 1.0
-// are different arguments. If forComparison is true, each command line is replaced by its canonicalLine, which equal
-// commands share, but which is no valid command line.
+// are different arguments. If forComparison is true, each command line is replaced by its canonicalLine. Equal commands
+// have the same canonicalLine, but a canonicalLine is not a valid command line.
 func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -130,8 +130,8 @@ func addLongestWords(longest []string, s string) []string {
 }
 
 // literals returns words that the arguments of every equal call, and of every attempt of the call, contain. Arguments
-// that lack one of these words belong to another call. A search for the words is much cheaper than the canonical form,
-// so most calls never need the canonical form.
+// without one of these words belong to a different call. A search for the words is much cheaper than the canonical
+// form, so most calls never need the canonical form.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:

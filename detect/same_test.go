@@ -146,7 +146,7 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 	}
 }
 
-// Loops gets calls that are missing from the request with the function recall.
+// If the call of a result is missing from the request, Loops gets the call from the function recall.
 func TestLoopsRecallsMissingCalls(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
@@ -183,7 +183,7 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 }
 
-// bodyOf200Calls returns the body of a request with 200 calls, each of which reads another part of a file.
+// bodyOf200Calls returns the body of a request with 200 calls, each of which reads a different part of a file.
 func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var steps []testStep

@@ -64,11 +64,11 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	}
 }
 
-// A failure has the same signature in the result of a script as alone.
+// The signature of a failure is the same whether or not the failure is inside the result of a script.
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
 	framed := detect.Signature(scriptResult(commandResult(3, "error: no rule to make target demo\n")))
 	if framed != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("Signature in a script = %q, want %q as alone", framed, detect.Signature("error: no rule to make target demo"))
+		t.Errorf("Signature in a script = %q, want %q as without the script", framed, detect.Signature("error: no rule to make target demo"))
 	}
 }
 

@@ -12,7 +12,7 @@ type optionSyntax struct {
 	writes string // options with which the program changes a file
 }
 
-// syntaxOf returns the syntax of the options of a program. For other programs than those of the table, no option has a
+// syntaxOf returns the syntax of the options of a program. For programs that are not in the table, no option has a
 // value in the next word.
 func syntaxOf(prog string) optionSyntax {
 	switch prog {

@@ -16,7 +16,7 @@ func sedWrites(script string) bool {
 		switch c := script[0]; c {
 		case '/': // an address
 			_, script = cutDelimited(script[1:], '/')
-		case '\\': // an address with another delimiter
+		case '\\': // an address with a different delimiter
 			if len(script) < 2 {
 				return false
 			}
@@ -78,7 +78,7 @@ func cutDelimited(text string, delimiter byte) (before, after string) {
 // system("rm a")).
 func (p *phrases) awkWrites(program string) bool {
 	prints, depth := false, 0 // inside of a print statement; number of open parentheses
-	before := byte(0)         // the last byte that is no blank
+	before := byte(0)         // the last byte that is not a blank
 	word := ""                // the last name
 	for program != "" {
 		c := program[0]

@@ -29,8 +29,8 @@ func Headline(text string) string {
 	return joinLines(dropRepeats(failureLines))
 }
 
-// headline returns two lists of lines of a failed result. all has all lines except stack frames. failureLines has the
-// lines that describe the failure.
+// headline returns two lists of lines of a failed result. The first list has every line that is not a stack frame. The
+// second list has the lines that describe the failure.
 func (p *phrases) headline(text string) (all, failureLines []string) {
 	text = p.signatureText(withoutMeter(clip(strings.TrimSpace(text))))
 	inTrace, inCause := false, false

@@ -2,8 +2,8 @@ package detect_test
 
 import "testing"
 
-// A failed command that is repeated in another spelling is a loop. A command with another argument, folder or variable
-// is not the same call.
+// A failed command that is repeated in a different spelling is a loop. A command with a different argument, folder or
+// variable is not the same call.
 func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	failed := "make: *** [all] Error 2"
 	for _, other := range []string{

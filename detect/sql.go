@@ -23,7 +23,7 @@ func isSQL(key, text string) bool {
 }
 
 // canonicalSQL returns the canonical form of an SQL statement. The form is in lower case outside of quotes, with single
-// blanks and without the final semicolon. ok is false if the argument is no SQL statement.
+// blanks and without the final semicolon. ok is false if the argument is not an SQL statement.
 func canonicalSQL(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -55,8 +55,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the words of an SQL statement that are in lower case, are no numbers and are no keywords. Every
-// spelling of the statement contains these words unchanged.
+// sqlNames returns the words of an SQL statement that are in lower case, except numbers and keywords. Every spelling of
+// the statement contains these words unchanged.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

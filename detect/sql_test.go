@@ -3,7 +3,7 @@ package detect_test
 import "testing"
 
 // Two SQL statements count as the same call if they differ only in letter case, a semicolon or white space. A statement
-// with other quoted text does not.
+// with different quoted text is a different call.
 func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	sqlStep := func(statement string) testStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)

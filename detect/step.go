@@ -239,8 +239,8 @@ func (s *step) hashedText() string {
 	return s.call.toolCall().withoutQuery(text)
 }
 
-// sameResult reports whether two steps have the same result. Most pairs of long results differ in the first or the
-// last lines, so the whole text is rarely read. Equal failures may have their lines in another order, so sameResult
+// sameResult reports whether two steps have the same result. Most pairs of long results differ in the first or the last
+// lines, so the whole text is rarely read. Equal failures may have their lines in a different order, so sameResult
 // reads the whole text of a failure.
 func sameResult(a, b *step) bool {
 	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.outcome().Outcome != Error && !sameEnds(a, b) {
@@ -301,7 +301,7 @@ func (p *phrases) isUnfinished(text string) bool {
 }
 
 // namesActivity reports whether a text in lower case names a running activity: "building", {"state":"building"}, "is
-// building", "building...". Words such as "missing" are no activity.
+// building", "building...". Words such as "missing" do not name an activity.
 func (p *phrases) namesActivity(text string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], "ing")

@@ -49,14 +49,14 @@ func hasSameAnswers(steps func(int) *step) bool {
 // hasAlikeResults reports whether the newest answers with calls of one tool, minCount or more, have results that
 // isAlike accepts. The search ends at a user turn, at a warning and at a result of the tool that isAlike does not
 // accept. If time can change the result, the search also ends at a wait. For successes, the search also ends at a call
-// of another tool with side effects, and at two equal calls of other tools with different results. A result of another
-// tool counts, too, if isAlike accepts it and the newest result is a success and not short.
+// with side effects of any other tool, and at two equal calls of other tools with different results. A result of any
+// other tool counts, too, if isAlike accepts the result and the newest result is a success and not short.
 func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.outcome().Outcome == OK
 	timeMatters := succeeds || newest.isTransient()
 	count, batch := 1, newest.batch
-	var between *step // the last call of another tool that was read
+	var between *step // the last call of a different tool that was read
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
 		if s == nil || s.isUser || s.hasWarning || timeMatters && s.timePassed() {
@@ -120,7 +120,7 @@ func seesNothingNew(steps func(int) *step) bool {
 	}
 }
 
-// wasSeen reports whether an earlier step of the same tool had the same result, and s is no progress.
+// wasSeen reports whether an earlier step of the same tool had the same result, and s is not progress.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.outcome().Outcome
 	if v != OK && v != Error || s.memo.traits.isRepeatable {
@@ -138,7 +138,7 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 	}
 }
 
-// onlyConfirms reports whether the result only confirms an action: the result of an edit, a short result of another
+// onlyConfirms reports whether the result only confirms an action: the result of an edit, a short result of any other
 // action, such as "Sent.", or an empty result.
 func (s *step) onlyConfirms() bool {
 	s.outcome()

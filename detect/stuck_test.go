@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// withTool returns copies of the steps as calls of another tool.
+// withTool returns copies of the steps that call the tool instead.
 func withTool(tool string, steps ...testStep) (out []testStep) {
 	for _, s := range steps {
 		s.tool = tool
@@ -39,7 +39,7 @@ func TestStuckAgentIsWarnedAgain(t *testing.T) {
 }
 
 // Different calls are a loop if they make no progress: five failures with the same message, six identical screens, or
-// six answers without a new result. Another result, a change, a wait or a user turn ends the count.
+// six answers without a new result. A different result, a change, a wait or a user turn ends the count.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
 	callsWith := func(tool, key string, result func(value string) string, values ...string) (steps []testStep) {
@@ -149,7 +149,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"guesses with a listing":       {insert(guesses, call("list", `{}`, "/d")), true},
 		"guesses with another tool":    {insert(guesses, edited), true},
 		"guesses with a hit":           {insert(guesses, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
-		"guesses with another failure": {insert(guesses, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
+		"guesses, a different failure": {insert(guesses, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
 		"guesses with a user turn":     {insert(guesses, userTurn("Look in the other folder, please.")), false},
 		"programs that are missing":    {callsWith("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
 		"commands without an effect":   {noEffect, true},

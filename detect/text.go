@@ -47,9 +47,9 @@ func unboxed(t string) string {
 	return t
 }
 
-// withoutSigns removes the symbols before the first word of a line: "🔴 exit 2", "⚠️ Failed to open x". A check mark or
-// a bullet stays, because it may precede the name of a test.
-func withoutSigns(t string) string {
+// withoutSymbols removes the symbols before the first word of a line, as in "🔴 exit 2" or "⚠️ Failed to open x". A
+// check mark or a bullet stays, because it may precede the name of a test.
+func withoutSymbols(t string) string {
 	if t == "" || t[0] < 0x80 {
 		return t
 	}
@@ -141,7 +141,7 @@ func fold(s string) string {
 // collapseSpaces returns the words of s with one blank between two words.
 func collapseSpaces(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// hasAny reports whether one of args equals one of wanted.
+// hasAny reports whether one of the arguments is one of the wanted texts.
 func hasAny(args []string, wanted ...string) bool {
 	for _, a := range args {
 		if slices.Contains(wanted, a) {
@@ -151,7 +151,7 @@ func hasAny(args []string, wanted ...string) bool {
 	return false
 }
 
-// hasPrefix reports whether one of args begins with prefix.
+// hasPrefix reports whether one of the arguments begins with the prefix.
 func hasPrefix(args []string, prefix string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }
@@ -168,8 +168,8 @@ func cutRunes(s string, n int) string {
 }
 
 // userText is a user's text in the form that fold returns, with the set of its triples. A triple is three successive
-// bytes. A turn is compared with several hundred phrases. Most of these phrases contain a triple that the text lacks,
-// so the text need not be searched for them.
+// bytes. A turn is compared with several hundred phrases. Most of these phrases contain a triple that does not occur in
+// the text, so the text need not be searched for these phrases.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples

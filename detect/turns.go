@@ -10,7 +10,7 @@ type Feeling string
 // Feelings. The feedback API uses the same names.
 const (
 	Approval   Feeling = "approval"
-	Correction Feeling = "correction" // the user wants the work done in another way
+	Correction Feeling = "correction" // the user wants the work done in a different way
 	Rejection  Feeling = "rejection"  // the user disapproves of the answer
 	Thanks     Feeling = "thanks"
 	Neutral    Feeling = "neutral"
@@ -181,8 +181,8 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules are the rules of a "no" and of a demand for another way. After a question of the agent, a turn with such
-// a rule is a choice, not an opinion.
+// demandRules are the rules of a "no" and of a demand to work in a different way. After a question of the agent, a turn
+// with such a rule is a choice, not an opinion.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
@@ -269,7 +269,7 @@ func begins(opening string, phrases, exceptions []string) bool {
 	return startsWord(opening, phrases...) && !startsWord(opening, exceptions...)
 }
 
-// asksForAnotherWay reports whether the user wants the work done in another way.
+// asksForAnotherWay reports whether the user wants the work done in a different way.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)

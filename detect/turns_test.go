@@ -14,7 +14,7 @@ import (
 //go:embed testdata/turns.tsv
 var turnCases string
 
-func TestReadTurnReturnsTheFeeling(t *testing.T) {
+func TestClassifyTurnReturnsTheFeeling(t *testing.T) {
 	const done, offer = "Done. The cart now sums the items.", "I can move the helper too. Would you like me to do that?"
 	for _, tc := range []struct {
 		message, previous string
@@ -128,7 +128,7 @@ func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
 	}
 }
 
-func TestReadTurnAcceptsAnyText(t *testing.T) {
+func TestClassifyTurnAcceptsAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, previous := rapid.String().Draw(t, "words"), rapid.String().Draw(t, "previous")
 		got := detect.ClassifyTurn(text, text, previous)
@@ -143,7 +143,7 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 	})
 }
 
-func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
+func TestRejectionsAndFailedTestsAreSignals(t *testing.T) {
 	msgs := chat([]testStep{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
 	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)

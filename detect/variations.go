@@ -8,8 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent often repeats a failed call with a variation, such as another option, another spelling of a program, or an
-// additional argument. If the failure stays the same, the cause is elsewhere.
+// An agent often repeats a failed call with a variation, such as a different option, a different spelling of a program,
+// or an additional argument. If the failure stays the same, the cause is elsewhere.
 
 const (
 	minSameFailures   = 4  // number of variations of a call with the same failure that make a loop
@@ -17,8 +17,8 @@ const (
 )
 
 // failsInVariations reports whether the newest step and earlier steps are minSameFailures variations of a call that all
-// failed in the same way. The search ends at a user turn, at a warning, at a variation with another failure, and
-// at a step that may have changed results. All calls of one answer count as one.
+// failed in the same way. The search ends at a user turn, at a warning, at a variation with a different failure, and at
+// a step that may have changed results. All calls of one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.outcome().Outcome != Error || newest.isTransient() || !failsOften(steps) {
@@ -59,10 +59,10 @@ func failsOften(steps func(int) *step) bool {
 	return count == minSameFailures
 }
 
-// isVariation reports whether one call of a tool is a variation of another call. Two edits are variations if both
-// change the same file. Two commands are variations if more than half of the words are common, or if one command has
-// all words of the other. Two SQL statements are variations if both contain one name. Two other calls are variations if
-// both have some of the same arguments, and these arguments have equal values.
+// isVariation reports whether two calls of a tool are variations of each other. Two edits are variations if both change
+// the same file. Two commands are variations if more than half of the words are common, or if one command has all words
+// of the other. Two SQL statements are variations if both contain one name. Two other calls are variations if both have
+// some of the same arguments, and these arguments have equal values.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)

@@ -8,7 +8,8 @@ import (
 )
 
 // Four variations of a call with the same failure are a loop. Variations differ in options, spelling or additional
-// arguments. A call for another object, another failure, a change, a user turn or many calls in between end the count.
+// arguments. The count ends at a call for a different object, at a different failure, at a change, at a user turn, and
+// after many other calls.
 func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	t.Parallel()
 	const (
@@ -57,28 +58,28 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		steps []testStep
 		loop  bool
 	}{
-		"options of a command":       {push, true},
-		"three variations":           {push[:3], false},
-		"spellings of an install":    {install, true},
-		"additional arguments":       {bookings(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
-		"other days":                 {bookings(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
-		"a failing edit":             {failingEdits("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
-		"a failing patch":            {failingPatches("-a", "- a", "-  a", "-   a"), true},
-		"different descriptions":     {bookings(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
-		"many reads in between":      {insert(push, reads...), false},
-		"a busy server":              {[]testStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
-		"a read in between":          {insert(push, bash("git status", "behind")), true},
-		"a change in between":        {insert(push, bash("git pull", "Updating 1..2")), false},
-		"a user turn in between":     {insert(push, testStep{user: "try again"}), false},
-		"another failure in between": {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
-		"other commands":             {[]testStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
-		"tests with other failures":  {[]testStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
-		"clicks on a new number":     {[]testStep{clickNumber("e7"), clickNumber("e19"), clickNumber("s3e7")}, true},
-		"spellings of SQL":           {queries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
-		"SQL of other tables":        {queries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
-		"requests with a meter":      {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", meter+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", meter+refusedJSON)}, true},
-		"clicks without an effect":   {[]testStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
-		"clicks with an effect":      {[]testStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
+		"options of a command":     {push, true},
+		"three variations":         {push[:3], false},
+		"spellings of an install":  {install, true},
+		"additional arguments":     {bookings(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
+		"different days":           {bookings(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
+		"a failing edit":           {failingEdits("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
+		"a failing patch":          {failingPatches("-a", "- a", "-  a", "-   a"), true},
+		"different descriptions":   {bookings(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
+		"many reads in between":    {insert(push, reads...), false},
+		"a busy server":            {[]testStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
+		"a read in between":        {insert(push, bash("git status", "behind")), true},
+		"a change in between":      {insert(push, bash("git pull", "Updating 1..2")), false},
+		"a user turn in between":   {insert(push, testStep{user: "try again"}), false},
+		"a different failure":      {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
+		"different commands":       {[]testStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
+		"different test failures":  {[]testStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
+		"clicks on a new number":   {[]testStep{clickNumber("e7"), clickNumber("e19"), clickNumber("s3e7")}, true},
+		"spellings of SQL":         {queries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
+		"SQL of different tables":  {queries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
+		"requests with a meter":    {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", meter+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", meter+refusedJSON)}, true},
+		"clicks without an effect": {[]testStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
+		"clicks with an effect":    {[]testStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,7 +7,7 @@ import (
 )
 
 // Test, lint and build runs have an outcome. Other commands, and runs that never started, have none.
-func TestVerificationOfCommands(t *testing.T) {
+func TestVerificationHasAnOutcomeIfTheRunStarted(t *testing.T) {
 	command := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, tc := range []struct {
 		name, args, text string

@@ -53,7 +53,7 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	}
 }
 
-// Seven identical calls of a command that waits or polls a state are not a loop. Three identical calls of another
+// Seven identical calls of a command that waits or polls a state are not a loop. Three identical calls of any other
 // command, or of a missing program, are a loop.
 func TestPollingIsNotALoop(t *testing.T) {
 	for command, result := range map[string]string{
@@ -116,8 +116,8 @@ func TestPollingIsNotALoop(t *testing.T) {
 	}
 }
 
-// The first retry of a transient failure is not a loop, but the second retry is. The first retry of another failure is
-// a loop.
+// The first retry of a transient failure is not a loop, but the second retry is. The first retry of any other failure
+// is a loop.
 func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
@@ -162,12 +162,12 @@ func TestFailuresWithDifferentOutputAreNotALoop(t *testing.T) {
 		a, b string
 		want int
 	}{
-		"fewer failures":  {"3 failed, 1 passed", "1 failed, 3 passed", 0},
-		"another test":    {"FAIL TestA", "FAIL TestB", 0},
-		"another line":    {"a.go:3: undefined: x", "a.go:9: undefined: y", 0},
-		"another time":    {"FAIL TestA (0.31s)", "FAIL TestA (0.07s)", 1},
-		"another process": {"pid 4711: FAIL TestA", "pid 9: FAIL TestA", 1},
-		"nothing changed": {"FAIL TestA", "FAIL TestA", 1},
+		"fewer failures":     {"3 failed, 1 passed", "1 failed, 3 passed", 0},
+		"different test":     {"FAIL TestA", "FAIL TestB", 0},
+		"different line":     {"a.go:3: undefined: x", "a.go:9: undefined: y", 0},
+		"different duration": {"FAIL TestA (0.31s)", "FAIL TestA (0.07s)", 1},
+		"different process":  {"pid 4711: FAIL TestA", "pid 9: FAIL TestA", 1},
+		"nothing changed":    {"FAIL TestA", "FAIL TestA", 1},
 	} {
 		first := bash("make test", tc.a+"\n\nCommand exited with code 2")
 		second := bash("make test", tc.b+"\n\nCommand exited with code 2")

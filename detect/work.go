@@ -88,8 +88,8 @@ func (s *workSearch) add(ref work.Ref, ok bool) {
 	}
 }
 
-// search adds the references in the result. committed reports whether a recent answer called git commit. It is called
-// only for a command that shows the newest commit.
+// search adds the references in the result. committed reports whether a recent answer called git commit. search calls
+// committed only for a command that shows the newest commit.
 func (s *workSearch) search(committed func() bool) {
 	c := s.call
 	parts := c.shell.parts

@@ -154,7 +154,7 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 		if hash.raw == "" {
 			hash, _ = commit.get("id")
 		}
-		if len(hash.raw) < 40 { // another id
+		if len(hash.raw) < 40 { // a different kind of id
 			return
 		}
 		s.add(work.OfCommit(hash.text(), repository))

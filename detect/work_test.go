@@ -55,7 +55,7 @@ func refStrings(refs []work.Ref) (list []string) {
 const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 // Work returns the commits, branches and pull requests that the agent made with git, gh, glab, hub or an API tool, but
-// no commits from listings, files and fetches.
+// not the commits that a listing, a file or a fetch shows.
 func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call toolCall

@@ -25,21 +25,21 @@ type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// diffArguments returns the parameters that only to has (added), the parameters that only from has (removed), and the
-// parameters with different values (changed).
-func diffArguments(from, to *arguments) difference {
+// diffArguments returns the parameters that only the later call has (added), the parameters that only the earlier call
+// has (removed), and the parameters with different values (changed).
+func diffArguments(earlier, later *arguments) difference {
 	var d difference
-	for _, k := range slices.Sorted(maps.Keys(to.object)) {
-		old, ok := from.object[k]
+	for _, k := range slices.Sorted(maps.Keys(later.object)) {
+		old, ok := earlier.object[k]
 		switch {
 		case !ok:
 			d.added = append(d.added, k)
-		case jsonText(old) != jsonText(to.object[k]):
+		case jsonText(old) != jsonText(later.object[k]):
 			d.changed = append(d.changed, k)
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(from.object)) {
-		if _, ok := to.object[k]; !ok {
+	for _, k := range slices.Sorted(maps.Keys(earlier.object)) {
+		if _, ok := later.object[k]; !ok {
 			d.removed = append(d.removed, k)
 		}
 	}

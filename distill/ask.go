@@ -70,8 +70,9 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
 }
 
-// drain waits for the answers to all open questions, and returns err or an error while recording an answer. After an
-// error other than errStopWalk, drain drops the answers, and the next run reads their sessions again.
+// drain waits for the answers to all open questions. It returns err, or an error that occurs while an answer is
+// recorded. After an error other than errStopWalk, drain drops the answers, and the next run reads their sessions
+// again.
 func (w *work) drain(ctx context.Context, err error) error {
 	for len(w.judging.openQuestions) > 0 {
 		if err == nil || errors.Is(err, errStopWalk) {

@@ -42,7 +42,7 @@ type organisationWording struct {
 	Varied   bool   `json:"varied,omitempty"`   // the words differ between sessions
 }
 
-// add merges the wording in another session.
+// add merges the wording in one more session.
 func (w *organisationWording) add(o *organisationWording) {
 	w.Varied = w.Varied || o.Varied || w.Phrase != o.Phrase
 	w.Sessions += o.Sessions
@@ -61,14 +61,14 @@ type CountedFix struct {
 	How      string `json:"how,omitempty"`
 	Sessions int    `json:"sessions"`           // number of sessions in which the fix worked
 	Failed   int    `json:"failed,omitempty"`   // number of sessions that tried the fix without success
-	Distinct int    `json:"distinct,omitempty"` // as Sessions, without sessions that another case counts for the same lesson
+	Distinct int    `json:"distinct,omitempty"` // like Sessions, without sessions that a different case counts for the same lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
 func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.How} }
 
-// addRefs adds the sessions of more that the list lacks. If the list is full, a session of a new caller replaces the
-// last session, because many sessions of one caller must not hide the session of another caller.
+// addRefs adds the sessions in more that are not in the list. If the list is full, a session of a new caller replaces
+// the last session, because many sessions of one caller must not hide the session of another caller.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
 		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
@@ -313,7 +313,7 @@ func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
 }
 
-// add merges the counts, references and fixes of the same case from another session or run.
+// add merges the counts, references and fixes of the same case from one more session or run.
 func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Repaired += o.Repaired
@@ -343,8 +343,8 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// bestFix returns the plausible fix that worked in most sessions. If counts are equal, the more specific kind wins. The
-// result is false if no fix is plausible.
+// bestFix returns the plausible fix that worked in most sessions. If counts are equal, bestFix prefers the more
+// specific kind. The result is false if no fix is plausible.
 func (c *Case) bestFix() (CountedFix, bool) {
 	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
 	var out CountedFix

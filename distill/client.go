@@ -74,14 +74,14 @@ func (e *statusError) refusesSession() bool {
 }
 
 // mayBeContent reports whether the content of one session may be the reason of the error. A firewall in front of the
-// server answers 403, or 200 with a page, to a request with the commands of some sessions.
+// server may answer 403, or 200 with a page, if a session contains certain commands.
 func (e *statusError) mayBeContent() bool {
 	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }
 
-// call sends requests until an answer decodes into out, or until a further attempt is pointless. After a refusal, call
-// omits optional parameters that the server may not support. name names the schema of the answer. used is the usage of
-// all requests.
+// call sends requests until an answer decodes into the value out, or until a further attempt is pointless. After a
+// refusal, call omits optional parameters that the server may not support. name is the name of the schema. used is the
+// usage of all requests.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -252,8 +252,9 @@ func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns the text of a reply. A refusal, a truncated answer and a missing answer give ErrUnusable. A body
-// that is no chat completion gives a statusError, because another URL or the server is the remedy.
+// readReply returns the text of a reply. For a refusal, a truncated answer and a missing answer, the error is
+// ErrUnusable. For a body that is not a chat completion, the error is a statusError, because the operator must change
+// the URL or the server.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {
@@ -302,8 +303,9 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 // maxCandidates is the number of opening braces at which decode looks for the object of an answer.
 const maxCandidates = 100
 
-// decode decodes the JSON object in an answer into out. A code fence, reasoning or prose may surround the object, and
-// may contain braces. Of several objects with a required property of the schema, the last one is the answer.
+// decode decodes the JSON object in an answer into the value out. A code fence, reasoning or prose may surround the
+// object, and may contain braces. Of several objects with a required property of the schema, the last one is the
+// answer.
 func decode(text string, schema, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

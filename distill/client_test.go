@@ -43,7 +43,7 @@ func (ft *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession returns the judgement of an empty session and the waits before retries.
+// judgeEmptySession asks the judge about an empty session, and returns the judgement and the waits before retries.
 func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")

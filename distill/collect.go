@@ -27,8 +27,8 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}
 }
 
-// addToCase adds the occurrence c of a case in one session to the case of all sessions. The session and each of its
-// fixes count only once, even if the session continues and is read again.
+// addToCase adds c, which counts the occurrence of a case in one session, to the case of all sessions. The session and
+// each of its fixes count only once, even if the session continues and is read again.
 func (w *work) addToCase(c *Case, m *mark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -66,8 +66,9 @@ func (w *work) addToCase(c *Case, m *mark) {
 	w.cases[c.Key], w.changedCases[c.Key] = c, c
 }
 
-// removeOldestCase removes the case that no session had for the longest time; of equally old cases, a case with the
-// fewest sessions. Without the removal, a tenant with MaxCases old failures would get no lesson about a new failure.
+// removeOldestCase removes the case that no session had for the longest time. Of equally old cases, it removes a case
+// with the fewest sessions. Without the removal, a tenant with MaxCases old failures would get no lesson about a new
+// failure.
 func (w *work) removeOldestCase() {
 	var oldest *Case
 	for _, c := range w.cases {

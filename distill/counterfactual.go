@@ -19,8 +19,8 @@ type Outcomes struct {
 // String returns the counts as "ended/sessions".
 func (o Outcomes) String() string { return fmt.Sprintf("%d/%d", o.Ended, o.Sessions) }
 
-// Comparison compares the sessions that had the failure of a lesson and did what the lesson advises with the other
-// sessions that had the failure.
+// Comparison counts the sessions that had the failure of a lesson, in two groups: the sessions that followed the advice
+// of the lesson, and all others.
 type Comparison struct {
 	Followed    Outcomes `json:"followed"`
 	NotFollowed Outcomes `json:"not_followed"`
@@ -197,15 +197,15 @@ func mentionsFile(s *step, file string) bool {
 	return len(file) > 3 && strings.Contains(s.args.raw, file)
 }
 
-// replacesLongerText reports whether the second edit (to) replaces a longer text than the first edit (from), or
-// replaces all occurrences.
-func replacesLongerText(from, to *arguments) bool {
-	if all, _ := to.object["replace_all"].(bool); all {
+// replacesLongerText reports whether the second edit replaces a longer text than the first edit, or replaces all
+// occurrences.
+func replacesLongerText(first, second *arguments) bool {
+	if all, _ := second.object["replace_all"].(bool); all {
 		return true
 	}
 	for _, name := range []string{"old_string", "old_str", "oldString", "oldText", "old_text", "search", "old"} {
-		a, _ := from.object[name].(string)
-		b, ok := to.object[name].(string)
+		a, _ := first.object[name].(string)
+		b, ok := second.object[name].(string)
 		if ok {
 			return len(b) > len(a)
 		}

@@ -88,7 +88,7 @@ func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 	}
 }
 
-// A success that the previous call did not cause gives no lesson, and neither does user text about another program.
+// A success that the previous call did not cause gives no lesson, and neither does user text about a different program.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

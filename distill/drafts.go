@@ -44,7 +44,7 @@ type group struct {
 	comparison Comparison
 }
 
-// drafts returns the lessons that follow from cases. A case that cannot be described without private words yields no
+// drafts returns the lessons that follow from cases. A case that cannot be described without private words has no
 // lesson. If orgWords is true, a lesson may use the words of the organisation.
 func drafts(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
@@ -106,7 +106,7 @@ func (c *Case) groupKey(h *CountedFix) string {
 // isKnownFailure reports whether the draft is about a known failure.
 func (d *Draft) isKnownFailure() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
 
-// merge adds the sessions and triggers of another draft for the same lesson.
+// merge adds the sessions and triggers of a second draft for the same lesson.
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
 	d.cases = append(d.cases, o.cases...)

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// leadingSign is the beginning of the description of a form in which a sign, such as "#", precedes the value.
+// leadingSign is the beginning of the description of a form in which a symbol, such as "#", precedes the value.
 const leadingSign = "a value with its leading "
 
 // isQuantity reports whether a value is a number or a numeric text.
@@ -23,12 +23,12 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf describes the form of the value to, which the tool accepted, such as "a list". The description is "" if the
-// value from, which failed, has the same form, or if the form is unknown.
-func formOf(from, to any) string {
-	a, isText := from.(string)
-	b, isTextNow := to.(string)
-	switch v := to.(type) {
+// formOf describes the form of the value that the tool accepted, such as "a list". The description is "" if the value
+// that failed has the same form, or if the form is unknown.
+func formOf(failed, accepted any) string {
+	a, isText := failed.(string)
+	b, isTextNow := accepted.(string)
+	switch v := accepted.(type) {
 	case float64:
 		if n, err := strconv.ParseFloat(a, 64); isText && (err != nil || n == v) {
 			return "a number"
@@ -37,7 +37,7 @@ func formOf(from, to any) string {
 		if isText {
 			return "a list"
 		}
-		if old, wasList := from.([]any); wasList && len(v) == 1 && jsonText(v[0]) == jsonText(old) {
+		if old, wasList := failed.([]any); wasList && len(v) == 1 && jsonText(v[0]) == jsonText(old) {
 			return "a list of lists"
 		}
 	case map[string]any:
@@ -49,7 +49,7 @@ func formOf(from, to any) string {
 			return "true or false"
 		}
 	case string:
-		if _, wasList := from.([]any); wasList {
+		if _, wasList := failed.([]any); wasList {
 			return "a text"
 		}
 	}
@@ -59,26 +59,26 @@ func formOf(from, to any) string {
 	return textForm(a, b)
 }
 
-// textForm describes the form of the accepted text b that the failed text a does not have, "" for none.
-func textForm(a, b string) string {
+// textForm describes the form of the accepted text that the failed text does not have, "" for none.
+func textForm(failed, accepted string) string {
 	switch {
-	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
+	case strings.HasPrefix(accepted, "/") && !strings.HasPrefix(failed, "/") && strings.HasSuffix(accepted, strings.TrimLeft(failed, "./")) && len(failed) > 2:
 		return "an absolute path"
-	case strings.Contains(b, "://") && !strings.Contains(a, "://") && len(a) > 3 && strings.HasSuffix(b, a):
+	case strings.Contains(accepted, "://") && !strings.Contains(failed, "://") && len(failed) > 3 && strings.HasSuffix(accepted, failed):
 		return "a URL with its scheme"
-	case isNumber(b) && !isNumber(a):
+	case isNumber(accepted) && !isNumber(failed):
 		return "a whole number"
-	case isDate(b) && !isDate(a) && len(a) > 2:
+	case isDate(accepted) && !isDate(failed) && len(failed) > 2:
 		return "a date in the form YYYY-MM-DD"
-	case len(a) > 3 && b == strings.Trim(a, `"'`):
+	case len(failed) > 3 && accepted == strings.Trim(failed, `"'`):
 		return "a value without quotes"
-	case len(a) > 3 && b == strings.ReplaceAll(a, " ", ""):
+	case len(failed) > 3 && accepted == strings.ReplaceAll(failed, " ", ""):
 		return "a value without spaces"
-	case len(b) > 2 && (b[0] == '#' || b[0] == '@' || b[0] == '$') && b[1:] == a:
-		return leadingSign + b[:1]
-	case len(a) > 3 && b == strings.ToLower(a):
+	case len(accepted) > 2 && (accepted[0] == '#' || accepted[0] == '@' || accepted[0] == '$') && accepted[1:] == failed:
+		return leadingSign + accepted[:1]
+	case len(failed) > 3 && accepted == strings.ToLower(failed):
 		return "lower case"
-	case len(a) > 1 && len(a) < 8 && b == strings.ToUpper(a):
+	case len(failed) > 1 && len(failed) < 8 && accepted == strings.ToUpper(failed):
 		return "upper case"
 	}
 	return ""
@@ -102,18 +102,18 @@ func isSubset(a, b string) bool {
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
-// isShorterList reports whether the list to has fewer values than the list from, and all of them are in from. A list
+// isShorterList reports whether the accepted list has fewer values than the failed list, and no other values. A list
 // may be a text with commas.
-func isShorterList(from, to any) bool {
-	a, wasList := from.([]any)
-	b, isList := to.([]any)
+func isShorterList(failed, accepted any) bool {
+	a, wasList := failed.([]any)
+	b, isList := accepted.([]any)
 	if wasList && isList {
 		return len(b) < len(a) && len(b) > 0 && !slices.ContainsFunc(b, func(v any) bool {
 			return !slices.ContainsFunc(a, func(old any) bool { return jsonText(v) == jsonText(old) })
 		})
 	}
-	x, _ := from.(string)
-	y, _ := to.(string)
+	x, _ := failed.(string)
+	y, _ := accepted.(string)
 	if strings.Count(x, ",") <= strings.Count(y, ",") || y == "" || len(x) > 300 {
 		return false
 	}

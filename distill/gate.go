@@ -103,8 +103,8 @@ func (w *work) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson
 }
 
 // repeatsAdvice reports whether the draft has most words of the lesson's advice. The sessions of a draft with a similar
-// slug but other advice are evidence, but do not count as independent sessions for the gate. If they counted, one
-// caller could write the advice, and an honest session of another caller would start the trial.
+// slug but other advice are evidence, but do not count as independent sessions for the gate. If these sessions counted,
+// one caller could write the advice, and an honest session of a second caller would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
 	ours := readSentence(lesson.Plain(d.Title + "\n" + d.adviceList())).keys

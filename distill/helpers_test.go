@@ -68,8 +68,7 @@ func (f *fixture) addSession(name string, events ...event) session.ID {
 	return f.addTenantSession("default", name, nil, events...)
 }
 
-// addTenantSession stores a conversation like session does, for a tenant and with the lessons that the session
-// received.
+// addTenantSession stores a conversation like addSession, for a tenant and with the lessons that the session received.
 func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	f.Helper()
 	var id session.ID

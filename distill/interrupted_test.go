@@ -14,7 +14,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByText is a judge that returns the judgement for the first text of the session that is a key of the map.
+// judgeByText is a judge that looks up each text of a session in the map, and returns the first judgement that it
+// finds.
 type judgeByText map[string]distill.Judgement
 
 func (judgeByText) Name() string { return "spoken" }
@@ -35,29 +36,29 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank is a bank that calls before with the name of each write. If before returns an error, the write fails
-// with that error.
+// crashingBank is a bank that calls beforeStep with the name of each write. If beforeStep returns an error, the write
+// fails with that error.
 type crashingBank struct {
 	distill.Bank
-	before func(step string) error
+	beforeStep func(step string) error
 }
 
 func (c crashingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
-	if err := c.before("propose"); err != nil {
+	if err := c.beforeStep("propose"); err != nil {
 		return bank.Result{}, err
 	}
 	return c.Bank.Propose(ctx, p)
 }
 
 func (c crashingBank) Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error) {
-	if err := c.before("act"); err != nil {
+	if err := c.beforeStep("act"); err != nil {
 		return bank.Result{}, err
 	}
 	return c.Bank.Act(ctx, slug, d)
 }
 
 func (c crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence, count int, by string) (*lesson.Lesson, error) {
-	if err := c.before("cite"); err != nil {
+	if err := c.beforeStep("cite"); err != nil {
 		return nil, err
 	}
 	return c.Bank.Cite(ctx, slug, e, count, by)
@@ -65,8 +66,8 @@ func (c crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence
 
 var errDead = errors.New("the process is dead")
 
-// For each step of a run, the test kills a run at the step. The next run gives the same lessons, states, evidence and
-// opinions as an uninterrupted run. A third run changes nothing.
+// A run is killed, once at each of its steps. The next run completes the work: the lessons, states, evidence and
+// opinions are the same as after an uninterrupted run. A third run changes nothing.
 func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	judge := judgeByText{
 		"Find hotels, one.":   {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
@@ -85,8 +86,8 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 					}
 					return nil
 				}
-				store.before = step
-				defer func() { store.before = func(string) error { return nil } }()
+				store.beforeStep = step
+				defer func() { store.beforeStep = func(string) error { return nil } }()
 				_, err = f.tryDistil(t.Context(), func(o *distill.Options) {
 					o.Judge, o.Auto, o.Owner, o.Bank = j, true, owner, crashingBank{f.bank, step}
 				})
@@ -153,7 +154,7 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	store := f.store.(*memoryStore)
-	store.before = func(step string) error {
+	store.beforeStep = func(step string) error {
 		if step == "exchanges" { // another distiller claims the tenant while this distiller reads
 			store.claimant, store.until = "distill:defaultanother", f.now.Add(time.Hour)
 		}
@@ -173,7 +174,7 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 	}
 	store := f.store.(*memoryStore)
 	var noted []int
-	store.before = func(step string) error {
+	store.beforeStep = func(step string) error {
 		if step == "write notes" {
 			noted = append(noted, len(store.sessionNotes))
 		}

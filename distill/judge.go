@@ -42,7 +42,7 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// stopReason returns the reason to ask no further question, "" if the budget permits another question. pending is the
+// stopReason returns the reason to ask no further question, "" if the budget permits one more question. pending is the
 // number of open questions. An open question is assumed to cost as much as the average answered question.
 func (b *Budget) stopReason(s *Summary, pending int) string {
 	factor := 1.0 // expected use after all open questions, divided by the use so far

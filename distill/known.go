@@ -21,7 +21,7 @@ type knownFailure struct {
 	Programs []string `json:"programs"` // programs with this failure; empty means any tool
 	AllOf    []string `json:"holds"`    // words in lower case; the error contains all of them
 	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one of them; only for a failure with Edit
-	Edit     string   `json:"edit"`     // advised way to repeat a refused edit (editReread, editContext); "" for another failure
+	Edit     string   `json:"edit"`     // advised way to repeat a refused edit (editReread, editContext); "" for any other failure
 	Triggers []string `json:"fires_on"` // triggers of the lesson
 	Kinds    []string `json:"kinds"`    // kinds of errors that are also triggers; a refused edit with such an error is the failure
 }

@@ -147,7 +147,7 @@ func phrasesOf(t *lesson.Trigger) []string {
 	return out
 }
 
-// Two lessons are considered equal from these values of slugSimilarity and triggerOverlap on.
+// Minimum values of slugSimilarity and triggerOverlap for two lessons that count as equal.
 const (
 	sameSlug     = 0.6
 	sameTriggers = 0.5

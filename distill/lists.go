@@ -10,7 +10,8 @@ import (
 //go:embed lists.txt
 var listsText string
 
-// vocabularyText lists words of error messages that are no private names. Every other word of a message may be private.
+// vocabularyText lists words of error messages that are not private names. Every other word of a message may be
+// private.
 //
 //go:embed vocabulary.txt
 var vocabularyText string
@@ -83,7 +84,7 @@ const (
 	digits  = "0123456789"
 )
 
-// consistsOf reports whether a text has only characters of chars.
+// consistsOf reports whether each character of a text is in chars.
 func consistsOf(text, chars string) bool { return strings.Trim(text, chars) == "" }
 
 // countCommon returns the number of entries of a that b contains.
@@ -96,7 +97,7 @@ func countCommon(a, b []string) (n int) {
 	return n
 }
 
-// appendMissing appends the entries of more that list lacks.
+// appendMissing appends the entries in more that are not in the list.
 func appendMissing(list []string, more ...string) []string {
 	for _, s := range more {
 		if !slices.Contains(list, s) {

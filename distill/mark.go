@@ -30,8 +30,8 @@ func (m *mark) isSetAside() bool { return m.Tries >= maxUnusable }
 // maxAdded is the maximum length of mark.Counted.
 const maxAdded = 128
 
-// addOnce reports whether the mark lacks key, and adds key to the mark. If the mark is full, addOnce adds nothing and
-// returns false.
+// addOnce adds a key to the mark, and returns true. If the mark already has the key, or is full, addOnce adds nothing
+// and returns false.
 func (m *mark) addOnce(key string) bool {
 	sum := shortKey(key)
 	if slices.Contains(m.Counted, sum) || len(m.Counted) >= maxAdded {

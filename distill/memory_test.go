@@ -17,10 +17,10 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is an in-memory store. Each method first calls before with the name of the step, and fails if before
-// returns an error.
+// memoryStore is an in-memory store. Each method first calls beforeStep with the name of the step, and fails if
+// beforeStep returns an error.
 type memoryStore struct {
-	before func(step string) error
+	beforeStep func(step string) error
 
 	mu           sync.Mutex
 	rows         []session.Row                             // in the order of their first write
@@ -35,14 +35,14 @@ type memoryStore struct {
 
 func newMemoryStore() *memoryStore {
 	return &memoryStore{
-		before: func(string) error { return nil }, exchanges: map[session.ID]map[string]sample.Exchange{}, ratings: map[session.ID][]feedback.Entry{},
+		beforeStep: func(string) error { return nil }, exchanges: map[session.ID]map[string]sample.Exchange{}, ratings: map[session.ID][]feedback.Entry{},
 		sessionNotes: map[session.ID][]byte{}, tenantNotes: map[string]map[string][]byte{},
 	}
 }
 
-// step calls before and, unless it fails, calls do with the lock held.
+// step calls beforeStep. Unless beforeStep fails, step then locks the store and calls do.
 func (m *memoryStore) step(name string, do func()) error {
-	if err := m.before(name); err != nil {
+	if err := m.beforeStep(name); err != nil {
 		return err
 	}
 	m.mu.Lock()

@@ -71,8 +71,8 @@ func lessonSchema() object {
 	})}})
 }
 
-// Judge implements Judge with up to three questions, in the order of AIP-11. The questions are about the injected
-// lessons, the outcome of the session, and candidates for lessons.
+// Judge implements Judge with up to three questions, in the order that AIP-11, the specification of lesson files,
+// prescribes. The questions are about the injected lessons, the outcome of the session, and candidates for lessons.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"
@@ -145,8 +145,8 @@ type candidate struct {
 }
 
 // draftsOf returns the drafts of a model's candidates. There are at most maxLessons drafts, and at most one for an
-// unresolved session. The slug of a draft is made from its title, because a slug from the model could name another
-// lesson.
+// unresolved session. The slug of a draft is made from its title, because a slug from the model could be the slug of a
+// different lesson.
 func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {

@@ -21,8 +21,8 @@ import (
 	"precept/internal/sample"
 )
 
-// scriptedJudge is a fake HTTP server of a judge, which records each request and replies with the result of answer.
-// answer gets the number of the request.
+// scriptedJudge is a fake HTTP server of a judge. It records each request. The function answer returns the reply to
+// request n.
 type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
@@ -155,7 +155,8 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	}
 }
 
-// A lesson from a judge has the sections of AIP-11, and a counter-example if the judge gives a counter-example.
+// A lesson from a judge has the sections that AIP-11, the specification of lesson files, requires. It has a
+// counter-example if the answer of the judge has one.
 func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 	for counter, want := range map[string]string{
 		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
@@ -205,7 +206,7 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	}
 }
 
-// The server refuses a session for its length, and all requests with a temperature. The run skips the session and
+// The server refuses one session as too long, and every request that sets a temperature. The run skips the session and
 // judges the other sessions without a temperature.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	f := newFixture(t)

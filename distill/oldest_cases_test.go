@@ -9,8 +9,8 @@ import (
 	"precept/distill"
 )
 
-// A store with the maximum number of kinds of failures still learns a new one. The counts of the failures that no
-// session had for the longest time are removed, and the summary has their number.
+// The store holds the maximum number of kinds of failures. A run still learns new kinds. The run removes the kinds that
+// no session had for the longest time, and the summary has the number of removed kinds.
 func TestNewFailureReplacesOldestFailure(t *testing.T) {
 	f := newFixture(t)
 	notes := map[string][]byte{}

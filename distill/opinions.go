@@ -35,9 +35,9 @@ type NoteReader interface {
 
 // ReadOpinions returns the sums of the judges' opinions about the lessons of a tenant, by the name of the text
 // (report.TextOf).
-func ReadOpinions(ctx context.Context, from NoteReader, tenant string) (map[string]report.Opinions, error) {
+func ReadOpinions(ctx context.Context, notes NoteReader, tenant string) (map[string]report.Opinions, error) {
 	all := map[string]report.Opinions{}
-	err := from.EachNote(ctx, tenant, opinionNotes, func(key string, data []byte) error {
+	err := notes.EachNote(ctx, tenant, opinionNotes, func(key string, data []byte) error {
 		var o report.Opinions
 		if json.Unmarshal(data, &o) == nil { // unreadable notes are replaced
 			all[strings.TrimPrefix(key, opinionNotes)] = o

@@ -18,8 +18,8 @@ import (
 // Limits of isDictated.
 const (
 	reachOfWords      = 24 // number of successive words of tool output in which foreign words of a sentence are counted
-	minForeignWords   = 3  // number of foreign words that are no coincidence
-	minForeignInOrder = 2  // number that suffices near a word such as "always", or for more than half of the sentence
+	minForeignWords   = 3  // number of foreign words that is unlikely to be chance
+	minForeignInOrder = 2  // number that suffices near a word such as "always", or if it is more than half of the sentence
 	keyLetters        = 5  // number of letters that are compared, so that connect equals connection
 )
 
@@ -113,7 +113,7 @@ func contentOf(text string) (out []contentWord) {
 	return out
 }
 
-// wordKey returns the first keyLetters letters of a word. Letters that look alike are replaced by one of them.
+// wordKey returns the first keyLetters letters of a word. Letters that look alike are replaced by the same letter.
 func wordKey(w string) string {
 	if key := lesson.Skeleton(w); key != "" {
 		w = key

@@ -19,13 +19,13 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 			f.addSession(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Run the benchmark number ", i)), call("bash", `{"command":"make bench"}`, "ok"))
 		}
 		var mu sync.Mutex
-		open, most := 0, 0 // requests without an answer, and their maximum
+		open, maxOpen := 0, 0 // requests without an answer, and their maximum
 		all, second := make(chan struct{}), make(chan struct{})
 		answered := sync.OnceFunc(func() { close(second) })
 		answer := func(_ int, a judgeRequest) (int, map[string]string, string) {
 			mu.Lock()
 			open++
-			if most = max(most, open); open == parallel && most == parallel {
+			if maxOpen = max(maxOpen, open); open == parallel && maxOpen == parallel {
 				select {
 				case <-all:
 				default:
@@ -56,12 +56,12 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 			slugs = append(slugs, fmt.Sprint(l.Slug, " ", len(l.Evidence)))
 		}
 		slices.Sort(slugs)
-		return sum, slugs, most
+		return sum, slugs, maxOpen
 	}
 	one, want, _ := run(1)
-	four, got, most := run(4)
-	if most != 4 || one.Judged != 12 {
-		t.Errorf("parallel run: at most %d open requests, want 4; sequential run: summary = %+v, want Judged = 12", most, one)
+	four, got, maxOpen := run(4)
+	if maxOpen != 4 || one.Judged != 12 {
+		t.Errorf("parallel run: at most %d open requests, want 4; sequential run: summary = %+v, want Judged = 12", maxOpen, one)
 	}
 	checkEqual(t, "lessons of the parallel run", got, want)
 	checkEqual(t, "summary of the parallel run", four, one)

@@ -119,20 +119,20 @@ func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) 
 	return c, f, false
 }
 
-// namesReplacement reports whether a sentence of the user names a program to use (after) and the replaced program
-// (before), as in "use pnpm, not npm", "pnpm instead of npm" or "never npx, bun does that".
-func namesReplacement(words, before, after string) bool {
+// namesReplacement reports whether a sentence of the user names the program to use (wanted) and the replaced program
+// (replaced), as in "use pnpm, not npm", "pnpm instead of npm" or "never npx, bun does that".
+func namesReplacement(words, replaced, wanted string) bool {
 	for sentence := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return strings.ContainsRune("\n;!?", r) }) {
 		list := strings.FieldsFunc(sentence, func(r rune) bool { return strings.ContainsRune(" \t,:()\"`", r) })
 		for i := range list {
 			list[i] = strings.Trim(list[i], ".'")
 		}
-		at := slices.Index(list, before)
-		if at < 0 || !slices.Contains(list, after) {
+		at := slices.Index(list, replaced)
+		if at < 0 || !slices.Contains(list, wanted) {
 			continue
 		}
 		for _, w := range slices.Backward(list[max(0, at-3):at]) {
-			if w == after { // a negation before the word belongs to the other program
+			if w == wanted { // a negation before the word belongs to the other program
 				break
 			}
 			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without"}, w) {
@@ -151,25 +151,25 @@ func (c *command) runsTask() bool {
 
 // isRequested reports whether the user asked for this command instead of the previous command, as in "please use make
 // test". Both commands must have the same first argument. words are the user's words.
-func (c *command) isRequested(before *command, words []string) bool {
-	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
+func (c *command) isRequested(previous *command, words []string) bool {
+	if len(c.args) == 0 || len(previous.args) == 0 || c.args[0] != previous.args[0] || !isSubcommand(c.args[0]) {
 		return false
 	}
 	at := slices.Index(words, "use")
 	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
-// requestedOption returns the first option of the command that the user's words name and the previous command lacks, ""
-// for none.
-func (c *command) requestedOption(words []string, before *command) string {
-	oldFlags, _ := before.flags()
+// requestedOption returns the first option of the command that the user's words name and that the previous command does
+// not have, "" for none.
+func (c *command) requestedOption(words []string, previous *command) string {
+	oldFlags, _ := previous.flags()
 	newFlags, _ := c.flags()
 	requested := ""
 	for _, flag := range newFlags {
 		if flag = c.option(flag); slices.Contains(oldFlags, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
 			continue
 		}
-		if c.takesValue(flag, before) || isRiskyOption(flag) { // one use in one session does not justify a lesson
+		if c.takesValue(flag, previous) || isRiskyOption(flag) { // one use in one session does not justify a lesson
 			return ""
 		}
 		requested = cmp.Or(requested, flag)
@@ -177,11 +177,11 @@ func (c *command) requestedOption(words []string, before *command) string {
 	return requested
 }
 
-// takesValue reports whether the option has a value. A value is a word that follows the option and that the previous
-// command lacks. The value is private, and the option makes no sense without the value.
-func (c *command) takesValue(flag string, before *command) bool {
+// takesValue reports whether the option has a value. A value is a word that follows the option and is not in the
+// previous command. The value is private, and the option makes no sense without the value.
+func (c *command) takesValue(flag string, previous *command) bool {
 	at := slices.Index(c.args, flag)
-	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
+	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(previous.args, c.args[at+1])
 }
 
 // option returns an option with its value if the value is a short number, true or false. Any other value may be private
@@ -215,8 +215,8 @@ func commandTriggers(c *command) []string {
 }
 
 // optionTriggers returns the phrases in a request of the user that make the use of a command with an option likely. The
-// name of a program with subcommands alone is no such phrase, because it occurs in too many requests. A subcommand
-// alone is such a phrase only if the user named it.
+// name of a program with subcommands is not enough for a phrase, because the name occurs in too many requests. A
+// subcommand is enough only if the user named the subcommand.
 func (ps *parsedSession) optionTriggers(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

@@ -41,9 +41,9 @@ func isTerm(word string) bool {
 	return parts >= 2 && length >= minPartLen && !strings.ContainsAny(word, "-/_.")
 }
 
-// isShareableWord reports whether a lesson for the organisation of the session may quote this word of an error
-// message. The word must consist of letters and a few signs, and must not be a host, an absolute path, random text or
-// an instruction to a model. A word with digits is rejected, because ids, versions and times change from run to run.
+// isShareableWord reports whether a lesson for the organisation of the session may quote this word of an error message.
+// The word must consist of letters and a few punctuation marks, and must not be a host, an absolute path, random text
+// or an instruction to a model. A word with digits is rejected, because ids, versions and times change from run to run.
 func isShareableWord(word string) bool {
 	low := strings.ToLower(word)
 	switch {
@@ -159,9 +159,9 @@ func (w rawWords) plain(i int) string {
 	return strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
 }
 
-// endsWith reports whether word i ends with one of the characters in signs, or i is out of range.
-func (w rawWords) endsWith(i int, signs string) bool {
-	return i < 0 || i >= len(w) || strings.ContainsAny(w[i][len(w[i])-1:], signs)
+// endsWith reports whether word i ends with one of the punctuation marks, or i is out of range.
+func (w rawWords) endsWith(i int, marks string) bool {
+	return i < 0 || i >= len(w) || strings.ContainsAny(w[i][len(w[i])-1:], marks)
 }
 
 // precedingWords returns the two words before word i in the same sentence, in lower case. A preceding "is" or "was" is

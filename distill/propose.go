@@ -46,8 +46,8 @@ const (
 )
 
 // testTrigger tests a trigger on the errors of this run. hit is true if the trigger matches an error of the draft's
-// cases, or if there is no such error. broad is true if the trigger matches too many errors of other cases. own holds
-// the keys of the draft's cases.
+// cases, or if these cases have no errors. broad is true if the trigger matches too many errors of other cases. own
+// holds the keys of the draft's cases.
 func (w *work) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}

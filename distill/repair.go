@@ -8,19 +8,19 @@ import (
 
 // Kinds of fixes after a failure.
 const (
-	fixForm    = "form"    // same tool, one parameter in another form
+	fixForm    = "form"    // same tool, one parameter in a different form
 	fixOffered = "offered" // a value that the error offered
 	fixNarrow  = "narrow"  // a query with fewer words
 	fixFewer   = "fewer"   // a list with fewer values
 	fixAdded   = "added"   // one more parameter
 	fixRemoved = "removed" // one parameter fewer
-	fixLookup  = "lookup"  // a value that another tool returned before
+	fixLookup  = "lookup"  // a value that a different tool returned before
 	fixAsked   = "asked"   // a value that the user gave
-	fixTool    = "tool"    // another tool
+	fixTool    = "tool"    // a different tool
 	fixCheck   = "check"   // a lookup showed the reason, and nothing fixed the call
-	fixFirst   = "first"   // same call after another call
-	fixFlags   = "flags"   // same command with another option
-	fixProgram = "program" // another program
+	fixFirst   = "first"   // same call after a different call
+	fixFlags   = "flags"   // same command with a different option
+	fixProgram = "program" // a different program
 	fixInstall = "install" // same command after installing a package
 	fixHint    = "hint"    // same command after a command that the error names
 	fixEnv     = "env"     // same command with a variable set
@@ -31,7 +31,7 @@ const (
 type Fix struct {
 	Kind  string `json:"kind"`
 	Param string `json:"param,omitempty"`
-	Other string `json:"other,omitempty"` // other tool, program or option
+	Other string `json:"other,omitempty"` // tool, program or option that the fix names
 	How   string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the replaced option
 }
 
@@ -83,8 +83,8 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 }
 
 // fixOfRepeatedCall returns the fix of the failed call in step i, which is repeated without a change in step j. The fix
-// is another call between the two steps. The result is false if no call between the steps, or more than one, can be the
-// fix.
+// is a different call between the two steps. The result is false if no call between the steps, or more than one, can be
+// the fix.
 func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -152,14 +152,14 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 	return Fix{}, false
 }
 
-// offersPart reports whether the list or object to has exactly one value that from lacks, and the error message
-// contains this value.
-func offersPart(errorText string, from, to any) bool {
-	before := arguments{object: map[string]any{"": from}}
+// offersPart reports whether the accepted list or object has exactly one value that is not in the failed list or
+// object, and the error message contains this value.
+func offersPart(errorText string, failed, accepted any) bool {
+	before := arguments{object: map[string]any{"": failed}}
 	oldValues := strings.ToLower(strings.Join(before.distinctiveValues(), "\n"))
-	after := arguments{object: map[string]any{"": to}}
+	after := arguments{object: map[string]any{"": accepted}}
 	added := slices.DeleteFunc(after.distinctiveValues(), func(v string) bool { return strings.Contains(oldValues, strings.ToLower(v)) })
-	switch to.(type) {
+	switch accepted.(type) {
 	case []any, map[string]any:
 		return len(added) == 1 && containsPhrase(errorText, strings.ToLower(added[0]), true)
 	}
@@ -173,27 +173,27 @@ func asksForBoth(errorText, a, b string) bool {
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// fixOfChangedParameter returns the fix if the call of step i, with the value from of a parameter, failed, and the call
-// of step j, with the value to, worked. The result is false if the change does not explain the success.
-func (ps *parsedSession) fixOfChangedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
-	a, b := plainText(from), plainText(to)
-	if form := formOf(from, to); form != "" {
+// fixOfChangedParameter returns the fix of a change of one parameter. The call of step i failed with one value, and the
+// call of step j worked with the accepted value. The result is false if the change does not explain the success.
+func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, accepted any, lookups []int, i, j int) (Fix, bool) {
+	a, b := plainText(failed), plainText(accepted)
+	if form := formOf(failed, accepted); form != "" {
 		return Fix{Kind: fixForm, How: form}, true
 	}
 	body := strings.ToLower(s.text)
 	switch {
-	case isQuantity(from) && isQuantity(to) && wordList("bounds").containedIn(body) && namesParameter(body, strings.ToLower(param)):
+	case isQuantity(failed) && isQuantity(accepted) && wordList("bounds").containedIn(body) && namesParameter(body, strings.ToLower(param)):
 		return Fix{Kind: fixOffered}, true
-	case !isQuantity(to) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(withoutEcho(body, strings.ToLower(a)), strings.ToLower(b)):
+	case !isQuantity(accepted) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(withoutEcho(body, strings.ToLower(a)), strings.ToLower(b)):
 		return Fix{Kind: fixOffered}, true
-	case offersPart(body, from, to):
+	case offersPart(body, failed, accepted):
 		return Fix{Kind: fixOffered}, true
 	case isSubset(b, a) && toolDoes(s.tool, "looks"):
 		return Fix{Kind: fixNarrow}, true
-	case isShorterList(from, to):
+	case isShorterList(failed, accepted):
 		return Fix{Kind: fixFewer}, true
 	}
-	if f, ok := ps.lookupFix(param, from, to, lookups); ok {
+	if f, ok := ps.lookupFix(param, failed, accepted, lookups); ok {
 		return f, true
 	}
 	if len(b) >= 4 && ps.namedBetween(b, i, j) {
@@ -230,13 +230,13 @@ func withoutEcho(body, sent string) string {
 }
 
 // lookupFix returns a fix of the kind fixLookup if the result of a lookup contains the new value of the parameter, or
-// every word of the new value that the old value (from) lacks.
-func (ps *parsedSession) lookupFix(param string, from, value any, lookups []int) (Fix, bool) {
+// every word of the new value that is not in the old value.
+func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
 		return Fix{}, false
 	}
-	parts := newParts(plainText(from), v)
+	parts := newParts(plainText(old), v)
 	for _, at := range slices.Backward(lookups) {
 		t := &ps.steps[at]
 		if t.shell != nil {
@@ -275,13 +275,13 @@ func containsValue(text, v string) bool {
 // contains many words by chance.
 const maxLookedUp = 4 << 10
 
-// newParts returns the words of the value to that the previous value from does not contain. The result is nil if one of
-// these words is too short to be specific.
-func newParts(from, to string) []string {
+// newParts returns the words of a value that the old value does not contain. The result is nil if one of these words is
+// too short to be specific.
+func newParts(old, value string) []string {
 	var out []string
-	for _, p := range strings.FieldsFunc(to, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
+	for _, p := range strings.FieldsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
 		switch {
-		case strings.Contains(from, p):
+		case strings.Contains(old, p):
 		case len(p) < 3:
 			return nil
 		default:

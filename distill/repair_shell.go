@@ -39,34 +39,34 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// wraps reports whether the command is the command o with a wrapper, such as poetry run in "poetry run pytest". by is
-// the wrapper and the program of o.
-func (c *command) wraps(o *command) (by string, ok bool) {
-	at := len(c.args) - len(o.args) - 1
-	if at < 0 || at > 1 || !c.mayName() || !o.mayName() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
+// wraps reports whether the command consists of a wrapper and the inner command, such as poetry run in "poetry run
+// pytest". by is the wrapper and the program of the inner command.
+func (c *command) wraps(inner *command) (by string, ok bool) {
+	at := len(c.args) - len(inner.args) - 1
+	if at < 0 || at > 1 || !c.mayName() || !inner.mayName() || c.args[at] != inner.program || !slices.Equal(c.args[at+1:], inner.args) {
 		return "", false
 	}
 	if at == 0 {
-		return c.program + " " + o.program, wordList("runners")[c.program] || slices.Contains([]string{"pnpm", "yarn", "bun"}, c.program)
+		return c.program + " " + inner.program, wordList("runners")[c.program] || slices.Contains([]string{"pnpm", "yarn", "bun"}, c.program)
 	}
 	switch c.args[0] {
 	case "run", "exec", "-m", "dlx":
-		return c.program + " " + c.args[0] + " " + o.program, true
+		return c.program + " " + c.args[0] + " " + inner.program, true
 	}
 	return "", false
 }
 
-// fixOfSameCommand returns the fix if the failed command from worked later without a change of its arguments (to). The
-// fix is an install command (installed), a command that the error names (hint), or an environment variable. ok is false
-// if none of these explains the success.
-func fixOfSameCommand(from, to *command, installed, hint string) (f Fix, ok bool) {
+// fixOfSameCommand returns the fix if a failed command worked later with the same arguments. The fix is an install
+// command (installed), a command that the error names (hint), or an environment variable. ok is false if none of these
+// explains the success.
+func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
-		return Fix{Kind: fixHint, Param: from.name(), Other: hint}, true
+		return Fix{Kind: fixHint, Param: failed.name(), Other: hint}, true
 	case installed != "":
 		return Fix{Kind: fixInstall, Other: installed}, true
-	case len(from.env) == 0 && len(to.env) == 1 && to.maySet(to.env[0]):
-		return Fix{Kind: fixEnv, Param: to.name(), Other: to.env[0]}, true
+	case len(failed.env) == 0 && len(working.env) == 1 && working.maySet(working.env[0]):
+		return Fix{Kind: fixEnv, Param: working.name(), Other: working.env[0]}, true
 	}
 	return Fix{}, false
 }
@@ -109,24 +109,24 @@ func (s *step) blamedCommand() *command {
 	return s.shell.mainCommand()
 }
 
-// optionFix returns the fix if the failed command from, with the options a, and the command to, with the options b,
-// differ in one option. values is the number of other words that only to has. A short option with a value gives no fix,
-// because the value is private, and the option makes no sense without the value. An option counts as a replacement of
-// another option only if the error names the replaced option.
-func optionFix(from, to *command, a, b []string, values int, text string) (Fix, bool) {
-	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
-	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
+// optionFix returns the fix if the failed command and the working command differ in one option. newWords is the number
+// of words, other than options, that only the working command has. A short option with a value is not a fix, because
+// the value is private, and the option makes no sense without the value. An option counts as a replacement of a
+// different option only if the error names the replaced option.
+func optionFix(failed, working *command, oldOptions, newOptions []string, newWords int, text string) (Fix, bool) {
+	added := slices.DeleteFunc(slices.Clone(newOptions), func(f string) bool { return slices.Contains(oldOptions, f) })
+	removed := slices.DeleteFunc(slices.Clone(oldOptions), func(f string) bool { return slices.Contains(newOptions, f) })
 	switch {
 	case slices.ContainsFunc(slices.Concat(added, removed), isRiskyOption):
 		return Fix{}, false
-	case wordList("interpreters")[to.program]: // the option belongs to a script, which may be private
+	case wordList("interpreters")[working.program]: // the option belongs to a script, which may be private
 		return Fix{}, false
-	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || strings.HasPrefix(added[0], "--")):
-		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0]}, true
-	case len(removed) == 1 && len(added) == 1 && values == 0 && namesOption(text, removed[0]):
-		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0], How: removed[0]}, true
-	case len(removed) == 1 && len(added) == 0 && values == 0 && len(removed[0]) > 2:
-		return Fix{Kind: fixFlags, Param: from.name(), Other: removed[0], How: "without"}, true
+	case len(added) == 1 && len(removed) == 0 && newWords <= 1 && (newWords == 0 || strings.HasPrefix(added[0], "--")):
+		return Fix{Kind: fixFlags, Param: working.name(), Other: added[0]}, true
+	case len(removed) == 1 && len(added) == 1 && newWords == 0 && namesOption(text, removed[0]):
+		return Fix{Kind: fixFlags, Param: working.name(), Other: added[0], How: removed[0]}, true
+	case len(removed) == 1 && len(added) == 0 && newWords == 0 && len(removed[0]) > 2:
+		return Fix{Kind: fixFlags, Param: failed.name(), Other: removed[0], How: "without"}, true
 	}
 	return Fix{}, false
 }
@@ -144,24 +144,24 @@ func isRiskyOption(f string) bool {
 	return wordList("risky options")[low] || wordList("risky words").containedIn(low)
 }
 
-// commandFix returns the difference between the failed command from and the later command to as a fix. ok is false if
-// the commands do not have the same purpose, or differ in more than a fix. text is the error of from.
-func commandFix(from, to *command, text string) (f Fix, ok bool) {
-	a, rest := from.flags()
-	b, others := to.flags()
+// commandFix returns the difference between a failed command and a later, working command as a fix. ok is false if the
+// commands do not have the same purpose, or differ in more than a fix. text is the error of the failed command.
+func commandFix(failed, working *command, text string) (f Fix, ok bool) {
+	a, rest := failed.flags()
+	b, others := working.flags()
 	both := countCommon(others, rest)
 	switch {
-	case from.program == to.program && from.subcommand() == to.subcommand() && both == len(rest):
-		return optionFix(from, to, a, b, len(others)-both, text)
-	case from.program != to.program && isProgram(from.program) && isProgram(to.program) && both > 0 && both == len(rest):
-		if from.subcommand() != "" && to.subcommand() == "" || !sameFamily(from.program, to.program) {
+	case failed.program == working.program && failed.subcommand() == working.subcommand() && both == len(rest):
+		return optionFix(failed, working, a, b, len(others)-both, text)
+	case failed.program != working.program && isProgram(failed.program) && isProgram(working.program) && both > 0 && both == len(rest):
+		if failed.subcommand() != "" && working.subcommand() == "" || !sameFamily(failed.program, working.program) {
 			return Fix{}, false
 		}
-		other := to.program
-		if sub := to.subcommand(); sub != "" && !slices.Contains(from.args, sub) {
-			other = to.name() // docker compose for docker-compose
+		other := working.program
+		if sub := working.subcommand(); sub != "" && !slices.Contains(failed.args, sub) {
+			other = working.name() // docker compose for docker-compose
 		}
-		return Fix{Kind: fixProgram, Param: from.program, Other: other}, true
+		return Fix{Kind: fixProgram, Param: failed.program, Other: other}, true
 	}
 	return Fix{}, false
 }

@@ -95,10 +95,11 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	}
 }
 
-// The cases lie on both sides of the limits of the rules: some give a lesson, similar ones give none.
+// For each limit of a rule, one case within the limit gives a lesson, and a similar case beyond the limit gives no
+// lesson.
 func TestBorderlineRepairs(t *testing.T) {
 	checkLessons(t, []lessonCase{
-		{"another lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
+		{"a second lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
 			failedCall("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), acceptedCall("find_order_by_name", `{"name":"Ada"}`),
 		}},
 		{"a lookup of other objects", "", []event{
@@ -119,16 +120,16 @@ func TestBorderlineRepairs(t *testing.T) {
 		{"a parameter left out that the error does not name", "", []event{
 			failedCall("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), acceptedCall("close_ticket", `{"ticket":"W77812"}`),
 		}},
-		{"a sign and one letter", "", []event{
+		{"a symbol and one letter", "", []event{
 			failedCall("draw_line", `{"from":"a"}`, "from is not in the expected form"), acceptedCall("draw_line", `{"from":"#a"}`),
 		}},
-		{"a list that became another one", "", []event{
+		{"a list of different values", "", []event{
 			failedCall("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), acceptedCall("get_quotes", `{"codes":["SEK","NOK"]}`),
 		}},
 		{"a demand with should", "give-start-to-book-shift-as-its-error-describes", []event{
 			failedCall("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), acceptedCall("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
 		}},
-		{"dates with other signs", "", []event{
+		{"dates with different separators", "", []event{
 			failedCall("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), acceptedCall("book_break", `{"on":"2031-05/01"}`),
 		}},
 		{"two words of a command's output", "", []event{bashCall("pulumi up", "fatal: not found", 1), bashCall("pulumi up --refresh", "ok", 0)}},
@@ -136,16 +137,16 @@ func TestBorderlineRepairs(t *testing.T) {
 }
 
 // A lesson about the form of a value needs an accepted value that differs from the failed value only in its form.
-func TestFormLessonNeedsSameValueInAnotherForm(t *testing.T) {
+func TestFormLessonNeedsSameValueInADifferentForm(t *testing.T) {
 	for _, tc := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
-		{"another number", "", `"500"`, `"100"`},
+		{"a different number", "", `"500"`, `"100"`},
 		{"a day in words", "as-a-date-in-the-form-yyyy-mm-dd", `"May 5th"`, `"2031-05-05"`},
-		{"another day", "", `"2031-05-06"`, `"2031-06-06"`},
+		{"a different day", "", `"2031-05-06"`, `"2031-06-06"`},
 		{"no day", "", `"May 5th"`, `"2031-55-05"`},
 		{"a scheme", "as-a-url-with-its-scheme", `"quay.example"`, `"https://quay.example"`},
-		{"another address", "", `"quay.example"`, `"https://pier.example"`},
-		{"a sign in front", "with-its-leading-sign", `"quay"`, `"#quay"`},
+		{"a different address", "", `"quay.example"`, `"https://pier.example"`},
+		{"a symbol in front", "with-its-leading-sign", `"quay"`, `"#quay"`},
 		{"a letter in front", "", `"quay"`, `"xquay"`},
 		{"lower case", "as-lower-case", `"Quay"`, `"quay"`},
 		{"capitals", "as-upper-case", `"quay"`, `"QUAY"`},
@@ -170,10 +171,10 @@ func TestFormLessonNeedsSameValueInAnotherForm(t *testing.T) {
 func TestUnrelatedCallsGiveNoLesson(t *testing.T) {
 	const missing = "the order was not found for this customer"
 	checkLessons(t, []lessonCase{
-		{"fewer values in a text, and others", "", []event{
+		{"fewer and different values in a text", "", []event{
 			failedCall("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), acceptedCall("get_taxes", `{"codes":"JPY,CAD"}`),
 		}},
-		{"a call of another tool", "", []event{failedCall("close_order", `{"order":"W77812"}`, missing), acceptedCall("get_weather", `{"city":"Ghent"}`)}},
+		{"a call of a different tool", "", []event{failedCall("close_order", `{"order":"W77812"}`, missing), acceptedCall("get_weather", `{"city":"Ghent"}`)}},
 		{"a success after too many calls", "", append(append([]event{failedCall("find_order", `{"order":"W77812","by":"name"}`, missing)},
 			slices.Repeat([]event{failedCall("find_nothing", `{}`, "no")}, 10)...), acceptedCall("find_order", `{"order":"W77812"}`))},
 		{"two parameters left out", "", []event{failedCall("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), acceptedCall("move_order", `{"order":"W77812"}`)}},

@@ -15,8 +15,7 @@ import (
 
 // riskReason returns the reason why an operator must read the advice before any agent gets it, "" for none. A reason is
 // a URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or turning
-// a check off. A negated verb is a reason as well, because the list of verbs cannot tell a negated sentence from
-// another.
+// a check off. A negated verb is a reason as well, because a list of verbs cannot show whether a sentence is negated.
 func riskReason(advice string) string {
 	text := lesson.Plain(advice)
 	if what := addressReason(text); what != "" {

@@ -65,7 +65,7 @@ type Selection struct {
 	Since    time.Time
 	Settled  bool // read only closed sessions
 	SetAside bool // also ask a judge about the sessions that are set aside
-	Triage   bool // ask a judge only about sessions with a sign of trouble (hasTrouble), or with injected lessons
+	Triage   bool // ask a judge only about sessions with trouble (see hasTrouble) or with injected lessons
 }
 
 const (
@@ -170,7 +170,7 @@ func (f *judgeFailures) add(err, last error, answered bool) error {
 	return nil
 }
 
-// result returns the error of the run. The failure of a few questions is no error of a run with other answers.
+// result returns the error of the run. If a few questions fail and others get answers, the run has no error.
 func (f *judgeFailures) result(s *Summary) error {
 	switch {
 	case f.ended != nil:

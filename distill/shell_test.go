@@ -21,8 +21,8 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{bashCall("cargo build", "error: network access failed for the registry index", 101), bashCall("cargo build --offline", "ok", 0)}},
 		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{bashCall("git fetch --porcelain", "error: this option is not supported by this version", 129), bashCall("git fetch", "ok", 0)}},
-		{"another option", "use-glob-instead-of-glob-all-with-fd", []event{bashCall("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), bashCall("fd --glob rows", "ok", 0)}},
-		{"another option that no error names", "", []event{bashCall("rg --hidden rows", "error: the search was ended by the operator", 2), bashCall("rg --text rows", "ok", 0)}},
+		{"a different option", "use-glob-instead-of-glob-all-with-fd", []event{bashCall("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), bashCall("fd --glob rows", "ok", 0)}},
+		{"a different option that no error names", "", []event{bashCall("rg --hidden rows", "error: the search was ended by the operator", 2), bashCall("rg --text rows", "ok", 0)}},
 		{"a change of the folder before the command", "run-go-test-with-race", []event{bashCall("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), bashCall("cd W77812 && go test -race ./...", "ok", 0)}},
 		{"as another user", "run-docker-build-with-pull", []event{bashCall("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), bashCall("sudo -u ada docker build --pull .", "ok", 0)}},
 		{"a variable set", "set-cgo-enabled-for-go-build", []event{bashCall("go build ./...", "error: the compiler for this package was not found", 1), bashCall("CGO_ENABLED=0 go build ./...", "ok", 0)}},
@@ -37,7 +37,7 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 		{"quotes and a pipe", "run-gh-pr-with-json", []event{
 			bashCall(`gh pr "view" 12 | head -n 3`, "error: the output is not machine readable without a format option", 1), bashCall(`gh pr 'view' 12 --json | head -n 3`, "ok", 0),
 		}},
-		{"another option with a value of the session", "", []event{bashCall("kubectl apply", "error: the namespace is missing in this request", 1), bashCall("kubectl apply -n W77812", "ok", 0)}},
+		{"a further option with a value of the session", "", []event{bashCall("kubectl apply", "error: the namespace is missing in this request", 1), bashCall("kubectl apply -n W77812", "ok", 0)}},
 		{"an option of a script", "", []event{bashCall("python3 W77812.py", "error: the output format is missing in this request", 1), bashCall("python3 W77812.py --json", "ok", 0)}},
 		{"a private program", "", []event{bashCall("w77812-deploy", "error: the region is missing in this request", 1), bashCall("w77812-deploy --europe", "ok", 0)}},
 		{"two options at once", "", []event{bashCall("terraform plan", "error: the state is locked by another process", 1), bashCall("terraform plan --refresh --compact", "ok", 0)}},

@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// The cut of a text of letters with two bytes falls between two letters or inside of a letter.
+// Each letter é has two bytes, so the limit of 100 bytes is between two letters or inside of a letter. shorten never
+// cuts a letter in two.
 func TestShortenedTextsKeepWholeLetters(t *testing.T) {
 	for lead := range 2 {
 		text := strings.Repeat("a", lead) + strings.Repeat("é", 200)

@@ -14,7 +14,7 @@ type Summary struct {
 	Read           int            `json:"read"`      // sessions that the walk has reached, except those without stored exchanges
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
-	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, about which the judge was not asked
+	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble, about which the judge was not asked
 	Failed         int            `json:"failed"`               // sessions with an error
 	SetAside       int            `json:"set_aside,omitempty"`  // sessions about which the judge is not asked until their content changes
 	Candidates     int            `json:"candidates"`           // drafts of lessons

@@ -8,8 +8,8 @@ import (
 	"precept/distill"
 )
 
-// judgeWithoutAnswer returns a judge that gives no usable answer about sessions with the word nonsense, and the numbers
-// of requests about these and about other sessions.
+// judgeWithoutAnswer returns a judge that gives no usable answer about sessions with the word nonsense. unusable and
+// usable count the requests about such sessions and about all other sessions.
 func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
 	valid := validJudge("success", goodLesson)

@@ -68,8 +68,8 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 	return w.readContent(ctx, q)
 }
 
-// readFailed reads the sessions about which earlier runs got no usable answer. They are read last, so that their
-// questions do not use up the budget of every run.
+// readFailed reads the sessions about which earlier runs got no usable answer. These sessions are read last, so that
+// their questions do not use up the budget of every run.
 func (w *work) readFailed(ctx context.Context) error {
 	for _, q := range w.judging.failed {
 		if err := w.readContent(ctx, q); err != nil {

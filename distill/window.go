@@ -15,8 +15,8 @@ type part struct {
 	trouble bool // a failed call, a refusal, or a correction by the user
 }
 
-// hasTrouble reports whether a session has a sign of trouble, which is a failed or refused call, a correction by the
-// user, a bad rating, or a reply that did not end.
+// hasTrouble reports whether a session has trouble, which is a failed or refused call, a correction by the user, a bad
+// rating, or a reply that did not end.
 func (s *Session) hasTrouble() bool {
 	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
 		return true
@@ -27,7 +27,7 @@ func (s *Session) hasTrouble() bool {
 	return slices.ContainsFunc(s.Content.Exchanges, func(x sample.Exchange) bool { return x.Outcome != sample.Complete })
 }
 
-// goodRating is the lowest score of a rating that is no sign of trouble.
+// goodRating is the lowest score of a rating that does not count as trouble.
 const goodRating = 0.5
 
 // parts returns the parts of a session, without the blocks that precept inserted. A long text loses its middle.
@@ -59,8 +59,8 @@ func (s *Session) parts() (out []part) {
 	return out
 }
 
-// formatSession returns the text of a session for a judge. A long session is reduced to its first and last
-// parts and the parts around signs of trouble.
+// formatSession returns the text of a session for a judge. A long session is reduced to its first parts, its last
+// parts, and the parts around trouble.
 func formatSession(s *Session) string {
 	parts := s.parts()
 	if len(s.Content.Ratings) > 0 {
@@ -90,10 +90,10 @@ func formatSession(s *Session) string {
 }
 
 // chooseParts returns the indices of the parts of a long session to show, within maxShown bytes. The first part and the
-// last three parts come first. The parts around each sign of trouble follow, the nearest first, and then parts from the
-// beginning.
+// last three parts come first. The parts around each part with trouble follow, the nearest first, and then parts from
+// the beginning.
 func chooseParts(parts []part) map[int]bool {
-	const maxDistance = 8 // parts before and after a sign of trouble
+	const maxDistance = 8 // number of parts before and after a part with trouble
 	shown, bytesLeft := map[int]bool{}, maxShown
 	show := func(i int) {
 		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > bytesLeft {

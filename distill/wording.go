@@ -117,8 +117,9 @@ func (g *group) draft() (Draft, bool) {
 // maxPatterns is the maximum number of triggers of one lesson.
 const maxPatterns = 12
 
-// addTriggers adds the triggers of the lesson to the draft. A phrase of common words is no trigger of a lesson about a
-// command, because such a lesson has no tool as a further condition. The result is false if the draft is not usable.
+// addTriggers adds the triggers of the lesson to the draft. A phrase of common words does not become a trigger of a
+// lesson about a command, because such a lesson has no tool as a further condition. The result is false if the draft is
+// not usable.
 func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {

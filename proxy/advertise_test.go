@@ -14,12 +14,12 @@ func TestCommandsAreAdvertisedOnlyIfTheyAreExecuted(t *testing.T) {
 		header http.Header
 		want   bool
 	}{
-		"defaults":                     {nil, nil, true},
-		"Precept-Learn: off":           {nil, http.Header{"Precept-Learn": {"off"}}, false},
-		"limits.capture_bytes: 0":      {map[string]string{"limits.capture_bytes": "0"}, nil, false},
-		"learning.enabled: false":      {map[string]string{"learning.enabled": "false"}, nil, false},
-		"learning.opt_out_agents":      {map[string]string{"learning.opt_out_agents": "quiet"}, http.Header{"Precept-Agent": {"quiet"}}, false},
-		"another agent than opted out": {map[string]string{"learning.opt_out_agents": "quiet"}, http.Header{"Precept-Agent": {"other"}}, true},
+		"defaults":                    {nil, nil, true},
+		"Precept-Learn: off":          {nil, http.Header{"Precept-Learn": {"off"}}, false},
+		"limits.capture_bytes: 0":     {map[string]string{"limits.capture_bytes": "0"}, nil, false},
+		"learning.enabled: false":     {map[string]string{"learning.enabled": "false"}, nil, false},
+		"learning.opt_out_agents":     {map[string]string{"learning.opt_out_agents": "quiet"}, http.Header{"Precept-Agent": {"quiet"}}, false},
+		"agent that is not opted out": {map[string]string{"learning.opt_out_agents": "quiet"}, http.Header{"Precept-Agent": {"other"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, nil)

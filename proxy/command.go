@@ -19,11 +19,11 @@ const maxAnswerBytes = 16 << 10
 // execute runs a /lesson command of an agent. answer is the answer for the agent, and result is the label of the
 // metric. Commands have the permissions of /v1/lessons. The answer to a failed command does not repeat the command,
 // because the text of the command may have failed the checks on lessons.
-func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
+func (req lessonsRequest) execute(ctx context.Context, c writ.Command, conversation session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
 	}
-	command, text, lines, err := req.dispatch(ctx, c, from)
+	command, text, lines, err := req.dispatch(ctx, c, conversation)
 	if err != nil {
 		text, result = req.explain(err)
 		return writ.Answer(string(c.Verb), false, text), result
@@ -31,9 +31,9 @@ func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from sess
 	return writ.Answer(command, true, text, lines...), "done"
 }
 
-// dispatch runs the command c by its verb. command is the command to repeat in the answer, text is the result in one
-// line, and lines are the further lines of the answer.
-func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
+// dispatch runs the command c by its verb. The results are the command to repeat in the answer, the result in one line
+// (text), and the further lines of the answer.
+func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, conversation session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
 	case writ.List, writ.Search:
@@ -46,7 +46,7 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, from ses
 		}
 	case writ.Create:
 		var l *lesson.Lesson
-		if l, text, err = req.record(ctx, c, from); err == nil {
+		if l, text, err = req.record(ctx, c, conversation); err == nil {
 			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), quarantineNotice(l)
 		}
 	}
@@ -55,8 +55,8 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, from ses
 
 // record writes a lesson. If a lesson with the same signature exists, the new text replaces the text of this lesson. An
 // equal text changes nothing.
-func (req lessonsRequest) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
-	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(from.String()))
+func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversation session.ID) (*lesson.Lesson, string, error) {
+	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(conversation.String()))
 	if err != nil {
 		return nil, "", err
 	}
@@ -111,8 +111,8 @@ func quarantineNotice(all ...*lesson.Lesson) []string {
 	return []string{"Quarantined: " + strings.Join(ids, ", ") + ". These lessons take effect when a person approves them."}
 }
 
-// listLines returns a heading (text) and one line for each lesson of the agent that contains words. The most recently
-// matched lessons come first.
+// listLines returns a heading (text) and one line for each of the agent's lessons that contain the searched words. The
+// most recently matched lessons come first.
 func (req lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
 	book, err := req.book(ctx)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 		"TLS alert":                   {secure(startTextServer(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
 		"unknown authority":           {unknownAuthority.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
 		"expired certificate":         {expired.URL, "", []string{"certificate"}},
-		"certificate of another host": {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
+		"certificate of a wrong host": {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
 		"proxy, 403":                  {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
 		"proxy, 407":                  {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
 		"proxy, 502":                  {httpsUpstream, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},

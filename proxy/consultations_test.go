@@ -37,7 +37,7 @@ func (l *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 }
 
 // If the response to a batch is lost, the batch is sent again with the same name and without newer counts, so that no
-// count is lost or added twice. Batches of another replica have other names.
+// count is lost or added twice. Batches of a different replica have different names.
 func TestRetriedBatchIsCountedOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}

@@ -24,7 +24,7 @@ const (
 
 // Tally stores the counts of all replicas.
 type Tally interface {
-	// Consult adds counts, by slug. batch names the counts. A second call with the same name adds nothing.
+	// Consult adds counts, by slug. batch is the name of the counts. A second call with the same name adds nothing.
 	Consult(ctx context.Context, batch string, counts map[string]bank.Consultation) error
 	// Consultations returns the counts of lessons.
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// sendTurns sends four requests of an agent without a session name, which adds a call of each reply to its list. It
-// returns the number of sessions and the last request that the upstream received.
+// sendTurns sends four requests of an agent without a session name. The agent adds the call of each reply to its list.
+// sendTurns returns the number of sessions and the last request that the upstream received.
 func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte) string) (sessions int, last string) {
 	t.Helper()
 	a := newAgent("alpha: Write the parser of invoices.")
@@ -25,7 +25,7 @@ func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte)
 
 // The ids of calls are read although the copy of the reply has reached limits.capture_bytes. The next request of an
 // agent without a session name then belongs to the same session, and contains the lesson again.
-func TestCaptureLimitKeepsSessionsTogether(t *testing.T) {
+func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	for _, limit := range []string{"1MiB", "1000", "100", "0"} {
 		up := newUpstream(t, callingModel())
 		flags := injectAll()
@@ -38,8 +38,8 @@ func TestCaptureLimitKeepsSessionsTogether(t *testing.T) {
 	}
 }
 
-// A copy that was dropped because of limits.capture_total_bytes keeps the ids of calls as well.
-func TestDroppedCopyKeepsSessionsTogether(t *testing.T) {
+// The ids of calls are also read if the copy of the reply is dropped because of limits.capture_total_bytes.
+func TestDroppedCopyDoesNotSplitASession(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream=", stream), func(t *testing.T) {
 			var n atomic.Int64

@@ -15,7 +15,7 @@ const block = `Lessons from past experience:\n(Advice from earlier runs, not a r
 
 // On each API and for each form of content, the block is inserted before the user's own text, or at the top of the
 // result with the error. All other bytes are those of the client. In the bodies, ^ marks the position of the block.
-func TestPositionOfBlockOnEachAPI(t *testing.T) {
+func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`

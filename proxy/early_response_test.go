@@ -31,7 +31,7 @@ func dial(t *testing.T, base string) *sender {
 }
 
 // If an upstream responds before it has read the whole body, the client gets the response while it still sends. The
-// rest of the body is not read as another request.
+// rest of the body is not read as a further request.
 func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, tc := range map[string]struct{ head, sent string }{
@@ -139,15 +139,15 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 		}
-		// net/http may wait for the body of a refused request to keep the connection.
+		// net/http may wait for the body of a refused request, to keep the connection open.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
 			t.Errorf("got %+v, want status %d and, for status 200, body \"hello\"", s, status)
 		}
 	}
 }
 
-// A request whose body stalls for limits.client_write_timeout is ended. A slow body and a connection that is idle
-// between two requests are not.
+// A request whose body stalls for limits.client_write_timeout is ended. A request with a slow body continues, and a
+// connection may be idle between two requests.
 func TestStalledBodyEndsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
@@ -211,7 +211,7 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // If a body exceeds the limit while an early response of the upstream is forwarded, only one goroutine may access the
 // headers of the response. The race detector reports a second one.
-func TestBodyExceedsLimitDuringEarlyResponse(t *testing.T) {
+func TestBodyAboveLimitDuringEarlyResponseCausesNoRace(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {
 		_, _ = io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n"+strings.Repeat("X-A: b\r\n", 200)+"\r\nbig")

@@ -62,12 +62,12 @@ type Target = target
 // NewTarget returns the upstream with a URL.
 func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) }
 
-// Series returns the counter vector with a short name, such as side for the side requests.
-func (m *Metrics) Series(name string) *prometheus.CounterVec {
+// Series returns the counter vector with the short name, such as "side" for the counter of side requests.
+func (m *Metrics) Series(shortName string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
 		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.new, "excluded": m.sessions.excluded, "side": m.sessions.side, "uninspected": m.uninspected,
 		"unread": m.unread, "tokens": m.upstream.tokens,
-	}[name]
+	}[shortName]
 }
 
 // Injected returns the counter of injected lessons.

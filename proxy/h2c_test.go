@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Java's HttpClient offers an upgrade to h2c in each request to a plain address. The offer is for precept: an upstream
-// over HTTP/2 must not get the headers, and a plain upstream could answer in HTTP/2.
+// Java's HttpClient offers an upgrade to h2c in each request to a plain address. precept does not forward the offer,
+// because HTTP/2 forbids these headers, and because a plain upstream could answer in HTTP/2.
 func TestOfferOfH2CIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	offer := http.Header{"Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {"h2c"}, "Http2-Settings": {"AAEAAEAAAAIAAAAB"}}

@@ -19,7 +19,7 @@ import (
 
 // bandit.epsilon is the share of sessions from which a picked lesson is withheld. With epsilon 0.2, a fifth of many
 // sessions have no lesson at the upstream, within three standard errors. The second turn of a session repeats the
-// decision of the first, and the stored exchange records it.
+// decision of the first, and the stored exchange records the decision.
 func TestShareOfWithheldLessonsIsEpsilon(t *testing.T) {
 	const sessions, withSecondTurn, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -114,7 +114,7 @@ func (p *Proxy) hook(c echo.Context) error {
 }
 
 // rateEvent stores feedback on the sessions that worked on the commit, branch or pull request of an event. The entry
-// has the time of the event, so that events that arrive twice or in another order give the same reward.
+// has the time of the event, so that events that arrive twice or in a different order result in the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
 	entry := feedback.Entry{

@@ -46,8 +46,8 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// A check and a merge of a pull request rate its session. A repeated delivery, an unknown pull request and a wrong
-// secret do not.
+// Deliveries about a check and about a merge of a pull request rate the session that made the pull request. Repeated
+// deliveries, deliveries about an unknown pull request and deliveries with a wrong secret do not.
 func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
@@ -78,7 +78,8 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	}
 }
 
-// GitLab's token is valid only on GitLab's path. An unknown path, or one without a configured secret, gives 404.
+// GitLab's token is valid only on GitLab's path. For an unknown path, and for a path without a configured secret, the
+// status is 404.
 func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"

@@ -12,7 +12,8 @@ import (
 	"precept/store"
 )
 
-// The text of a reply may quote the result of a tool that the provider runs, so the call opts the exchange out.
+// If the provider runs a tool, the text of the same reply may quote the result. Therefore, if the call names a path
+// that is opted out, the whole exchange is opted out.
 func TestCallOfHostedToolOptsOut(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -70,8 +70,8 @@ var (
 	hiddenRunes    = regexp.MustCompile(`[\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}\x{00AD}\x{E0000}-\x{E007F}\x{2028}\x{2029}\x{0085}\r\v\f]`)
 )
 
-// checkContained fails the test if the text of a lesson ends the block, has a line without a prefix, or matches a
-// forbidden pattern.
+// checkContained fails the test unless the block has one end line, which is its last line, a prefix on each line of the
+// lesson, and no match of a forbidden pattern.
 func checkContained(t *testing.T, style string, a banktest.Attack, block string) {
 	t.Helper()
 	end := "End of lessons."
@@ -84,7 +84,7 @@ func checkContained(t *testing.T, style string, a banktest.Attack, block string)
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {
-			t.Errorf("%s: line of the block without a prefix of precept: %q", a.Name, line)
+			t.Errorf("%s: line %q of the block does not have the prefix that precept adds", a.Name, line)
 		}
 	}
 	for kind, p := range map[string]*regexp.Regexp{"template token": templateTokens, "role at the start of a line": roleLines, "hidden character": hiddenRunes} {

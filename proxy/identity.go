@@ -74,10 +74,10 @@ func ownerOf(credential string) string {
 	return "jwt\x00" + claims.Issuer + "\x00" + claims.Subject
 }
 
-// decodePart decodes the JSON in one part of a JWT into to, and reports whether the part is valid.
-func decodePart(part string, to any) bool {
+// decodePart decodes the JSON in one part of a JWT into target, and reports whether the part is valid.
+func decodePart(part string, target any) bool {
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(part, "="))
-	return err == nil && json.Unmarshal(text, to) == nil
+	return err == nil && json.Unmarshal(text, target) == nil
 }
 
 // authenticate returns the identity of a request. If tenancy is keys, it refuses an unknown key with an error in the

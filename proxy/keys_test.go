@@ -120,7 +120,7 @@ func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet-name", "team-q")
 }
 
-// Only the key determines the tenant. Other headers, the path, the query and the body have no effect on it.
+// Only the key determines the tenant. Other headers, the path, the query and the body have no effect on the tenant.
 func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))

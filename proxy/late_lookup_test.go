@@ -54,7 +54,7 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	f = newFixtureOn(t, up, late, book, flags)
 	res, reply = f.send(t, "POST", chatPath, nil, a.body())
 	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.lastRequest(t).body, []byte("[one]")) {
-		t.Errorf("failed lookup: session = %s, want another one than %s, and no lesson in %s", got, first, up.lastRequest(t).body)
+		t.Errorf("failed lookup: session = %s, want a different session than %s, and no lesson in %s", got, first, up.lastRequest(t).body)
 	}
 	excluded := f.Options().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {

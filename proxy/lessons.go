@@ -64,8 +64,8 @@ type lessonsRequest struct {
 	log    *slog.Logger
 }
 
-// owns reports whether the agent of the request wrote a lesson. A lesson of another agent gets the answer of an unknown
-// lesson.
+// owns reports whether the agent of the request wrote a lesson. The answer for a lesson of any other agent is the same
+// as for an unknown lesson.
 func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }
@@ -90,7 +90,7 @@ func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *l
 	return nil, nil, errNoLesson
 }
 
-// errNoLesson is the answer for a lesson that does not exist or belongs to another agent.
+// errNoLesson is the answer for a lesson that does not exist or belongs to a different agent.
 var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
 
 // bookCache caches the lessons of the bank, because a read of the bank takes time and agents may ask often. Writes of
@@ -98,7 +98,7 @@ var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not e
 type bookCache struct {
 	mu     sync.Mutex
 	book   *lesson.Book // nil means the next call of book reads the bank
-	readAt time.Time    // time of the read of last
+	readAt time.Time    // time at which book was read
 }
 
 // maxBookAge is the age at which bookCache reads the bank again.
@@ -190,7 +190,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// all returns the lessons of the agent whose text contains q. The most recently matched lessons come first.
+// all returns those lessons of the agent that contain the text q. The most recently matched lessons come first.
 func (req lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -245,7 +245,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, req.view(lesson.NewBook(nil), l))
 }
 
-// update answers a request to change a lesson. Fields that the body lacks keep their value.
+// update answers a request to change a lesson. Fields that are not in the body keep their value.
 func (req lessonsRequest) update(c echo.Context) error {
 	_, old, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {

@@ -104,9 +104,9 @@ func (l *LimitListener) Watch(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWhenFull returns next in a middleware that closes each connection after its response while at most an eighth of
-// the slots is free. The response has the header Connection: close, so the client opens another connection for its next
-// request, and no request is lost.
+// CloseWhenFull wraps next in a middleware. While at most an eighth of the slots is free, the middleware closes each
+// connection after its response. The response has the header Connection: close, so the client opens another connection
+// for its next request, and no request is lost.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if maxConns := cap(l.slots); len(l.slots) >= maxConns-maxConns/8 {

@@ -17,7 +17,7 @@ import (
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
 	maxAnswers    = 8                     // maximum number of answers that the next turn of a session inserts
-	maxPending    = 4                     // maximum number of replies of a session whose answers may come from another replica
+	maxPending    = 4                     // maximum number of replies of a session whose answers may come from a different replica
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
@@ -52,7 +52,8 @@ func (m mailbox) setPending(request string, pending bool) {
 }
 
 // collect waits up to maxAnswerWait for the answers to the commands of the previous reply, and adds the answers to the
-// record. Another replica may write the answers. Each of the next maxLooks turns looks for answers that come later.
+// record. Another replica may write the answers. For answers that come later, each of the next maxLooks turns looks
+// again.
 func (m mailbox) collect(ctx context.Context) {
 	local := m.pending.get(m.ses.Record.Identity.ID) // commands that this replica executes
 	m.ses.Record.Mutex.Lock()

@@ -207,7 +207,7 @@ func statusClass(code int) string {
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
 
-// vendor returns the company that defines the API of a dialect. The upstream may belong to another company.
+// vendor returns the company that defines the API of a dialect. The upstream may belong to a different company.
 func vendor(d wire.Dialect) string {
 	if d == wire.Messages {
 		return "anthropic"

@@ -159,8 +159,8 @@ func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 	}
 }
 
-// The span of a failed turn has the failure as error.type. A request that is not JSON is forwarded, and is no failure
-// if the upstream responds.
+// The span of a failed turn has the failure as error.type. A request that is not JSON is forwarded, and is not a
+// failure if the upstream responds.
 func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string

@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// A request with previous_response_id has results without their calls. A result opts out if its call named a path that
-// opted out, also if the call is too long for the record, or was made before a restart.
+// A request with previous_response_id contains results without their calls. If the call of a result named a path that
+// is opted out, the turn is opted out, even if the call is too long for the record, or was made before a restart.
 func TestResultWithoutItsCallOptsOut(t *testing.T) {
 	filler := strings.Repeat("echo step; ", 60)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,7 @@ import (
 )
 
 // If precept panics, the client gets an error response, or a broken one if the response had started.
-func TestPanicGivesErrorOrCutsResponse(t *testing.T) {
+func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	srv := httptest.NewUnstartedServer(f.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/late" {

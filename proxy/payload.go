@@ -92,7 +92,7 @@ func firstBufferSize(size, limit int64) int {
 type payload struct {
 	data    []byte          // the inspected part, in a pooled buffer
 	tail    io.Reader       // the rest, streamed from the client; nil means data is the whole body
-	readers []*bytes.Reader // the readers of data that reader has returned
+	readers []*bytes.Reader // readers of data that the method reader has returned
 }
 
 // reader returns a reader of the whole payload. The bytes in memory are read from a bytes.Reader. net/http knows that a
@@ -106,8 +106,8 @@ func (p *payload) reader() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(r, p.tail))
 }
 
-// release returns the buffer to the pool buffers. Call release when no goroutine reads the payload. net/http keeps the
-// readers until the response ends, so release empties the readers.
+// release returns the buffer of the payload to the pool. Call release when no goroutine reads the payload. net/http
+// keeps the readers until the response ends, so release empties the readers.
 func (p *payload) release(buffers *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)

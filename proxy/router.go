@@ -100,8 +100,8 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 	return nil
 }
 
-// withOwnLessons returns a handler for the lessons of the owner that a request names. An owner is the tenant of the
-// credential with the agent of the request.
+// withOwnLessons returns a handler of requests of agents for their own lessons. The credential of a request determines
+// the tenant, and the request names the agent.
 func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.set.Load()
@@ -119,7 +119,7 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 	}
 }
 
-// front returns next in a middleware that counts every request, normalises the path, answers after a panic, and refuses
+// front wraps next in a middleware that counts every request, normalises the path, answers after a panic, and refuses
 // CONNECT, whose target is not a path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -129,7 +129,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 		}
 		defer p.endRequest(w, r)
 		if p.draining.Load() {
-			rw.Header().Set("Connection", "close") // the next request goes to another replica
+			rw.Header().Set("Connection", "close") // the next request goes to a different replica
 		}
 		paths{p.set.Load().bases, p.opts.Bank != nil}.normalise(r)
 		if r.Method == http.MethodConnect {
@@ -190,8 +190,8 @@ func internalError(r *http.Request) *problem {
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready returns the state of precept in one line. An error is the reason why a load balancer must use another replica.
-// A failing store is no such reason, because agents can work without the store.
+// Ready returns the state of precept in one line. An error is the reason why a load balancer must use a different
+// replica. A failing store is not an error, because agents can work without the store.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")

@@ -176,12 +176,12 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		}
 	}
 	if ses := f.Options().Store.AcquireInMemory(session.RunID("other", "x")); ses != nil {
-		t.Error("a run of one tenant exists in another tenant")
+		t.Error("a run of one tenant exists in a different tenant")
 	}
 }
 
-// Agents with equal names in two runs have two sessions. A conversation that continues in another run starts a new
-// session in that run. A request in one run is not a retry of a failed request in another run.
+// Agents with equal names in two runs have two sessions. A conversation that continues in a different run starts a new
+// session in that run. A request in one run is not a retry of a failed request in a different run.
 func TestRunsDoNotShareSessions(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +206,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	failed := send("a", "", first)
 	fail = false
 	if other := send("b", "", first); other == failed {
-		t.Errorf("retry in another run: got session %s of the first run, want a new one", other)
+		t.Errorf("retry in a different run: got session %s of the first run, want a new one", other)
 	}
 	if second := send("a", "", first); second != failed {
 		t.Errorf("retry in the same run: got session %s, want %s", second, failed)
@@ -224,7 +224,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 		t.Errorf("conversation continued in the same run: got session %s, want %s", continued, failed)
 	}
 	if elsewhere := send("c", "", next); elsewhere == failed {
-		t.Errorf("conversation continued in another run: got session %s of the first run, want a new one", elsewhere)
+		t.Errorf("conversation continued in a different run: got session %s of the first run, want a new one", elsewhere)
 	}
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }

@@ -20,9 +20,9 @@ type scene struct {
 	sent    []json.RawMessage // messages of the last request at the upstream
 }
 
-// newScene returns a scene with lessons that are always injected. The upstream sends the reply of the scene. more holds
-// further settings.
-func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
+// newScene returns a scene with lessons that are always injected. The upstream sends the reply of the scene. extra
+// holds further settings.
+func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	t.Helper()
 	s := &scene{t: t, path: chatPath}
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -30,7 +30,7 @@ func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 		_, _ = io.WriteString(w, s.reply)
 	})
 	flags := injectAll()
-	maps.Copy(flags, more)
+	maps.Copy(flags, extra)
 	s.fixture = newFixture(t, up, "", newBook(t, lessons...), flags)
 	return s
 }
@@ -64,11 +64,11 @@ func (s *scene) ask(reply string, list []obj, more ...obj) []string {
 	return out
 }
 
-// callReply returns a reply with calls of the tool f. calls alternates the ids and the arguments.
-func callReply(calls ...string) string {
+// callReply returns a reply with calls of the tool f. The parameters are the id and the arguments of each call.
+func callReply(idsAndArgs ...string) string {
 	var list []obj
-	for i := 0; i+1 < len(calls); i += 2 {
-		list = append(list, obj{"id": calls[i], "type": "function", "index": i / 2, "function": obj{"name": "f", "arguments": calls[i+1]}})
+	for i := 0; i+1 < len(idsAndArgs); i += 2 {
+		list = append(list, obj{"id": idsAndArgs[i], "type": "function", "index": i / 2, "function": obj{"name": "f", "arguments": idsAndArgs[i+1]}})
 	}
 	text, _ := json.Marshal(obj{"id": "chatcmpl-c", "object": "chat.completion", "model": "m", "choices": []obj{{
 		"index": 0, "finish_reason": "tool_calls", "message": obj{"role": "assistant", "content": nil, "tool_calls": list},
@@ -93,7 +93,8 @@ func tools(names ...string) obj {
 	return obj{"tools": out}
 }
 
-// checkText fails the test unless exactly the items of list with the indices want contain text.
+// checkText fails the test unless text occurs in the items of the list whose indices are in want, and in no other
+// items.
 func (s *scene) checkText(name string, list []string, text string, want ...int) {
 	s.t.Helper()
 	var got []int
@@ -107,12 +108,12 @@ func (s *scene) checkText(name string, list []string, text string, want ...int) 
 	}
 }
 
-// checkPrefix fails the test unless the list after begins with all items of the list before.
-func (s *scene) checkPrefix(name string, before, after []string) {
+// checkPrefix fails the test unless the current list begins with all items of the previous list.
+func (s *scene) checkPrefix(name string, previous, current []string) {
 	s.t.Helper()
-	for i, m := range before {
-		if i >= len(after) || after[i] != m {
-			s.t.Errorf("%s: list:\n%s\nwant item %d as in the previous request:\n%s", name, after, i, m)
+	for i, m := range previous {
+		if i >= len(current) || current[i] != m {
+			s.t.Errorf("%s: list:\n%s\nwant item %d as in the previous request:\n%s", name, current, i, m)
 			return
 		}
 	}

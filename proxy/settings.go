@@ -35,7 +35,7 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
 		secret: fleet.Secret, tenantsUnknown: fleet.Unconfirmed && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
-	if err := s.upstreams(old); err != nil {
+	if err := s.setUpstreams(old); err != nil {
 		return nil, err
 	}
 	for dialect, name := range c.Route() {
@@ -61,8 +61,8 @@ type transportKey struct {
 	headerTimeout time.Duration // limits.upstream_header_timeout, a property of the transport
 }
 
-// upstreams sets targets, transports and bases.
-func (s *settings) upstreams(old *settings) error {
+// setUpstreams sets the fields targets, transports and bases.
+func (s *settings) setUpstreams(old *settings) error {
 	for name, u := range s.cfg.AllUpstreams() {
 		t, err := newTarget(name, u)
 		if err != nil {

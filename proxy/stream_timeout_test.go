@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// Any data, even a comment, keeps a stream open. A stream is cut after it has had no data for the time of the limit.
+// Any data, even a comment, keeps a stream open. A stream without data for the configured time is cut.
 func TestIdleStreamIsCutAtLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pieces = time.Minute, 6

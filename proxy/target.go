@@ -74,10 +74,10 @@ func (t *target) covers(p string) bool {
 func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }
 
 // warnUnknown warns once in the log that the upstream does not know a path.
-func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
+func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",
-			"upstream", t.name, "asked", cutPath(loggable(asked)), "sent", cutPath(loggable(sent)))
+			"upstream", t.name, "asked", cutPath(loggable(requestedPath)), "sent", cutPath(loggable(sentPath)))
 	})
 }
 

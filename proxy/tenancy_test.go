@@ -31,7 +31,8 @@ func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.
 	return storedExchangesIn(t, f, session.NamespaceSession, name)
 }
 
-// storedExchangesIn is like storedExchanges, for a session name from another source, such as the header of an agent.
+// storedExchangesIn is like storedExchanges, for a session name from a different source, such as the header of an
+// agent.
 func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name string) map[string][]sample.Exchange {
 	t.Helper()
 	f.stop()
@@ -65,7 +66,7 @@ func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 }
 
 // With tenancy single, all clients share one tenant. A sequential call id does not identify a session for a client with
-// another key.
+// a different key.
 func TestSingleTenancyHasOneTenant(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", nil, nil)
@@ -81,7 +82,7 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 		t.Errorf("second request with the same key: session = %s, want %s", got, res.Header.Get("Precept-Session"))
 	}
 	if got := otherKey.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
-		t.Errorf("request with another key and the call id of the first reply: session = %s, want a new one", got)
+		t.Errorf("request with a different key and the call id of the first reply: session = %s, want a new one", got)
 	}
 	got := storedExchanges(t, f, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
@@ -108,7 +109,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	secondAgent.addCall(firstCallID(t, f.chat(t, secondKey, secondAgent.body())), "make x", failure)
 	secondResponse, _ := f.send(t, "POST", chatPath, secondKey, secondAgent.body())
 	if strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
-		t.Error("a loop of one key causes a warning for another key")
+		t.Error("a loop of one key causes a warning for a different key")
 	}
 	if res.Header.Get("Precept-Request-Id") == secondResponse.Header.Get("Precept-Request-Id") {
 		t.Errorf("two requests have the same id %s", secondResponse.Header.Get("Precept-Request-Id"))

@@ -100,7 +100,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 }
 
 // The text of an answer identifies a session only if the credential is the same, because a model may give the same
-// answer to another user.
+// answer to a different user.
 func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	bodyOf := func(list ...string) string {
 		var messages []obj
@@ -122,14 +122,14 @@ func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	}
 	opaque := sessionOf("one", "Why does the parser fail?")
 	if sessionOf("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
-		t.Error("a request with another key continues the session")
+		t.Error("a request with a different key continues the session")
 	}
 	if sessionOf("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
 		t.Error("the next request with the same key starts a new session")
 	}
 	signed := sessionOf(jwt("i", "s", 1), "Why does the lexer fail?")
 	if sessionOf(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
-		t.Error("a request with a token of another subject continues the session")
+		t.Error("a request with a token of a different subject continues the session")
 	}
 	if sessionOf(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
 		t.Error("the next request with a refreshed token of the same subject starts a new session")
@@ -169,7 +169,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 }
 
 // On the Messages and Responses APIs, a request that sends back the random id of a call, an item or a response
-// continues its session, even with another credential.
+// continues its session, even with a different credential.
 func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {

@@ -58,10 +58,9 @@ func (t *turn) enter(next phase) bool {
 // serveTurn serves a request for the upstream, from the first byte of the request to the record of
 // the turn. The function is long on purpose: no other place shows the order of the steps.
 //
-// A request on an inspected path takes all steps. A fault between read and forward changes nothing
-// for the client: runStep counts a panic, and the client's own bytes are forwarded. When the
-// upstream cuts its stream, serveTurn panics with http.ErrAbortHandler, so that the client sees a
-// cut as well.
+// A request on an inspected path passes through all steps. A fault between read and forward changes nothing for the
+// client: runStep counts a panic, and the client's own bytes are forwarded. When the upstream cuts its stream,
+// serveTurn panics with http.ErrAbortHandler, so that the client sees a cut as well.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	set := p.set.Load()
 	in, out, err := p.accept(set, w, r)

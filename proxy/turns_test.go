@@ -54,7 +54,8 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	}
 }
 
-// Side requests under the name of a session are forwarded without a lesson. They are no turns: no exchange is stored.
+// Side requests under the name of a session are forwarded without a lesson. Side requests are not turns, so no exchange
+// is stored.
 func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// echoRequest is a serve function for newRaw that replies with the received request: request line, headers, body and
-// trailers.
+// echoRequest is a serve function for newRawUpstream that replies with the received request: request line, headers,
+// body and trailers.
 func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {

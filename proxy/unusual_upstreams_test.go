@@ -80,8 +80,8 @@ var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gocheckn
 	"surplus after chunks":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// For each response in unusualResponses, over TCP and TLS, the client gets what want says, or the response of Go's
-// ReverseProxy.
+// For each response in unusualResponses, over TCP and TLS, the client gets the response in want or, if want is empty,
+// the response of Go's ReverseProxy.
 func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	requestLines := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range unusualResponses {

@@ -113,7 +113,7 @@ func (t *target) fault(err error, reached stage) (status int, message string) {
 	return http.StatusBadGateway, up.name + " " + responseFault(err, reached, &up, via)
 }
 
-// viaText names the proxy that carries a connection, "" without a proxy.
+// viaText returns the part of an error message that names the proxy of a connection, "" without a proxy.
 func viaText(via *hop) string {
 	if via == nil {
 		return ""

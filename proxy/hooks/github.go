@@ -121,8 +121,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closedEvents returns the event of a closed pull request. If a merged pull request reverts another pull request,
-// closed also returns the event of the reverted pull request.
+// closedEvents returns the event of a closed pull request. If the pull request was merged and reverts an earlier pull
+// request, closedEvents also returns the event of the reverted pull request.
 func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}

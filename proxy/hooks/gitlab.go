@@ -69,8 +69,8 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
 }
 
-// mergeRequestEvents returns the event of a closed merge request. If a merged merge request reverts another merge
-// request, mergeRequestEvents also returns the event of the reverted merge request.
+// mergeRequestEvents returns the event of a closed merge request. If the merge request was merged and reverts an
+// earlier merge request, mergeRequestEvents also returns the event of the reverted merge request.
 func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}

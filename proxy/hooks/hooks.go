@@ -172,13 +172,13 @@ func validRefs(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	return list
 }
 
-// commit returns a function, for group, that returns the reference of a commit.
+// commit returns a function, for validRefs, that returns the reference of a commit.
 func commit(hash, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) { return work.OfCommit(hash, work.CleanPath(repository)) }
 }
 
-// branch returns a function, for group, that returns the reference of a branch. The default branch of a
-// repository has no reference, because many sessions work on it.
+// branch returns a function, for validRefs, that returns the reference of a branch. The default branch of a repository
+// has no reference, because many sessions work on the default branch.
 func branch(name, defaultName, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		ref, ok := work.OfBranch(name, work.CleanPath(repository))
@@ -186,7 +186,7 @@ func branch(name, defaultName, repository string) func() (work.Ref, bool) {
 	}
 }
 
-// request returns a function, for group, that returns the reference of a pull request or a merge request.
+// request returns a function, for validRefs, that returns the reference of a pull request or a merge request.
 func request(repository string, number int) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		return work.OfPullRequest(work.CleanPath(repository), strconv.Itoa(number))
@@ -245,7 +245,7 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 	return events
 }
 
-// revertedCommit returns the hash of the commit that a message reverts, or a text that is no hash. The forms are:
+// revertedCommit returns the hash of the commit that a message reverts, or a text that is not a hash. The forms are:
 // This reverts commit HASH. This reverts commit HASH, reversing changes made to HASH. Quotes and brackets around the
 // hash are omitted.
 func revertedCommit(message string) string {
@@ -283,7 +283,7 @@ func revertedRequest(text string) int {
 	return 0
 }
 
-// after returns the text after the first begin, "" if begin is missing.
+// after returns the text after the first occurrence of begin, "" if there is none.
 func after(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
 
 // parseTime returns the first valid time among texts of GitHub or GitLab, the zero time for none.

@@ -170,7 +170,8 @@ func pushEvent(messages ...string) []byte {
 	return body
 }
 
-// The revert of a merge names two commits. People quote the hash, put it into brackets, and write on after it.
+// The message of a revert names the reverted commit. The hash may be in quotes or brackets, further text may follow the
+// hash, and the revert of a merge names a second commit.
 func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	const found = "reverted 0; commit " + commitHash + "@acme/shop"
 	for text, want := range map[string]string{
@@ -195,7 +196,7 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	}
 }
 
-// A push has at most 20 reverts, but any number of other commits before a revert.
+// Parse reads at most 20 reverts of a push. Any number of other commits may precede a revert.
 func TestParseLimitsRevertsOfPush(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
 	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {

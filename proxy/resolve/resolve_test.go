@@ -221,7 +221,7 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	}
 }
 
-// The records of an excluded session and its run name the reason.
+// The records of an excluded session and of its run name the reason of the exclusion.
 func TestExcludedRecordNamesReason(t *testing.T) {
 	check := func(name string, rec *session.Record, want label.Reason) {
 		t.Helper()

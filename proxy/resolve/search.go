@@ -100,9 +100,9 @@ func (s *search) findLost() bool {
 	return true
 }
 
-// split starts a new session when the stored session belongs to another conversation or to another run. The first case
-// occurs if a client uses one name for all its sessions, and a restart has emptied the threader. In the second case, a
-// session with the coins of one run must not count for another run.
+// split starts a new session when the stored session belongs to a different conversation or to a different run. The
+// first case occurs if a client uses one name for all its sessions, and a restart has emptied the threader. In the
+// second case, a session with the coins (random choices) of one run must not count for a different run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
@@ -223,7 +223,7 @@ func (s *search) isSide(rec *session.Record) bool {
 }
 
 // excludeTwins removes sessions with equal histories from the experiment. The request may belong to any of these
-// sessions, so the lessons of one session may have reached another session. The sessions keep their blocks and get
+// sessions, so the lessons of one session may have reached a different session. The sessions keep their blocks and get
 // lessons as before, but are not counted. Closed sessions, named sessions and the sessions of a run stay in the
 // experiment. A closed session is already counted, a name identifies its session, and the sessions of a run share their
 // coins.

@@ -9,9 +9,9 @@ import (
 	"precept/store"
 )
 
-// A session may share the coins of another record, which is called the unit of the session. The unit is the record of a
-// run, or of the parent session of a sub-agent. A sub-agent sends the name of its parent session, or was started by a
-// tool call of its parent session.
+// A session may share the coins (random choices) of a different record, which is called the unit of the session. The
+// unit is the record of a run, or of the parent session of a sub-agent. A sub-agent sends the name of its parent
+// session, or was started by a tool call of its parent session.
 
 // joinUnit pins the unit of a known session, and returns false if memory has no room for the unit.
 func (s *search) joinUnit() bool {

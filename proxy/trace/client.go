@@ -179,7 +179,7 @@ type value struct {
 	number uint64
 }
 
-// fieldsOf finds the values of a field in a message.
+// fieldsOf returns the values of the field with the wanted number in a message.
 func fieldsOf(b []byte, want protowire.Number) (out []value) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -116,8 +116,8 @@ type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A pause between attempts ends when precept stops, when the time for the stop is over, or when the context of the
-// batch is canceled.
+// A pause between attempts ends when precept stops, when the time limit of the stop is reached, or when the context of
+// the batch is canceled.
 func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
 		"stop":             func(c *client, _ func()) { c.stopRetries() },
@@ -178,7 +178,7 @@ func TestPartialReturnsRejectedSpans(t *testing.T) {
 	}
 }
 
-// No response makes partial panic or return a rejection of less than one span.
+// For any response, partial does not panic, and returns no error or a rejection of at least one span.
 func TestPartialAcceptsAnyResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")

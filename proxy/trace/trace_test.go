@@ -261,7 +261,7 @@ func TestSpansAreDroppedWithoutCollectorAndAfterStop(t *testing.T) {
 	}
 	tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	if tr.Dropped() != 2 {
-		t.Errorf("after another span: Dropped() = %d, want 2", tr.Dropped())
+		t.Errorf("after one more span: Dropped() = %d, want 2", tr.Dropped())
 	}
 }
 
@@ -346,7 +346,7 @@ func TestInvalidEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// Each fact becomes an attribute, except unset facts and, without a Conversation, those of a conversation.
+// Each fact that is set becomes an attribute. Without a Conversation, the facts about the conversation are left out.
 func TestFactsBecomeAttributes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts Facts
