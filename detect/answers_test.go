@@ -288,7 +288,7 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 		{"a refusal with a reason of the user", runTools, `"tidy the build"`, withReason, 1},
 		{"a dismissed question", terminalTools, "tidy the build", dismissed, 1},
 		{
-			"a refusal message of another agent", runTools, "tidy the build",
+			"a refusal message of a different agent", runTools, "tidy the build",
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {

@@ -308,7 +308,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		"a count":                     {"step 1\nexit codes seen: %d", false},
 		"in the middle of the output": {"step 1\nExit code: %d\nstep 2", false},
 		"at the start of the output":  {"Output:\nExit code: %d\nstep 2", false},
-		"before another word":         {"step 1\nCommand exited with code %d today", false},
+		"before a further word":       {"step 1\nCommand exited with code %d today", false},
 		"before thirteen lines": {
 			"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 13), false,
 		},

@@ -50,7 +50,7 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			detect.Error, "exit-code",
 		},
 		{
-			"data with another field", "get_file", `{}`,
+			"data with a second field", "get_file", `{}`,
 			`{"data":"error: none yet\n\nExit code: 2","path":"notes.md"}`, 0, detect.OK, "json",
 		},
 		{

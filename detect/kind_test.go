@@ -119,7 +119,7 @@ func TestLineHasOnlyItsMostSpecificKind(t *testing.T) {
 	}
 }
 
-// A success that mentions an error, and a failure that only quotes the error of another command, have no kind.
+// A success that mentions an error, and a failure that only quotes the error of a different command, have no kind.
 func TestQuotedErrorsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{

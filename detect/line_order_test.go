@@ -21,7 +21,7 @@ func TestOrderOfLinesCountsOnlyInASuccess(t *testing.T) {
 		{"a failure with its lines in a different order", "sh ./build.sh", []string{"building demo\nerror: no rule to make target demo" + failed, "error: no rule to make target demo\nbuilding demo" + failed}, true},
 		{"a failure with an error that occurs twice", "sh ./build.sh", []string{"a\nerror: no b\nerror: no b" + failed, "a\na\nerror: no b" + failed}, false},
 		{"a test run with a different failing test", "go test ./...", []string{"--- FAIL: TestA\nFAIL" + failed, "--- FAIL: TestB\nFAIL" + failed}, false},
-		{"words that move to another line", "sh ./build.sh", []string{"error: a b\nc" + failed, "error: a\nb c" + failed}, false},
+		{"words that move to a different line", "sh ./build.sh", []string{"error: a b\nc" + failed, "error: a\nb c" + failed}, false},
 		{"a listing in a different order", "sh ./list.sh", []string{"alpha\nbeta" + ok, "beta\nalpha" + ok}, false},
 	} {
 		var steps []testStep

@@ -129,7 +129,7 @@ func TestToolThatEditsOrActsOnAPageEndsALoop(t *testing.T) {
 }
 
 // A user turn ends the loop of a failing command. It does not end the loop of a failing API call, unless the user
-// reports a change or asks for another attempt, or the failure is transient.
+// reports a change or asks for one more attempt, or the failure is transient.
 func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := countLoops(t, failedBash("make demo"), userTurn("and the docs?"), failedBash("make demo")); got != 0 {

@@ -76,7 +76,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			[]int{3},
 		},
 		{
-			"another failed call between the failures",
+			"a different failed call between the failures",
 			[]testStep{failedBash("make"), failedBash("make clean"), failedBash("make")},
 			[]int{2},
 		},
@@ -282,7 +282,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			[]int{2},
 		},
 		{
-			"the same exit code with another output",
+			"the same exit code with a different output",
 			[]testStep{
 				bash("t", "at 1: x\n\nCommand exited with code 3"),
 				bash("t", "(no output)\n\nCommand exited with code 3"),
@@ -290,7 +290,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			nil,
 		},
 		{
-			"another failure with the same exit code after a read",
+			"a different failure with the same exit code after a read",
 			[]testStep{
 				bash("t", "at 1: x\n\nCommand exited with code 3"), read("a"),
 				bash("t", "at 7: y\n\nCommand exited with code 3"),
@@ -309,7 +309,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		{"B A B", []testStep{read("b"), read("a"), read("b")}, nil},
 		{"A B C B with identical results", []testStep{readSameText("a"), readSameText("b"), readSameText("c"), readSameText("b")}, nil},
 		{
-			"A B A B, of which the second A has another result",
+			"A B A B, of which the second A has a different result",
 			[]testStep{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")},
 			nil,
 		},

@@ -43,7 +43,7 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		"an object that failed twice, with different durations": {
 			[]string{object, failed + " (12 ms)", object, failed + " (31 ms)"}, true,
 		},
-		"an object that failed twice, another object between": {
+		"an object that failed twice, a different object between": {
 			[]string{object, failed, other, "<html>", object, failed}, true,
 		},
 		"two different objects that failed": {

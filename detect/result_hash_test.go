@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// The command of a shell call determines whether the call is a test, lint or build run. For another tool, the name of
-// the tool determines it.
+// The command of a shell call determines whether the call is a test, lint or build run. For any other tool, the name of
+// the tool determines this.
 func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 	for kind, commands := range map[string][]string{
 		"test": {

@@ -147,7 +147,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"guessed paths":                {guesses, true},
 		"four guessed paths":           {guesses[:4], false},
 		"guesses with a listing":       {insert(guesses, call("list", `{}`, "/d")), true},
-		"guesses with another tool":    {insert(guesses, edited), true},
+		"guesses, a different tool":    {insert(guesses, edited), true},
 		"guesses with a hit":           {insert(guesses, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
 		"guesses, a different failure": {insert(guesses, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
 		"guesses with a user turn":     {insert(guesses, userTurn("Look in the other folder, please.")), false},

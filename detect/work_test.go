@@ -142,7 +142,8 @@ func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 	}
 }
 
-// The commit that git log shows right after a quiet commit is the agent's. After another command, it is not.
+// A commit that git log shows right after a quiet commit is the agent's commit. A commit that git log shows after any
+// other command is not.
 func TestLogAfterQuietCommitShowsTheCommit(t *testing.T) {
 	log := shellCall("git log -1 --format=%H", fullHash)
 	if got := workRefs(t, shellCall("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {

@@ -103,7 +103,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		"gateway without credits":      {[]reply{{200, "", `{"error":{"message":"no credits","code":402}}`}, skipReply}, "[]", "answers 402"},
 		"answer that ends in an error": {[]reply{{200, "", `{"choices":[{"finish_reason":"error","message":{"content":""}}]}`}, skipReply}, "[1s]", ""},
 		"page in place of an answer":   {[]reply{{200, "", "<html>hello"}, skipReply}, "[]", "not a chat completion: <html>hello; check distill.judge"},
-		"answer of another API":        {[]reply{{200, "", `{"type":"message"}`}, skipReply}, "[]", "not a chat completion"},
+		"answer of a different API":    {[]reply{{200, "", `{"type":"message"}`}, skipReply}, "[]", "not a chat completion"},
 		"braces around the answer":     {[]reply{{200, "", chatCompletion("As {asked}:\n```json\n{\"outcome\":\"skip\"}\n```\nReplace {x}.")}}, "[]", ""},
 		"reasoning before the answer":  {[]reply{{200, "", chatCompletion(`<think>{"outcome": maybe} or {"outcome":"splendid"}?</think>{"outcome":"skip"}`)}}, "[]", ""},
 		"answer in parts":              {[]reply{{200, "", `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"{"}]},{"type":"text","text":"{\"outcome\":\"skip\"}"}]}}]}`}}, "[]", ""},

@@ -100,7 +100,7 @@ func TestCoincidencesGiveNoLesson(t *testing.T) {
 		{"programs of two sentences", "", []event{
 			bashCall("git status", "ok", 0), user("No, do not commit with git yet.\nFormat it with npx first."), bashCall("npx prettier .", "ok", 0),
 		}},
-		{"an opinion about another program", "", []event{
+		{"an opinion about a different program", "", []event{
 			bashCall("git log", "ok", 0), user("That is not right. Look at git, then use npx instead."), bashCall("npx tsc", "ok", 0),
 		}},
 		{"a tool that fails every time", "", []event{

@@ -65,7 +65,7 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 		t.Errorf("two sessions without a credential: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
 	}
 	if state, why := gateState(t, honest, append(thirty, session("two"))...); state != lesson.Trial {
-		t.Errorf("thirty sessions of one caller and one of another: state = %s, reason = %q, want trial", state, why)
+		t.Errorf("thirty sessions of one caller and one of a second caller: state = %s, reason = %q, want trial", state, why)
 	}
 }
 

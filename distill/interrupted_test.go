@@ -18,7 +18,7 @@ import (
 // finds.
 type judgeByText map[string]distill.Judgement
 
-func (judgeByText) Name() string { return "spoken" }
+func (judgeByText) Name() string { return "by text" }
 
 func (j judgeByText) Judge(_ context.Context, s *distill.Session, _ []*lesson.Lesson) (distill.Judgement, error) {
 	for _, e := range s.Content.Events() {
@@ -149,13 +149,13 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	}
 }
 
-// A distiller whose claim on the tenant has been taken by another distiller writes nothing.
+// A distiller writes nothing after a second distiller has taken its claim on the tenant.
 func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	store := f.store.(*memoryStore)
 	store.beforeStep = func(step string) error {
-		if step == "exchanges" { // another distiller claims the tenant while this distiller reads
+		if step == "exchanges" { // a second distiller claims the tenant while this distiller reads
 			store.claimant, store.until = "distill:defaultanother", f.now.Add(time.Hour)
 		}
 		return nil

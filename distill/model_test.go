@@ -175,7 +175,7 @@ func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 }
 
 // An error pattern of a draft is dropped if it consists of common words, or contains a host, a path or an id of one
-// session. A draft without another trigger is refused.
+// session. A draft without any other trigger is refused.
 func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	for _, tc := range []struct{ errors, want string }{
 		{`"Error"`, ""},

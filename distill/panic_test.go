@@ -12,7 +12,7 @@ import (
 // panickingJudge is a judge that panics with a text of the session.
 type panickingJudge struct{}
 
-func (panickingJudge) Name() string { return "clumsy" }
+func (panickingJudge) Name() string { return "panicking" }
 
 func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
 	panic("The secret of this session.")

@@ -46,7 +46,7 @@ func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 		{"a program that a person forbids", "use-bun-instead-of-npx", []event{
 			bashCall("npx tsc", "ok", 0), user("We go by bun for that, never npx."), bashCall("bun tsc", "ok", 0),
 		}},
-		{"a program in place of another program", "use-podman-instead-of-docker", []event{
+		{"a program in place of a different program", "use-podman-instead-of-docker", []event{
 			bashCall("docker build .", "ok", 0), user("Take podman instead of docker."), bashCall("podman build .", "ok", 0),
 		}},
 		{"a program that did not work either", "", []event{

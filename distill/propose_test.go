@@ -84,7 +84,8 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 		}
 		for _, more := range []int{3, 57, 10} {
 			for range more {
-				n++ // the second error has the same repair in the same session
+				n++
+				// A session has two errors with the same repair.
 				f.addSession(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}
@@ -128,7 +129,7 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 }
 
 // A draft is refused if a user rejected or retired the same lesson in this tenant. If the lesson is approved, the draft
-// is merged into the lesson. In another tenant, the draft is proposed.
+// is merged into the lesson. In a different tenant, the draft is proposed.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -172,7 +173,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		sum = f.distil(func(o *distill.Options) {
 			o.Judge, o.Select.Tenant = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
-		checkEqual(t, name+": proposed and refused drafts in another tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
+		checkEqual(t, name+": proposed and refused drafts in a different tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
 	}
 }
 
@@ -218,7 +219,7 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	checkEqual(t, "state of the paused lesson", f.lessonBySlug("warm-the-cache").State, paused)
 }
 
-// A trigger that matches errors of many programs is dropped. A draft without another trigger is not proposed.
+// A trigger that matches errors of many programs is dropped. A draft without any other trigger is not proposed.
 func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		f := newFixture(t)

@@ -23,7 +23,7 @@ func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 				call("create_event", `{"title":"W77812","start":"2031-05-07T15:00:00+02:00"}`, `{"status":"ok"}`),
 			}, "", nil, "",
 		},
-		"number in another unit": {
+		"number in a different unit": {
 			[]event{
 				user("Refund 80."),
 				call("issue_refund", `{"order":"W77812","amount":"80"}`, `{"error":"amount is not a valid integer number of cents"}`),
@@ -49,7 +49,7 @@ func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 			[]string{"`reason`"},
 			"Error: invalid reason. Must be one of: 'lost', 'found'",
 		},
-		"another form after a timeout": {
+		"different form after a timeout": {
 			[]event{
 				user("Is it on time?"),
 				call("flight_status", `{"flight":"W7 7812"}`, "Error: upstream timeout"),

@@ -15,12 +15,12 @@ type rule struct {
 	events   []event
 	slug     string   // "" means no lesson
 	contains []string // substrings of the title or the body
-	matches  string   // an error of another session that the trigger must match
+	matches  string   // an error of a different session, which the trigger must match
 }
 
 func TestRulesGiveTheExpectedLesson(t *testing.T) {
 	for name, c := range map[string]rule{
-		"parameter in another form": {
+		"parameter in a different form": {
 			[]event{
 				user("Which hotels are in Ghent?"),
 				call("find_hotels", `{"city":"Ghent","stars":"four"}`, `{"error":"stars must be an integer: four"}`),
@@ -412,7 +412,7 @@ func TestTenantsLearnSeparately(t *testing.T) {
 func TestRunSkipsTenantClaimedByAnotherDistiller(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("x"))
-	if ok, err := f.store.Claim(t.Context(), "distill:default", "another", f.now, 1e9*60); !ok || err != nil {
+	if ok, err := f.store.Claim(t.Context(), "distill:default", "other", f.now, 1e9*60); !ok || err != nil {
 		t.Fatalf("Claim by the other distiller = %v, %v, want true and no error", ok, err)
 	}
 	checkEqual(t, "busy tenants", f.distil().Busy, []string{"default"})

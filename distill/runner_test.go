@@ -21,7 +21,7 @@ import (
 // of each session.
 type recordingJudge struct{ sessions []string }
 
-func (*recordingJudge) Name() string { return "counting" }
+func (*recordingJudge) Name() string { return "recording" }
 
 func (j *recordingJudge) Judge(_ context.Context, s *distill.Session, injected []*lesson.Lesson) (distill.Judgement, error) {
 	j.sessions = append(j.sessions, fmt.Sprint(strings.TrimRight(string(unhex(s.ID)), " "), " of ", s.Content.Exchanges[0].Agent, " with ", len(injected)))
@@ -78,10 +78,10 @@ func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f.addSession("two", user("Task two."))
 	judged, _, _ = run(func(*distill.Options) {})
 	checkEqual(t, "sessions judged after changed feedback", judged, "two of writer with 0")
-	checkEqual(t, "Judged with another judge", f.distil().Judged, 3)
+	checkEqual(t, "Judged with a different judge", f.distil().Judged, 3)
 
 	for id := range store.sessionNotes {
-		store.sessionNotes[id] = []byte(`{"counting":`)
+		store.sessionNotes[id] = []byte(`{"recording":`)
 	}
 	store.tenantNotes["default"]["case|x"], store.tenantNotes["default"]["opinion|x"] = []byte(`{`), []byte(`{`)
 	judged, _, _ = run(func(*distill.Options) {})
@@ -188,7 +188,7 @@ type slowJudge struct {
 	judged  int // sessions
 }
 
-func (*slowJudge) Name() string { return "moody" }
+func (*slowJudge) Name() string { return "slow" }
 
 func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
 	j.judged++

@@ -24,7 +24,7 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 		{"a different option", "use-glob-instead-of-glob-all-with-fd", []event{bashCall("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), bashCall("fd --glob rows", "ok", 0)}},
 		{"a different option that no error names", "", []event{bashCall("rg --hidden rows", "error: the search was ended by the operator", 2), bashCall("rg --text rows", "ok", 0)}},
 		{"a change of the folder before the command", "run-go-test-with-race", []event{bashCall("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), bashCall("cd W77812 && go test -race ./...", "ok", 0)}},
-		{"as another user", "run-docker-build-with-pull", []event{bashCall("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), bashCall("sudo -u ada docker build --pull .", "ok", 0)}},
+		{"as a different user", "run-docker-build-with-pull", []event{bashCall("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), bashCall("sudo -u ada docker build --pull .", "ok", 0)}},
 		{"a variable set", "set-cgo-enabled-for-go-build", []event{bashCall("go build ./...", "error: the compiler for this package was not found", 1), bashCall("CGO_ENABLED=0 go build ./...", "ok", 0)}},
 		{"a private variable", "", []event{bashCall("helm lint", "error: the chart version is not a valid version", 1), bashCall("W77812_TOKEN=1 helm lint", "ok", 0)}},
 		{"a runner in front", "use-poetry-run-mypy-instead-of-mypy", []event{bashCall("mypy .", "error: no module with that name was found in this environment", 1), bashCall("poetry run mypy .", "ok", 0)}},
@@ -53,7 +53,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"timed", "run-dotnet-build-with-offline", []event{bashCall("time dotnet build", notFound("registry index"), 101), bashCall("time dotnet build --offline", "ok", 0)}},
 		{"with nohup", "run-yarn-build-with-offline", []event{bashCall("nohup yarn build", notFound("base image"), 101), bashCall("yarn build --offline", "ok", 0)}},
-		{"as another group", "run-docker-build-with-offline", []event{bashCall("sudo -g W77812 docker build", notFound("chart version"), 101), bashCall("docker build --offline", "ok", 0)}},
+		{"as a different group", "run-docker-build-with-offline", []event{bashCall("sudo -g W77812 docker build", notFound("chart version"), 101), bashCall("docker build --offline", "ok", 0)}},
 		{"with redirected output", "run-flutter-build-with-offline", []event{bashCall("flutter build > W77812.log 2>&1", notFound("compiler"), 101), bashCall("flutter build --offline", "ok", 0)}},
 		{"with both outputs redirected", "run-mix-compile-with-offline", []event{bashCall("mix compile >& W77812.log", notFound("manifest"), 101), bashCall("mix compile --offline", "ok", 0)}},
 		{"only its output redirected", "", []event{bashCall("bundle exec", notFound("network"), 101), bashCall("bundle exec 1> W77812.log", "ok", 0)}},

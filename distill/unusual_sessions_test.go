@@ -62,7 +62,7 @@ func TestSessionWithEmptyParameterNameIsRead(t *testing.T) {
 }
 
 // A known failure that occurs once gives no lesson, unless the same tool succeeds soon afterwards. A second occurrence,
-// in the same session or another, gives the lesson.
+// in the same session or a different one, gives the lesson.
 func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	failure := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
@@ -72,7 +72,7 @@ func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 		slug     string
 	}{
 		"once":                      {[]event{failure}, nil, ""},
-		"once, then another error":  {[]event{failure, other}, nil, ""},
+		"once, then other error":    {[]event{failure, other}, nil, ""},
 		"twice":                     {[]event{failure, failure}, nil, slug},
 		"once, then a success":      {[]event{failure, other, success}, nil, slug},
 		"once, then a late success": {slices.Concat([]event{failure}, slices.Repeat([]event{other}, 10), []event{success}), nil, ""},

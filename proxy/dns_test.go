@@ -49,9 +49,9 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// The host of an upstream has no address, then a valid one whose server stops, then another valid one. While no server
-// can be reached, precept responds with 502. As soon as the host has a valid address, requests succeed without a
-// reload.
+// The host of an upstream has no address, then a valid address whose server stops, and then a second valid address.
+// While no server can be reached, precept responds with 502. As soon as the host has a valid address, requests succeed
+// without a reload.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

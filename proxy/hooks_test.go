@@ -92,7 +92,7 @@ func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 		}
 	}
 	if res, body := f.send(t, "POST", "/hooks/gitlab/", token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != 200 {
-		t.Errorf("same delivery under another base URL: got status %d, body %s, want status 200", res.StatusCode, body)
+		t.Errorf("same delivery under a different base URL: got status %d, body %s, want status 200", res.StatusCode, body)
 	}
 	if res, _ := f.send(t, "GET", "/v1/hooks/gitlab", token, ""); res.StatusCode != 405 {
 		t.Errorf("GET: got status %d, want 405", res.StatusCode)
@@ -115,6 +115,6 @@ func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
 	})
 	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if code, got := f.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || got.Status != "ignored" {
-		t.Errorf("merge of a commit of another tenant: got status code %d, body %+v, want 200 and status ignored", code, got)
+		t.Errorf("merge of a commit of a different tenant: got status code %d, body %+v, want 200 and status ignored", code, got)
 	}
 }

@@ -70,7 +70,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 		id       func(turn int, client string) string
 		result   func(client int) string
 		excluded float64
-		from     int // the turn from which on each conversation keeps its session
+		stable   int // each conversation keeps its session from this turn
 	}{
 		{"random ids", func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
 		{"sequential ids, different results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
@@ -84,9 +84,9 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 				for _, name := range turns {
 					distinct[name] = true
 				}
-				for k := tc.from; k < len(turns)-1; k++ {
+				for k := tc.stable; k < len(turns)-1; k++ {
 					if turns[k] != turns[k+1] {
-						t.Errorf("conversation %d: sessions by turn = %v, want the same session from turn %d on", i, turns, tc.from)
+						t.Errorf("conversation %d: sessions by turn = %v, want the same session from turn %d", i, turns, tc.stable)
 					}
 				}
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// newBlockedUpstream returns an upstream that does not respond until answer is called. It sends the body of each
-// request on arrived.
+// newBlockedUpstream returns an upstream that does not respond until the function answer is called. The upstream sends
+// the body of each request to the channel arrived.
 func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
 	arrived, next := make(chan string, 64), make(chan struct{})

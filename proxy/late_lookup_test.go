@@ -15,14 +15,14 @@ import (
 	"precept/store/sqlite"
 )
 
-// lateIndex is a backend whose FindEcho fails while away is set.
+// lateIndex is a backend whose method FindEcho fails while unreachable is set.
 type lateIndex struct {
 	backend
-	away atomic.Bool
+	unreachable atomic.Bool
 }
 
 func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
-	if l.away.Load() {
+	if l.unreachable.Load() {
 		return nil, errors.New("no answer in time")
 	}
 	return l.backend.FindEcho(ctx, tenant, keys)
@@ -50,7 +50,7 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := &lateIndex{backend: db}
-	late.away.Store(true)
+	late.unreachable.Store(true)
 	f = newFixtureOn(t, up, late, book, flags)
 	res, reply = f.send(t, "POST", chatPath, nil, a.body())
 	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.lastRequest(t).body, []byte("[one]")) {
@@ -61,7 +61,7 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 		t.Errorf("metric of excluded sessions with reason late = %v, want 1", n)
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
-	late.away.Store(false)
+	late.unreachable.Store(false)
 	for turn := range 2 {
 		res, reply = f.send(t, "POST", chatPath, nil, a.body())
 		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.lastRequest(t).body, []byte("[one]")) != 1 {

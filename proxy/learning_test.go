@@ -237,9 +237,9 @@ func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	}
 	res, _ := f.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
 	id := res.Header.Get("Precept-Request-Id")
-	for _, by := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
-		if code, m := post(`{"id":"f",` + by + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
-			t.Errorf(`feedback by %s: got status %d, body %v, want status 202 and "joined" with session_id "fb"`, by, code, m)
+	for _, subject := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
+		if code, m := post(`{"id":"f",` + subject + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
+			t.Errorf(`feedback by %s: got status %d, body %v, want status 202 and "joined" with session_id "fb"`, subject, code, m)
 		}
 	}
 	for _, bad := range []string{`{}`, `{"session_id":"fb","source":"user","type":"approval","extra":1}`, `{"session_id":"fb","response_id":"x","source":"user","type":"approval"}`, `{"session_id":"fb","source":"user","type":"score","score":2}`, `nonsense`} {

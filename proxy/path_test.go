@@ -63,7 +63,7 @@ func baseForms(path string) map[string]string {
 		"doubled leading slash":  "/" + path,
 		"doubled inner slash":    "/v1/" + bare,
 		"tripled slashes":        strings.ReplaceAll("/v1"+bare, "/", "///"),
-		"after another endpoint": "/v1/chat/completions" + path,
+		"after other endpoint":   "/v1/chat/completions" + path,
 		"path of the upstream":   "/gateway/openai" + bare,
 		"upstream and version":   "/gateway/openai" + path,
 		"escaped letter":         strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),

@@ -135,7 +135,8 @@ func hostSpellings(port string) []string {
 	return out
 }
 
-// No header, query, body or path of a client, and no redirect of the upstream, makes precept connect to another host.
+// A client cannot make precept connect to a different host, whatever its headers, query, body or path. A redirect of
+// the upstream cannot do so either.
 func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 	var connections atomic.Int64
 	internal := httptest.NewUnstartedServer(http.NotFoundHandler())

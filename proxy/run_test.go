@@ -63,8 +63,8 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 }
 
 // A sub-agent that sends the session name of its parent gets its own session, with its own lessons and warnings, before
-// and after a restart. The parent session is the randomization unit of both. Side requests under the name are
-// recognized as such.
+// and after a restart. The parent session is the randomization unit of both. Side requests under the same name are
+// recognized.
 func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
@@ -229,7 +229,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
-// A run is not stored if all its members opted out. Otherwise it is stored with the picks of the other members.
+// A run is not stored if all its members opted out. Otherwise the run is stored with the picks of the other members.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
@@ -266,8 +266,8 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	}
 }
 
-// If the upstream refuses a member's request with lessons, but accepts it without, the assignment of the run is marked
-// as refused. The other members still get their lessons.
+// If the upstream refuses a member's request with lessons, but accepts the request without lessons, the assignment of
+// the run is marked as refused. The other members still get their lessons.
 func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -53,7 +53,7 @@ func sideRequests() map[string][]obj {
 }
 
 // playConversation sends the two turns of the quoted conversation, and returns the session name of the first turn. With
-// tools, it fails the test if the second turn is in another session.
+// tools, it fails the test if the second turn is in a different session.
 func playConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}

@@ -13,8 +13,8 @@ import (
 )
 
 // If the task of a sub-agent comes from a tool call of a live session, that session is the randomization unit of the
-// sub-agent, and both have the same lessons. The sub-agent has no such unit if two sessions gave it the task, or if the
-// session opted out.
+// sub-agent, and both have the same lessons. The sub-agent has no such unit if two sessions made a tool call with this
+// task, or if the session opted out.
 func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -116,15 +116,15 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	}
 
 	requestID := res.Header.Get("Precept-Request-Id") // the id of the response is chatcmpl-6, see sequentialCallsModel
-	for _, by := range []string{`"session_id":"build"`, `"request_id":"` + requestID + `"`, `"response_id":"chatcmpl-6"`} {
+	for _, subject := range []string{`"session_id":"build"`, `"request_id":"` + requestID + `"`, `"response_id":"chatcmpl-6"`} {
 		for key, want := range map[string]string{"k-one": "joined", "k-three": "parked"} {
-			if status := postApproval(t, f, bearerHeader(key), by); status != want {
-				t.Errorf("feedback with %s by %s: status = %s, want %s", key, by, status, want)
+			if status := postApproval(t, f, bearerHeader(key), subject); status != want {
+				t.Errorf("feedback with %s by %s: status = %s, want %s", key, subject, status, want)
 			}
 		}
 	}
 	if status := postApproval(t, f, bearerHeader("k-two"), `"request_id":"`+requestID+`"`); status != "parked" {
-		t.Errorf("feedback by the request id of another key: status = %s, want parked", status)
+		t.Errorf("feedback by the request id of a different key: status = %s, want parked", status)
 	}
 	got := storedExchanges(t, f, "build")
 	if len(got) != 3 && len(got) != 2 {
@@ -145,20 +145,20 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
 
-// postApproval posts an approval with a JSON member such as "session_id":"build", and returns the status of the
-// feedback.
-func postApproval(t *testing.T, f *fixture, h http.Header, by string) string {
+// postApproval posts an approval, and returns the status of the feedback. subject is the JSON member that identifies
+// the session, such as "session_id":"build".
+func postApproval(t *testing.T, f *fixture, h http.Header, subject string) string {
 	t.Helper()
-	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
+	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+subject+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
 	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode != http.StatusAccepted {
-		t.Fatalf("feedback by %s: got status %d, body %s, want 202", by, res.StatusCode, body)
+		t.Fatalf("feedback by %s: got status %d, body %s, want 202", subject, res.StatusCode, body)
 	}
 	return a.Status
 }
 
 // Fifty concurrent tenants use the same session names, call ids and texts, except for a canary that identifies the
-// tenant. The requests at the upstream and the stored exchanges of a tenant contain no canary of another tenant.
+// tenant. The requests at the upstream and the stored exchanges of a tenant contain no canary of a different tenant.
 func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})

@@ -164,7 +164,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	}
 	other, _ := f.send(t, "POST", chatPath, bearerHeader("somebody"), newAgent("Fix it.").body())
 	if got := other.Header.Get("Precept-Session"); got == first.Header.Get("Precept-Session") {
-		t.Errorf("equal first request of another agent: session = %s, want a new one", got)
+		t.Errorf("equal first request of a different agent: session = %s, want a new one", got)
 	}
 }
 

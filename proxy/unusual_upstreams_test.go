@@ -192,7 +192,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// Surplus bytes after a response never become the response to another request. A request on a connection with such
+// Surplus bytes after a response never become the response to a different request. A request on a connection with such
 // bytes may fail, more often on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {

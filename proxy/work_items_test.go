@@ -117,7 +117,7 @@ func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); got.code != 404 {
-		t.Errorf("feedback of another tenant: got %+v, want status 404", got)
+		t.Errorf("feedback of a different tenant: got %+v, want status 404", got)
 	}
 	if got := f.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); got.code != 202 {
 		t.Errorf("feedback of the session's tenant: got %+v, want status 202", got)
