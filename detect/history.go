@@ -14,14 +14,14 @@ import (
 type history struct {
 	req          *wire.Request
 	results      *Results // cache for the judgements of new results; nil for no cache
-	firstNew     int      // items from this index on are new
+	firstNew     int      // index of the first new item
 	answerStart  int      // index of the first item of the answer that made the newest calls
 	unreadEnd    int      // items before this index are not read yet
 	steps        []*step  // newest first
 	batchNumber  int
 	visitsLeft   int                            // reads of a step that are left, for all judged steps together
 	searchCount  int                            // number of searches for an earlier call in the bytes of the history
-	earlierCalls map[uint64]bool                // identities of the calls before answerStart; nil up to maxSearches searches
+	earlierCalls map[uint64]bool                // identities of the calls before answerStart; nil until more than maxSearches searches were made
 	warnedCalls  map[string]bool                // ids of the calls whose results got a warning
 	recall       func(string) (wire.Call, bool) // returns calls of earlier replies by their ids; may be nil
 }

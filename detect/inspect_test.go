@@ -141,14 +141,14 @@ func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var at []int
+		var loopItems []int
 		for _, f := range got {
 			if f.Kind == detect.KindLoop {
-				at = append(at, f.Index)
+				loopItems = append(loopItems, f.Index)
 			}
 		}
-		if !reflect.DeepEqual(at, want) {
-			rt.Fatalf("items of the loops that Inspect finds: got %v, want %v as found by Loops", at, want)
+		if !reflect.DeepEqual(loopItems, want) {
+			rt.Fatalf("items of the loops that Inspect finds: got %v, want %v as found by Loops", loopItems, want)
 		}
 	})
 }

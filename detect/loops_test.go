@@ -404,7 +404,7 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 
 // testdata/loops.jsonl holds labelled sessions. Loops and LoopsSince find a loop only in sessions with the label
 // "loop".
-func TestLabelledLoopsAndRepetitions(t *testing.T) {
+func TestLoopsAreFoundOnlyInSessionsLabelledLoop(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {
 			Label, Name string

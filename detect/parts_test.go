@@ -277,7 +277,7 @@ func TestSignatureSizeIsLimited(t *testing.T) {
 
 // userText skips a phrase early if the text lacks one of the phrase's byte triples. This filter must not change the
 // result of a search.
-func TestPersonTextFilterDoesNotChangeTheResult(t *testing.T) {
+func TestUserTextFilterDoesNotChangeTheResult(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(words), rapid.String()), 0, 40)
@@ -300,7 +300,7 @@ func TestPersonTextFilterDoesNotChangeTheResult(t *testing.T) {
 	})
 }
 
-func TestPersonTextSkipsPhrasesWithOtherTriples(t *testing.T) {
+func TestUserTextSkipsPhrasesWithOtherTriples(t *testing.T) {
 	s := newUserText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayContain(p) {

@@ -51,7 +51,7 @@ func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 
 // Two results have the same hash if they differ only in volatile parts, such as addresses, times and temporary names.
 func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
-	same := [][2]string{
+	samePairs := [][2]string{
 		{"at 0x7ffe12 it fell", "at 0x55aa it fell"},
 		{"began 1718000000", "began 1718009999"},
 		{"began 1718000000123", "began 1718009999456"},
@@ -68,12 +68,12 @@ func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 		{"\x1b[31mred\x1b[0m", "red"},
 		{"Wall time: 1.2\nx", "Wall time: 3.4\nx"},
 	}
-	for _, pair := range same {
+	for _, pair := range samePairs {
 		if detect.ResultSum(pair[0], false) != detect.ResultSum(pair[1], false) {
 			t.Errorf("%q and %q have different hashes", pair[0], pair[1])
 		}
 	}
-	other := [][2]string{
+	differentPairs := [][2]string{
 		{"3 failed", "4 failed"},
 		{"line 12", "line 13"},
 		{"a 1234567", "a 1234568"},
@@ -85,7 +85,7 @@ func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 		{"12 items", "13 items"},
 		{"began 2718000000", "began 2718009999"},
 	}
-	for _, pair := range other {
+	for _, pair := range differentPairs {
 		if detect.ResultSum(pair[0], false) == detect.ResultSum(pair[1], false) {
 			t.Errorf("%q and %q have the same hash", pair[0], pair[1])
 		}
@@ -113,13 +113,13 @@ func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 			return fmt.Sprintf(`{"cmd":"make x%d"}`, i)
 		},
 	}
-	const each = 12
+	const callsPerForm = 12
 	var list []any
 	list = append(list, obj{"role": "user", "content": "go"})
 	for _, repeated := range []bool{false, true} {
 		var made, results []any
 		for k, args := range arguments {
-			for i := range each {
+			for i := range callsPerForm {
 				id := fmt.Sprint("c", repeated, k, i)
 				made = append(made, obj{"id": id, "type": "function", "function": obj{"name": "api_call", "arguments": args(i, repeated)}})
 				results = append(results, obj{"role": "tool", "tool_call_id": id, "content": fmt.Sprint("Error: refused ", k, i)})
@@ -134,8 +134,8 @@ func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	}
 	var r detect.Results
 	loops := r.Loops(req, nil, nil)
-	if len(loops) != 3*each {
-		t.Errorf("got %d loops, want %d", len(loops), 3*each)
+	if len(loops) != 3*callsPerForm {
+		t.Errorf("got %d loops, want %d", len(loops), 3*callsPerForm)
 	}
 	for _, l := range loops {
 		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {

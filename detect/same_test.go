@@ -133,7 +133,7 @@ func TestLoopsOfLongExitCodesAreFoundWithoutHistory(t *testing.T) {
 	}
 }
 
-func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
+func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 	req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": "x", "output": "boom"}}})
 	for _, checkpoint := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
 		loops, next := detect.LoopsSince(checkpoint, req, nil, nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // Each result is an edge case of a rule of Classify.
-func TestClassifyEdgeCases(t *testing.T) {
+func TestClassifyHandlesEdgeCases(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	checkResults(t, []resultCase{
 		{"a read tool without the error flag, and the text \"Error\"", "Read", `{}`, "Error", -1, detect.OK, "flag"},

@@ -46,11 +46,11 @@ func hasSameAnswers(steps func(int) *step) bool {
 	})
 }
 
-// hasAlikeResults reports whether the newest answers with calls of one tool, minCount or more, have results that
-// isAlike accepts. The search ends at a user turn, at a warning and at a result of the tool that isAlike does not
-// accept. If time can change the result, the search also ends at a wait. For successes, the search also ends at a call
-// with side effects of any other tool, and at two equal calls of other tools with different results. A result of any
-// other tool counts, too, if isAlike accepts the result and the newest result is a success and not short.
+// hasAlikeResults reports whether the newest minCount answers with calls of one tool have results for which isAlike
+// returns true. The search ends at a user turn, at a warning and at any other result of the tool. If time can change
+// the result, the search also ends at a wait. For successes, the search also ends at a call with side effects of any
+// other tool, and at two equal calls of other tools with different results. A result of any other tool counts, too, if
+// isAlike returns true and the newest result is a success and not short.
 func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.outcome().Outcome == OK

@@ -168,7 +168,7 @@ func TestRejectionsAndFailedTestsAreSignals(t *testing.T) {
 // Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn with this feeling. Messages of a
 // harness in the role of the user are neutral. A "no" to "anything else?" is not a rejection, and the choice of a
 // customer is not a correction.
-func TestLabelledTurnsOfHarnessesAndCustomers(t *testing.T) {
+func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
 		if len(cols) != 3 {
@@ -203,7 +203,7 @@ func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	}
 }
 
-func TestNoAfterAnythingElseIsThanks(t *testing.T) {
+func TestNoToAnythingElseIsThanks(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
 		if got := detect.ClassifyTurn(text, text, "It is done. Anything else?").Feeling; got != detect.Thanks {

@@ -28,12 +28,12 @@ func isDictated(advice []string, s *Session) bool {
 	var all []sentence
 	for _, text := range advice {
 		for part := range strings.FieldsFuncSeq(lesson.Plain(text), func(r rune) bool { return strings.ContainsRune(".;!?\n", r) }) {
-			if one := readSentence(part); len(one.keys) > 0 {
-				all = append(all, one)
+			if parsed := readSentence(part); len(parsed.keys) > 0 {
+				all = append(all, parsed)
 			}
 		}
-		if one := readSentence(lesson.Plain(text)); len(one.names) > 0 {
-			all = append(all, sentence{names: one.names}) // read from the whole text, because a name may contain dots
+		if parsed := readSentence(lesson.Plain(text)); len(parsed.names) > 0 {
+			all = append(all, sentence{names: parsed.names}) // read from the whole text, because a name may contain dots
 		}
 	}
 	own := map[string]bool{} // words and names that the agent or the user has used so far

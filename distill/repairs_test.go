@@ -97,7 +97,7 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 
 // For each limit of a rule, one case within the limit gives a lesson, and a similar case beyond the limit gives no
 // lesson.
-func TestBorderlineRepairs(t *testing.T) {
+func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a second lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
 			failedCall("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), acceptedCall("find_order_by_name", `{"name":"Ada"}`),

@@ -18,7 +18,7 @@ type historyItem struct {
 // apiAgent is a scripted agent on one of the three APIs. It keeps its own history, without inserted text.
 type apiAgent struct {
 	api     string // chat, responses, messages
-	claude  bool   // whether to format the list like Claude Code, see asClaude
+	claude  bool   // whether to format the list like Claude Code, see formatAsClaudeCode
 	stream  bool
 	extra   obj // additional members of the body
 	history []historyItem
@@ -84,7 +84,7 @@ func (a *apiAgent) body() string {
 		list = append(list, a.item(e))
 	}
 	if a.claude {
-		asClaude(list)
+		formatAsClaudeCode(list)
 	}
 	switch a.api {
 	case "chat":
@@ -102,9 +102,9 @@ func (a *apiAgent) body() string {
 	return string(out)
 }
 
-// asClaude changes a list to the format of Claude Code: the newest part has cache_control, and the content of an older
-// user message with one text part is a string.
-func asClaude(list []obj) {
+// formatAsClaudeCode changes a list to the format of Claude Code. The newest part has cache_control, and the content of
+// an older user message with one text part is a string.
+func formatAsClaudeCode(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)
 		if len(parts) == 0 {

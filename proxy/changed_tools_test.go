@@ -10,7 +10,7 @@ import (
 )
 
 // If the tools or the agent of a conversation change, its session continues, and the block keeps its position.
-func TestChangingToolsOrAgentKeepSession(t *testing.T) {
+func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 	tool := func(names ...string) (out []obj) {
 		for _, n := range names {
 			out = append(out, obj{"type": "function", "function": obj{"name": n}})

@@ -129,7 +129,7 @@ func gzipped(text string) string {
 
 // A tool result may have null, absent or empty content. If the same call fails twice with such a result, the loop
 // warning becomes the content of the second result, in this turn and in later turns.
-func TestLoopWarningForResultsWithoutContent(t *testing.T) {
+func TestResultsWithoutContentGetLoopWarnings(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())
 	for name, content := range map[string]string{"null": `,"content":null`, "absent": ``, "empty": `,"content":""`} {

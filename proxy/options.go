@@ -47,7 +47,7 @@ type Options struct {
 
 // FleetKeys are the keys that all replicas on one store share.
 type FleetKeys struct {
-	Salt        string // salt of the coins if the configuration has none
+	Salt        string // salt of the coins (random choices) if the configuration has none
 	Secret      []byte // key of the hash that names tenants under tenancy by-credential
 	Unconfirmed bool   // the store was unreachable, so the keys may differ from the keys in Redis until Rekey is called
 }

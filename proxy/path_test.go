@@ -56,17 +56,17 @@ func baseForms(path string) map[string]string {
 		slashed += "?" + query
 	}
 	return map[string]string{
-		"as documented":          path,
-		"without the version":    bare,
-		"two versions":           "/v1" + "/v1" + bare,
-		"trailing slash":         slashed,
-		"doubled leading slash":  "/" + path,
-		"doubled inner slash":    "/v1/" + bare,
-		"tripled slashes":        strings.ReplaceAll("/v1"+bare, "/", "///"),
-		"after other endpoint":   "/v1/chat/completions" + path,
-		"path of the upstream":   "/gateway/openai" + bare,
-		"upstream and version":   "/gateway/openai" + path,
-		"escaped letter":         strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
+		"as documented":         path,
+		"without the version":   bare,
+		"two versions":          "/v1" + "/v1" + bare,
+		"trailing slash":        slashed,
+		"doubled leading slash": "/" + path,
+		"doubled inner slash":   "/v1/" + bare,
+		"tripled slashes":       strings.ReplaceAll("/v1"+bare, "/", "///"),
+		"after other endpoint":  "/v1/chat/completions" + path,
+		"path of the upstream":  "/gateway/openai" + bare,
+		"upstream and version":  "/gateway/openai" + path,
+		"escaped letter":        strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
 	}
 }
 

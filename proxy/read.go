@@ -177,8 +177,8 @@ func inProgress(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable reports whether the body may be parsed. This is so if the whole body is in memory, the tenant of the
-// client is known, and the body has no digest and no signature.
+// inspectable reports whether the body may be parsed. The whole body must be in memory, the tenant of the client must
+// be known, and the body must have no digest and no signature.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false

@@ -50,7 +50,7 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 
 // Without configured routes, requests to the Messages API and from its clients go to the upstream anthropic, all others
 // to openai.
-func TestDefaultRoutesByDialect(t *testing.T) {
+func TestDefaultRoutesFollowTheDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	f := newRoutedFixture(t, ups, nil)
 	before := map[string]int{}
@@ -240,7 +240,7 @@ func TestErrorHasFormatOfRequestedAPI(t *testing.T) {
 	checkErrorFormat(t, "/v1/feedback", b)
 }
 
-func TestAPIOfPath(t *testing.T) {
+func TestAPIFollowsPathAndHeader(t *testing.T) {
 	for path, want := range map[string]wire.Dialect{
 		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
 		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,

@@ -52,9 +52,9 @@ func sideRequests() map[string][]obj {
 	}
 }
 
-// playConversation sends the two turns of the quoted conversation, and returns the session name of the first turn. With
+// sendConversation sends the two turns of the quoted conversation, and returns the session name of the first turn. With
 // tools, it fails the test if the second turn is in a different session.
-func playConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
+func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
 	sendList := func() string {
@@ -102,7 +102,7 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
-			playConversation(t, f, bearerHeader("k"), true)
+			sendConversation(t, f, bearerHeader("k"), true)
 			b, _ := json.Marshal(obj{"messages": call})
 			for range 2 { // a framework repeats the request after each turn
 				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
@@ -147,7 +147,7 @@ func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 			flags["debug_headers"] = "true"
 			up := newAnsweringUpstream(t)
 			f := newFixture(t, up, "", newBook(t, "one: parser test"), flags)
-			playConversation(t, f, bearerHeader("k"), true)
+			sendConversation(t, f, bearerHeader("k"), true)
 			up.reply = func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = fmt.Fprint(w, chatReply("c9", `{\"facts\":[\"`+fact+`\"]}`))
@@ -168,7 +168,7 @@ func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
 	f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
-	playConversation(t, f, bearerHeader("k"), false)
+	sendConversation(t, f, bearerHeader("k"), false)
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 	if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
@@ -180,7 +180,7 @@ func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 	up := newAnsweringUpstream(t)
 	f := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
-	first := playConversation(t, f, bearerHeader("k"), true)
+	first := sendConversation(t, f, bearerHeader("k"), true)
 	sessionOf := func(body obj) string {
 		b, _ := json.Marshal(body)
 		res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
@@ -211,7 +211,7 @@ func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags["debug_headers"] = "true"
 	up, dir, book := newAnsweringUpstream(t), t.TempDir(), newBook(t, "one: parser test")
 	f := newFixture(t, up, dir, book, flags)
-	playConversation(t, f, bearerHeader("k"), true)
+	sendConversation(t, f, bearerHeader("k"), true)
 	f.stop()
 	f = newFixture(t, up, dir, book, flags)
 	b, _ := json.Marshal(obj{"tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}, "messages": []obj{
@@ -258,7 +258,7 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			f := newFixture(t, newAnsweringUpstream(t), "", newBook(t, "one: parser test"), flags)
-			playConversation(t, f, bearerHeader("k"), !tc.chat)
+			sendConversation(t, f, bearerHeader("k"), !tc.chat)
 			body := obj{"messages": tc.list}
 			if tc.tools {
 				body["tools"] = []obj{{"type": "function", "function": obj{"name": "grade"}}}

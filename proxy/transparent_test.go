@@ -510,7 +510,7 @@ func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 	}
 }
 
-func TestUnresponsiveUpstreamGivesGatewayTimeout(t *testing.T) {
+func TestUnresponsiveUpstreamCausesGatewayTimeout(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	f := newFixture(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)

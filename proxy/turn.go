@@ -23,7 +23,7 @@ type turn struct {
 	in          incoming       // set by accept, read and parse
 	forward     forwarding     // sends the request and reads the reply; uses the buffers of the request until release
 	out         outgoing       // set by accept and read; splice replaces the body
-	skip        string         // reason for inserting nothing, for the header Precept-Skip; set by the step that found the reason
+	skip        string         // reason why nothing is inserted, for the header Precept-Skip; set by the step that found the reason
 	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
 
 	query   resolve.Query  // set by resolve; the names and switches of the request

@@ -52,7 +52,7 @@ type Replicas interface {
 	Shared() bool
 	// Refresh reads a session again after the session has continued at another replica.
 	Refresh(ctx context.Context, ses *store.Session)
-	// Rejoin reads a unit again, because sessions at other replicas share its coins.
+	// Rejoin reads a unit again, because sessions at other replicas share its coins (random choices).
 	Rejoin(ctx context.Context, unit *store.Session)
 }
 

@@ -46,7 +46,7 @@ type Facts struct {
 	Request      Request
 	Reply        Reply
 	Conversation *Conversation // nil means the turn has no session, or opted out of learning
-	Skip         string        // reason for inserting nothing
+	Skip         string        // reason why nothing was inserted
 }
 
 // Request describes the request to the upstream.
