@@ -67,9 +67,9 @@ openapi: ## Check that admin/openapi.yaml matches the types; update: go test ./t
 
 test: check fuzz norace race ## Run all checks and tests
 
-race: ## Run every test, shuffled, with the race detector; PLAIN packages are left to norace
+race: ## Run the tests, shuffled, with the race detector; norace runs TestBrowser... and PLAIN packages
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
-	$(RACE_FLAGS) $(GO) test $(RACE) -vet=off -shuffle=on -timeout 40m $$($(GO) list ./... | grep -vxE '$(subst $(SPACE),|,$(PLAIN))')
+	$(RACE_FLAGS) $(GO) test $(RACE) -skip '^TestBrowser' -vet=off -shuffle=on -timeout 40m $$($(GO) list ./... | grep -vxE '$(subst $(SPACE),|,$(PLAIN))')
 
 norace: ## Run the tests that are too slow for the race detector: simulations, timings, thousands of sessions, PLAIN packages
 	@GO="$(GO)" tools/norace.sh $(PLAIN)
