@@ -15,7 +15,7 @@ import (
 // decoder sets the values of a Config and collects every fault.
 type decoder struct {
 	env     func(string) (string, bool)
-	source  string // present source: the name of a file, a flag or a variable
+	source  string // current source: the name of a file, a flag or a variable
 	inFile  bool   // the source is a file, so that faults name the line
 	faults  Faults
 	sources map[string]string // by key, the source of its value

@@ -87,7 +87,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", "|more than one document"},
 		{"a list at the top", "- a\n", "|further keys"},
 		{"alias", "data_dir: &d ./data\nlessons: *d\n", "data_dir|anchor"},
-		{"port over the bound", "listen: 127.0.0.1:99999", "listen|port"},
+		{"port above 65535", "listen: 127.0.0.1:99999", "listen|port"},
 		{"same address", "listen: 127.0.0.1:8081", "admin.listen|data listener"},
 		{"exposed admin", "admin: {listen: '0.0.0.0:8081'}", "admin.listen|PRECEPT_ADMIN_TOKEN"},
 		{"exposed admin, no host", "admin: {listen: ':8081'}", "admin.listen|PRECEPT_ADMIN_TOKEN"},
@@ -107,9 +107,9 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"key with an invalid hash", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: abc}]", "keys[0].key_sha256|SHA-256"},
 		{"two keys with one hash", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: b, tenant: t, key_sha256: " + sum + "}]", "keys[1].key_sha256|another"},
 		{"key with an invalid learn", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: never, key_sha256: " + sum + "}]", "keys[0].learn|on, off"},
-		{"keys that are no list", "keys: {name: a}", "keys|is not a list"},
-		{"store of another kind", "store: {url: 'postgres://h/db'}", "store.url|redis://"},
-		{"store with a wrong port", "store: {url: 'redis://h:canary'}", "store.url|the store's word"},
+		{"keys that are not a list", "keys: {name: a}", "keys|is not a list"},
+		{"store with an unknown scheme", "store: {url: 'postgres://h/db'}", "store.url|redis://"},
+		{"store with a wrong port", "store: {url: 'redis://h:canary'}", "store.url|invalid Redis URL"},
 		{"store without a scheme", "store: {url: 'cache.internal:6379'}", "store.url|redis://host:6379/0"},
 		{"store without a scheme, with a database", "store: {url: 'redis:6379/0'}", "store.url|redis://host:6379/0"},
 		{"store with one slash", "store: {url: 'redis:/h'}", "store.url|redis://host:6379/0"},
@@ -118,8 +118,8 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"store, file URL", "store: {url: 'file://'}", "store.url|such as ./data/precept.db"},
 		{"store, file without slashes", "store: {url: 'file:x.db'}", "store.url|a path"},
 		{"lessons without a scheme", "lessons: 'cache:6379'", "lessons|redis://host:6379/0"},
-		{"lessons in no Redis", "lessons: 'redis://'", "lessons|store.url is not a Redis"},
-		{"lessons with a wrong port", "lessons: 'redis://h:canary'", "lessons|the store's word"},
+		{"lessons in the Redis of a store that is not Redis", "lessons: 'redis://'", "lessons|store.url is not a Redis"},
+		{"lessons with a wrong port", "lessons: 'redis://h:canary'", "lessons|invalid Redis URL"},
 		{"listen on no host", "listen: 'a b:8080'", "listen|no host"},
 		{"listen on no IP address", "listen: '999.1.1.1:8080'", "listen|no IP address"},
 		{"upstream port", "upstream: 'http://h:99999/v1'", "upstream|port"},
@@ -129,7 +129,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"escape in an upstream key", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: on, key_sha256: " + sum + ", upstream_key: \"\\e[1m\"}]", "keys[0].upstream_key|U+001B"},
 		{"byte order mark in a key", "distill: {api_key: \"\\ufeffsk-1\"}", "distill.api_key|U+FEFF"},
 		{"tab in an address", "listen: \"127.0.0.1\\t:1\"", "listen|U+0009"},
-		{"lessons in a store of another kind", "lessons: 's3://bucket'", "lessons|redis://"},
+		{"lessons with an unknown scheme", "lessons: 's3://bucket'", "lessons|redis://"},
 		{"lessons empty", "lessons: ''", "lessons|empty"},
 		{"data_dir empty", "data_dir: ''", "data_dir|empty"},
 		{"invalid opt-out pattern", "learning: {opt_out_patterns: ['[']}", "learning.opt_out_patterns[0]|pattern"},
@@ -166,20 +166,20 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"tag that begins with a digit", "tags: {1a: [make]}", "tags.1a|not a tag"},
 		{"tag with a blank word", "tags: {build: [make, ' ']}", "tags.build|empty one"},
 		{"lessons with a password", "lessons: 'redis://u:p@h/0'", "lessons|password"},
-		{"upstream that is no URL", "upstream: 'http://h:x y/v1'", "upstream|not a URL"},
+		{"upstream that is not a URL", "upstream: 'http://h:x y/v1'", "upstream|not a URL"},
 		{"upstream with a fragment", "upstream: http://h/v1#a", "upstream|fragment"},
 		{"upstream is the data listener by the port of https", "listen: 127.0.0.1:443\nupstream: https://127.0.0.1/v1", "upstream|own address"},
 		{"upstream is the data listener by the port of http", "listen: 127.0.0.1:80\nupstream: http://localhost/v1", "upstream|own address"},
 		{"empty pattern of opt-out agents", "learning: {opt_out_agents: ['']}", "learning.opt_out_agents[0]|pattern"},
 		{"invalid pattern of opt-out tenants", "learning: {opt_out_tenants: [a, '{']}", "learning.opt_out_tenants[1]|pattern"},
 		{"judge without a model", "distill: {judge: 'http://h/v1'}", "distill.model|name the model"},
-		{"judge that is no URL", "distill: {judge: gpt}", "distill.judge|http://"},
+		{"judge that is not a URL", "distill: {judge: gpt}", "distill.judge|http://"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			redis := func(url string) error {
 				if strings.Contains(url, "canary") {
-					return errors.New("the store's word")
+					return errors.New("invalid Redis URL")
 				}
 				return nil
 			}
@@ -252,12 +252,12 @@ func TestUnknownFlagIsAFault(t *testing.T) {
 	}
 }
 
-// With Offline, Parse accepts faults that only a server meets, such as an upstream that is precept itself, and
-// reports all other faults.
+// With Offline, Parse accepts a configuration that is invalid only for a server, for example an upstream that
+// is precept itself. Parse reports all other faults.
 func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
 	if _, err := Parse(src); err == nil {
-		t.Fatal("Parse accepts the configuration of a server, want an error")
+		t.Fatal("Parse without Offline accepts the configuration, want an error")
 	}
 	src.Offline = true
 	if _, err := Parse(src); err != nil {
@@ -270,8 +270,8 @@ func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	}
 }
 
-// The decoder can set a value of the type of each key.
-func TestEveryLeafHasASetter(t *testing.T) {
+// The decoder has a case for the type of every key.
+func TestDecoderReadsTypesOfAllKeys(t *testing.T) {
 	for _, f := range leafFields() {
 		d := &decoder{env: env(), sources: map[string]string{}}
 		v := reflect.New(f.typ).Elem()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that each file gives a configuration or a list of faults, never a panic. An
-// accepted configuration is within its bounds, and its effective text gives the same configuration.
+// FuzzParse checks that Parse returns a configuration or a list of faults for every file, and never panics. An accepted
+// configuration is within its bounds, and its effective text parses to the same configuration.
 func FuzzParse(f *testing.F) {
 	f.Add(Reference())
 	for _, seed := range []string{
@@ -34,13 +34,13 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The effective text hides secrets, and expands a ${ in a value once more: such files are not comparable.
+		// The effective text hides secrets, and Parse expands a ${ in a value again. Such texts are not compared.
 		if strings.Contains(effective, hiddenText) || strings.Contains(effective, "${") {
 			return
 		}
 		decoded, err := Parse(Sources{File: []byte(effective)})
 		if err != nil || !reflect.DeepEqual(c, decoded) {
-			t.Fatalf("the effective text is read with error %v or as another configuration, want the same configuration:\n%s", err, effective)
+			t.Fatalf("the effective text is read with error %v or as a different configuration, want the same configuration:\n%s", err, effective)
 		}
 	})
 }

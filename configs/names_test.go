@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// The reference has each key with a comment, so that an operator can rely on the file.
 func TestReferenceHasEveryKeyWithAComment(t *testing.T) {
 	docs := readDocs()
 	for _, f := range leafFields() {
@@ -52,15 +51,15 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 		}
 		delete(want, n.Path)
 		if other := flags[n.Flag]; other != "" {
-			t.Errorf("%s and %s share the flag --%s, want none", n.Path, other, n.Flag)
+			t.Errorf("%s and %s share the flag --%s, want different flags", n.Path, other, n.Flag)
 		}
 		if other := envs[n.Env]; other != "" {
-			t.Errorf("%s and %s share variable %s, want none", n.Path, other, n.Env)
+			t.Errorf("%s and %s share the variable %s, want different variables", n.Path, other, n.Env)
 		}
 		flags[n.Flag], envs[n.Env] = n.Path, n.Path
 	}
 	for path := range want {
-		t.Errorf("KeyInfos lacks key %s", path)
+		t.Errorf("key %s is missing in KeyInfos", path)
 	}
 }
 
@@ -89,11 +88,11 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 	}
 }
 
-// Values that need a restart keep their old setting, and are listed while they differ.
-func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
+// A key that needs a restart keeps its old value. ApplyReload returns such keys while their values differ.
+func TestReloadKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
 	if got, pending := ApplyReload(started, next); len(pending) != 0 || got.Hash() != started.Hash() {
-		t.Fatalf("two equal configurations: got pending keys %v or another configuration, want neither", pending)
+		t.Fatalf("two equal configurations: got pending keys %v or a different configuration, want neither", pending)
 	}
 	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
 	next.Learning.Enabled = false // takes effect without a restart

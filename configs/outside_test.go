@@ -64,7 +64,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 			t.Errorf("the fault shows a password, want none: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
-			t.Errorf("the text of the error lacks fault %s, or the fault lacks its value", f)
+			t.Errorf("the text of the error does not contain fault %s, or the fault does not contain its value", f)
 		}
 	}
 	for i, tc := range lines {

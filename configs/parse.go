@@ -108,7 +108,7 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 }
 
 // isServerOnly reports whether only a server needs the key of the fault. A command that prints a report ignores such
-// faults, because the shell of an operator often lacks the environment variables of the service.
+// faults, because the shell of an operator often does not have the environment variables of the service.
 func (f Fault) isServerOnly() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")

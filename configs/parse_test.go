@@ -205,7 +205,7 @@ func TestAdminTokenVariableIsTheFirstToken(t *testing.T) {
 	}
 }
 
-func TestKeyHashesInLowerCase(t *testing.T) {
+func TestKeyHashIsConvertedToLowerCase(t *testing.T) {
 	sum := strings.Repeat("AB", 32)
 	c := mustParse(t, Sources{File: []byte("tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}]")})
 	if c.Keys[0].KeySHA256 != strings.ToLower(sum) {
@@ -219,7 +219,7 @@ func TestAbsentValuesKeepDefaults(t *testing.T) {
 		t.Fatalf(`got Admin %+v, Bandit %+v, want Admin.Listen = "127.0.0.1:8081", Bandit.Epsilon = 0.2 and Bandit.Control = 0`, c.Admin, c.Bandit)
 	}
 	if c := mustParse(t, Sources{File: []byte("# nothing\n")}); !reflect.DeepEqual(c, Default()) {
-		t.Error("a file of comments gives another configuration than the defaults")
+		t.Error("the configuration of a file with only comments differs from the defaults")
 	}
 }
 
@@ -253,7 +253,7 @@ distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
 	}
 }
 
-func TestEffectiveReadsBack(t *testing.T) {
+func TestEffectiveTextParsesToTheSameConfiguration(t *testing.T) {
 	c := mustParse(t, Sources{Flags: map[string]string{"bandit.epsilon": "0.125", "limits.body_bytes": "1000", "tags": "{a: [b]}", "learning.retention": "90m"}})
 	text, err := c.Effective()
 	if err != nil {
@@ -264,11 +264,11 @@ func TestEffectiveReadsBack(t *testing.T) {
 		t.Fatalf("the printed configuration is read as\n%+v\nwant\n%+v", decoded, c)
 	}
 	if c.Hash() != decoded.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
-		t.Fatalf("the hashes are %s, %s and %s; want the first two equal, of 12 characters, and another default", c.Hash(), decoded.Hash(), Default().Hash())
+		t.Fatalf("the hashes are %s, %s and %s; want the first two equal, 12 characters long, and different from the third (of the defaults)", c.Hash(), decoded.Hash(), Default().Hash())
 	}
 }
 
-func TestNotANumberIsRefused(t *testing.T) {
+func TestInvalidNumbersAreRefused(t *testing.T) {
 	for _, text := range []string{"NaN", "nan", "Inf", "-Inf", "+inf", ".nan", ".inf", "-0.1", "1.1", "1e400", "", "x"} {
 		_, err := Parse(Sources{Flags: map[string]string{"bandit.epsilon": text}})
 		faults, ok := AsFaults(err)

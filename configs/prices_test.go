@@ -8,9 +8,9 @@ import (
 )
 
 // The price table of a configuration has the models of the key prices, then the price admin.price_input for all other
-// models. Without both keys the built-in table applies, unless the configuration sets another currency than USD.
+// models. Without both keys the built-in table applies, unless the configuration sets a currency other than USD.
 func TestPriceTableFollowsTheConfiguration(t *testing.T) {
-	const own = "prices: [{model: 'gpt-5*', input: 2, output: 9}, {model: own, input: 4, cached: 1, output: 8}]\n"
+	const ownPrices = "prices: [{model: 'gpt-5*', input: 2, output: 9}, {model: own, input: 4, cached: 1, output: 8}]\n"
 	for name, tc := range map[string]struct {
 		file, model, currency string
 		want                  price.Price
@@ -19,11 +19,11 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 		"built in":         {"", "gpt-5", "USD", price.Price{Input: 1.25, Cached: 0.125, Output: 10}, true},
 		"built in unknown": {"", "own", "USD", price.Price{}, false},
 		"other currency":   {"admin: {currency: EUR}", "gpt-5", "EUR", price.Price{}, false},
-		"listed":           {own, "gpt-5-mini", "", price.Price{Input: 2, Cached: 2, Output: 9}, true},
-		"listed cached":    {own, "own", "", price.Price{Input: 4, Cached: 1, Output: 8}, true},
-		"not listed":       {own, "claude-sonnet-4-5", "", price.Price{}, false},
+		"listed":           {ownPrices, "gpt-5-mini", "", price.Price{Input: 2, Cached: 2, Output: 9}, true},
+		"listed cached":    {ownPrices, "own", "", price.Price{Input: 4, Cached: 1, Output: 8}, true},
+		"not listed":       {ownPrices, "claude-sonnet-4-5", "", price.Price{}, false},
 		"flat":             {"admin: {price_input: 3, price_cached: 1}", "gpt-5", "", price.Price{Input: 3, Cached: 1, NoOutput: true}, true},
-		"flat for others":  {own + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
+		"flat for others":  {ownPrices + "admin: {price_input: 3}", "claude", "", price.Price{Input: 3, Cached: 3, NoOutput: true}, true},
 	} {
 		cfg, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(tc.file)})
 		if err != nil {

@@ -27,7 +27,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	return faults
 }
 
-// otherValue returns a value of a key that differs from its default, in the form of a flag.
+// otherValue returns a value other than the default of a key, in the form of a flag.
 func otherValue(n configs.KeyInfo) string {
 	values := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
@@ -58,29 +58,29 @@ func otherValue(n configs.KeyInfo) string {
 func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 	for _, n := range configs.KeyInfos() {
 		value := otherValue(n)
-		with := configs.Sources{Flags: map[string]string{}}
+		base := configs.Sources{Flags: map[string]string{}}
 		want := []string{n.Path}
 		switch n.Path {
-		case "keys": // keys need another value of tenancy, too
+		case "keys": // keys also require a change of tenancy
 			continue
 		case "upstream":
 			want = []string{"upstream", "upstreams", "routes.chat", "routes.responses", "routes.messages", "routes.other"}
 		case "ledger.trust":
-			with.Flags["ledger.agent"], want = "a", append(want, "ledger.agent")
+			base.Flags["ledger.agent"], want = "a", append(want, "ledger.agent")
 		case "match.embeddings.upstream":
-			with.Flags["match.embeddings.model"], want = "m", append(want, "match.embeddings.model")
+			base.Flags["match.embeddings.model"], want = "m", append(want, "match.embeddings.model")
 		case "distill.judge":
-			with.Flags["distill.model"], want = "m", append(want, "distill.model")
+			base.Flags["distill.model"], want = "m", append(want, "distill.model")
 		}
-		sources := map[string]configs.Sources{"flag": with, "variable": with, "file": with}
-		flag := with
+		sources := map[string]configs.Sources{"flag": base, "variable": base, "file": base}
+		flag := base
 		flag.Flags = map[string]string{n.Path: value}
-		maps.Copy(flag.Flags, with.Flags)
+		maps.Copy(flag.Flags, base.Flags)
 		sources["flag"] = flag
-		variables := with
+		variables := base
 		variables.Env = variable(n.Env, value)
 		sources["variable"] = variables
-		file := with
+		file := base
 		line := value
 		if !strings.ContainsAny(value, "[{") {
 			line = fmt.Sprintf("%q", value)
@@ -115,7 +115,7 @@ func TestFaultNamesItsSource(t *testing.T) {
 		"a file with a name":                          {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
 		"a flag":                                      {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
 		"a flag with a wrong value":                   {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
-		"no such flag":                                {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
+		"an unknown flag":                             {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
 		"a variable":                                  {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
 		"a variable in flow form":                     {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
 		"the variable OPENAI_BASE_URL":                {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},

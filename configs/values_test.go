@@ -22,7 +22,7 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-func TestSizeReadsBack(t *testing.T) {
+func TestSizeStringParsesToTheSameSize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := Size(rapid.Int64Range(0, 1<<62).Draw(t, "n"))
 		if rapid.Bool().Draw(t, "round") {
@@ -49,18 +49,18 @@ func TestParseDuration(t *testing.T) {
 }
 
 func TestExpandReplacesVariablesOfTheEnvironment(t *testing.T) {
-	look := env("A", "1", "EMPTY", "")
+	lookup := env("A", "1", "EMPTY", "")
 	good := map[string]string{
 		"": "", "$A": "$A", "${A}": "1", "x${A}y${A}": "x1y1", "${B:-2}": "2", "${A:-2}": "1", "${EMPTY}": "", "${EMPTY:-3}": "3",
 		"$${A}": "${A}", "$$": "$$", "a$b{c}": "a$b{c}", "${B:-a:-b}": "a:-b", "${B:-}": "",
 	}
 	for text, want := range good {
-		if got, err := expand(text, look); err != nil || got != want {
+		if got, err := expand(text, lookup); err != nil || got != want {
 			t.Errorf("expand(%q) = %q, error %v; want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"${B}", "${", "a${A", "${}"} {
-		if got, err := expand(text, look); err == nil {
+		if got, err := expand(text, lookup); err == nil {
 			t.Errorf("expand(%q) = %q, want an error", text, got)
 		}
 	}
@@ -76,7 +76,7 @@ func TestExpandIsSinglePass(t *testing.T) {
 	})
 }
 
-func TestSecretInJSON(t *testing.T) {
+func TestSecretIsHiddenInJSON(t *testing.T) {
 	b, err := json.Marshal(struct{ Set, Unset Secret }{"s", ""})
 	if err != nil || string(b) != `{"Set":"(hidden)","Unset":""}` {
 		t.Fatalf("the JSON is %s, error %v; want `{\"Set\":\"(hidden)\",\"Unset\":\"\"}` and no error", b, err)

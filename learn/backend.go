@@ -105,15 +105,15 @@ type Backend interface {
 // Fleet is a backend that several replicas share.
 type Fleet interface {
 	// Moved returns, for each tenant in follow, the position of its newest counter change and of its newest feedback on
-	// an open session, from all replicas. Moved also returns each other tenant that has changed since the last call,
+	// an open session, from all replicas. Moved also returns every other tenant that has changed since the last call,
 	// without its position. The first call returns all tenants with their positions.
 	Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
-	// Changes returns the deltas that the counters in memory lack. These are the settlements of other replicas between
+	// Changes returns the deltas that are missing in the counters in memory: the settlements of other replicas between
 	// the last call of Counters or Changes and the last call of Moved, and this replica's settlements whose response
 	// was lost. ok is false if the deltas are incomplete. The caller never calls Changes during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// OpenFeedback returns at most limit open sessions with all feedback on each session, in the order of their newest
-	// feedback. The list starts after the position after. last is the position at which the next call continues.
+	// feedback. The list starts after the given position. last is the position at which the next call continues.
 	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
 	// Settled reports, for each of the sessions, whether a replica has settled the session.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)

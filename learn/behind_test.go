@@ -72,8 +72,8 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// A reward that the learner reads only at close counts toward the number of rewards after which the priors are fitted,
-// here 2.
+// The priors are fitted after a number of new rewards, here 2. A reward that the learner first reads at close counts
+// toward this number.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -97,7 +97,7 @@ func (b *beliefs) moveCounters(ctx context.Context, step func() (sessions []sess
 			b.addSettled(ctx, name, deltas)
 			added = true
 		})
-		if !added { // addSettled panicked, so the counters in memory lack the deltas and must be read again
+		if !added { // addSettled panicked, so the counters in memory do not have the deltas and must be read again
 			delete(b.positions, name)
 		}
 	}

@@ -73,7 +73,7 @@ func (c *closer) closeDue(ctx context.Context) {
 	})
 }
 
-// countUnsampled updates the count of stored exchanges that are part of no sample.
+// countUnsampled updates the count of stored exchanges that are not part of a sample.
 func (c *closer) countUnsampled(ctx context.Context) {
 	now := c.tools.now()
 	if now.Before(c.nextCountAt) {
@@ -141,7 +141,7 @@ func (c *closer) isInGracePeriod(row *session.Row) bool {
 
 // isLeftToOthers reports whether this replica leaves a due session to other replicas for now. A replica with the
 // session in memory closes the session at once. The other replicas wait for a random number of closing intervals, from
-// one to maxIntervals, so that few replicas prepare a session that is in the memory of none.
+// one to maxIntervals, so that few replicas prepare a session that is in the memory of no replica.
 func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false

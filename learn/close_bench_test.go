@@ -14,7 +14,7 @@ import (
 )
 
 // toolTurn returns turn n of a session with tools: the result of the previous call, and the next call or, in the last
-// turn, text. If judged is set, the exchange has verdicts on the results, as one from the proxy does.
+// turn, text. If judged is set, the exchange has verdicts on the results, as an exchange from the proxy does.
 func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
 	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB

@@ -86,10 +86,10 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
 	// The repeated write of the sample changed nothing, because the id of a sample is derived from the session.
 	var families []string
-	each := f.backend.backend.(interface {
+	samplesReader := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
-	if err := each.EachSample(f.ctx(), tenantA, time.Time{}, time.Time{}, func(s session.StoredSample) error {
+	if err := samplesReader.EachSample(f.ctx(), tenantA, time.Time{}, time.Time{}, func(s session.StoredSample) error {
 		families = append(families, s.Sample.Family)
 		assertEqual(t, "label of the sample", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
 		return nil
@@ -191,7 +191,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
 	if a := f.applied(id); a.Rewarded || a.Version != 1 {
-		t.Errorf("applied state after feedback of another tier = %+v, want no reward and version 1", a)
+		t.Errorf("applied state after feedback of a tier that does not count = %+v, want no reward and version 1", a)
 	}
 	assertEqual(t, "definition", f.Definition(), "verifier@1h0m0s")
 }
@@ -427,7 +427,7 @@ func TestUnsettledSessionsAreListedUntilSuccess(t *testing.T) {
 
 // A run closes like a session, but the tally counts only its member sessions, whether the reward arrives before or
 // after close.
-func TestTallyCountsMembersOfRunButNotRun(t *testing.T) {
+func TestTallyCountsMembersButNotTheRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {
 		f := newFixture(t, nil)

@@ -54,8 +54,8 @@ const (
 //   - one replica restarts every hour, and one replica has no connection to Redis for an hour;
 //   - the samples are exported every three hours, and exchanges of sessions older than dayHot are deleted from Redis.
 //
-// A session has day.requests requests. Only the first one and the one at another replica are stored as exchanges. The
-// others are only counted in the record of the session.
+// A session has day.requests requests. Only the first request and the request at another replica are stored as
+// exchanges. The other requests are only counted in the record of the session.
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &daySimulation{
@@ -231,22 +231,22 @@ func (d *daySimulation) offerTurn(f *fixture, tenant, name string, n int) {
 // runEvent adds the actions of an event to the current step.
 func (d *daySimulation) runEvent(step int, e dayEvent) {
 	tenant, name := e.names()
-	at := d.rng.IntN(dayReplicas)
+	replica := d.rng.IntN(dayReplicas)
 	if e.y < 0 {
-		at = (int(e.home) + 1 + at%(dayReplicas-1)) % dayReplicas
+		replica = (int(e.home) + 1 + replica%(dayReplicas-1)) % dayReplicas
 	}
-	if isDisconnected(at, step) {
-		at = (partitionedReplica + 1) % dayReplicas
+	if isDisconnected(replica, step) {
+		replica = (partitionedReplica + 1) % dayReplicas
 	}
 	if e.y < 0 {
 		d.moved++
-		d.addAction(at, func(f *fixture) { d.continueSession(f, tenant, name) })
+		d.addAction(replica, func(f *fixture) { d.continueSession(f, tenant, name) })
 		return
 	}
 	d.rewards++
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
-	d.addAction(at, func(f *fixture) {
+	d.addAction(replica, func(f *fixture) {
 		if got, err := f.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
 			d.t.Errorf("Post = %+v, %v, want status %v", got, err, store.Joined)
 		}
@@ -313,16 +313,16 @@ func (d *daySimulation) export() {
 		d.t.Fatal(err)
 	}
 	for stream, newest := range streams {
-		for place := d.exported[stream]; place != newest; {
-			list, last, err := d.lake.SamplesAfter(d.t.Context(), stream, place, newest)
+		for position := d.exported[stream]; position != newest; {
+			list, last, err := d.lake.SamplesAfter(d.t.Context(), stream, position, newest)
 			if err != nil {
 				d.t.Fatal(err)
 			}
 			d.samples += len(list)
-			if place == last {
+			if position == last {
 				break
 			}
-			place = last
+			position = last
 		}
 		d.exported[stream] = newest
 	}
@@ -442,13 +442,13 @@ type link struct {
 }
 
 // newLink starts a proxy to a server.
-func newLink(t *testing.T, to string) *link {
+func newLink(t *testing.T, target string) *link {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &link{addr: l.Addr().String(), target: to, isOpen: true}
+	k := &link{addr: l.Addr().String(), target: target, isOpen: true}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {

@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A change of the reward definition starts new counters, and the report gives the number of sessions under the old
-// definition. After a change back, the old counters are in use again. Late feedback corrects the counters of the
+// A change of the reward definition starts new counters, and the report shows the number of sessions under the old
+// definition. If the change is undone, the old counters are in use again. Late feedback corrects the counters of the
 // definition under which the session closed.
 func TestCountersBelongToRewardDefinition(t *testing.T) {
 	t.Parallel()
@@ -48,40 +48,40 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 			verified := userScore("v", 3, 1)
 			verified.Source, verified.Tier = feedback.SourceSystem, feedback.TierVerifier
 
-			users := open(feedback.TierUser)
-			a := users.addSession("a", newAssignment(true))
-			users.postFeedback(tenantA, a, userScore("f", 1, 1))
-			users.postFeedback(tenantA, a, verified)
-			users.advancePastClose()
-			assertEqual(t, "user definition: rewarded sessions", rewardedSessions(users), 1)
-			assertEqual(t, "user definition: sum of rewards", users.counter("", "sumy"), 1)
-			checkOtherDefinitions(users)
-			before := users.Beliefs(tenantA).Posterior(lookTwice)
-			users.stop()
+			userFixture := open(feedback.TierUser)
+			a := userFixture.addSession("a", newAssignment(true))
+			userFixture.postFeedback(tenantA, a, userScore("f", 1, 1))
+			userFixture.postFeedback(tenantA, a, verified)
+			userFixture.advancePastClose()
+			assertEqual(t, "user definition: rewarded sessions", rewardedSessions(userFixture), 1)
+			assertEqual(t, "user definition: sum of rewards", userFixture.counter("", "sumy"), 1)
+			checkOtherDefinitions(userFixture)
+			before := userFixture.Beliefs(tenantA).Posterior(lookTwice)
+			userFixture.stop()
 
-			tests := open(feedback.TierVerifier)
-			assertEqual(t, "verifier definition: rewarded sessions", rewardedSessions(tests), 0)
-			checkOtherDefinitions(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
-			assertEqual(t, "verifier definition: initial belief", tests.Beliefs(tenantA).Posterior(lookTwice), bandit.New().Posterior(lookTwice))
-			b := tests.addSession("b", newAssignment(true))
-			tests.postFeedback(tenantA, b, verified)
-			tests.postFeedback(tenantA, b, userScore("f", 1, 0))
-			tests.advancePastClose()
-			assertEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(tests), 1)
-			belief := tests.Beliefs(tenantA).Posterior(lookTwice)
-			tests.postFeedback(tenantA, a, userScore("f", 2, 0)) // the user of the first session changes the score
-			tests.recomputeRewards(tests.ctx())
-			assertEqual(t, "verifier definition: belief after a correction under the user definition", tests.Beliefs(tenantA).Posterior(lookTwice), belief)
-			assertEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(tests), 1)
-			assertEqual(t, "verifier definition: sum of rewards", tests.counter("", "sumy"), 1)
-			assertEqualList(t, "failures", tests.takeFailures(), nil)
-			tests.stop()
+			verifierFixture := open(feedback.TierVerifier)
+			assertEqual(t, "verifier definition: rewarded sessions", rewardedSessions(verifierFixture), 0)
+			checkOtherDefinitions(verifierFixture, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
+			assertEqual(t, "verifier definition: initial belief", verifierFixture.Beliefs(tenantA).Posterior(lookTwice), bandit.New().Posterior(lookTwice))
+			b := verifierFixture.addSession("b", newAssignment(true))
+			verifierFixture.postFeedback(tenantA, b, verified)
+			verifierFixture.postFeedback(tenantA, b, userScore("f", 1, 0))
+			verifierFixture.advancePastClose()
+			assertEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(verifierFixture), 1)
+			belief := verifierFixture.Beliefs(tenantA).Posterior(lookTwice)
+			verifierFixture.postFeedback(tenantA, a, userScore("f", 2, 0)) // the user of the first session changes the score
+			verifierFixture.recomputeRewards(verifierFixture.ctx())
+			assertEqual(t, "verifier definition: belief after a correction under the user definition", verifierFixture.Beliefs(tenantA).Posterior(lookTwice), belief)
+			assertEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(verifierFixture), 1)
+			assertEqual(t, "verifier definition: sum of rewards", verifierFixture.counter("", "sumy"), 1)
+			assertEqualList(t, "failures", verifierFixture.takeFailures(), nil)
+			verifierFixture.stop()
 
-			users = open(feedback.TierUser)
-			assertEqual(t, "user definition again: rewarded sessions", rewardedSessions(users), 1)
-			assertEqual(t, "user definition again: sum of rewards after the correction", users.counter("", "sumy"), 0)
-			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
-			if after := users.Beliefs(tenantA).Posterior(lookTwice); after.Mean >= before.Mean {
+			userFixture = open(feedback.TierUser)
+			assertEqual(t, "user definition again: rewarded sessions", rewardedSessions(userFixture), 1)
+			assertEqual(t, "user definition again: sum of rewards after the correction", userFixture.counter("", "sumy"), 0)
+			checkOtherDefinitions(userFixture, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
+			if after := userFixture.Beliefs(tenantA).Posterior(lookTwice); after.Mean >= before.Mean {
 				t.Errorf("user definition again: belief = %v, want a mean below that of %v", after, before)
 			}
 		})

@@ -72,7 +72,7 @@ func TestCloseReadsExchangesFromCache(t *testing.T) {
 }
 
 // The samples do not depend on whether a close reads the exchanges from the cache or from the backend.
-func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
+func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	t.Parallel()
 	plain := newFixture(t, nil)
 	plain.offerTurns(1, 6)

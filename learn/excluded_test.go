@@ -14,13 +14,14 @@ import (
 	"precept/store/storetest"
 )
 
-// addFlowSessions adds nine sessions: five excluded sessions, a member of a run, and three sessions in the experiment.
-func (f *fixture) addFlowSessions() {
-	for name, why := range map[string]trial.ExclusionReason{
+// addExcludedAndOtherSessions adds nine sessions: five excluded sessions, a member of a run, and three sessions
+// in the experiment. The excluded session "older" has no reason, as if an older release had stored it.
+func (f *fixture) addExcludedAndOtherSessions() {
+	for name, reason := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",
 	} {
 		var a trial.Assignment
-		a.Exclude(why)
+		a.Exclude(reason)
 		f.postFeedback(tenantA, f.addSession(name, a), userScore("a", 1, 1))
 	}
 	member, uncertain := f.Acquire(f.ctx(), tenantA, f.addSession("member", trial.Assignment{}))
@@ -53,15 +54,15 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		t.Helper()
 		assertEqual(t, when+": flow", toJSON(t, f.mustReport(learn.ReportQuery{}).Flow), toJSON(t, want))
 		stored := map[string]float64{}
-		for _, why := range []string{"late", "member", "secret", "twin", "unknown"} {
-			stored[why] = f.counter("", "excluded."+why)
+		for _, reason := range []string{"late", "member", "secret", "twin", "unknown"} {
+			stored[reason] = f.counter("", "excluded."+reason)
 		}
 		assertEqual(t, when+": stored counters", fmt.Sprint(stored), "map[late:2 member:1 secret:1 twin:1 unknown:1]")
 	}
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, nil)
-		f.addFlowSessions()
+		f.addExcludedAndOtherSessions()
 		f.clock.add(time.Minute)
 		assertEqual(t, "Closed before close", f.mustReport(learn.ReportQuery{}).Flow.Closed, 0)
 		assertEqual(t, "provisional flow", toJSON(t, f.mustReport(learn.ReportQuery{Provisional: true}).Flow), toJSON(t, want))
@@ -80,7 +81,7 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		server := storetest.StartRedis(t)
 		replica := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
 		otherReplica := openFixture(t, t.TempDir(), replica.clock, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-		replica.addFlowSessions()
+		replica.addExcludedAndOtherSessions()
 		replica.clock.add(closeAge + time.Minute)
 		replica.closeAfterOther(otherReplica)
 		check(t, "after both replicas closed the sessions", replica)

@@ -53,10 +53,10 @@ func (l *Learner) Restored() bool { return l.provisional.isRestored }
 // TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
 
-// CheckedSince returns the number of tenants in memory that were checked for idleness at when or later.
-func (l *Learner) CheckedSince(when time.Time) (n int) {
+// CheckedSince returns the number of tenants in memory that were checked for idleness at or after start.
+func (l *Learner) CheckedSince(start time.Time) (n int) {
 	for _, t := range l.beliefs.tenants {
-		if t.checkedAt >= when.UnixNano() {
+		if t.checkedAt >= start.UnixNano() {
 			n++
 		}
 	}

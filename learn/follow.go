@@ -23,7 +23,8 @@ type follower struct {
 	hasStarted  atomic.Bool // Fleet.Moved has returned a result before
 }
 
-// run refreshes the counters at the interval every until ctx ends. Without a fleet, run returns at once.
+// run refreshes the counters until ctx ends, with a pause of every between two rounds. Without a fleet, run returns at
+// once.
 func (f *follower) run(ctx context.Context, every time.Duration) error {
 	if f.fleet == nil {
 		return nil

@@ -123,7 +123,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 		}
 	}()
 	mean := func(tenant string) float64 { return follower.Beliefs(tenant).Posterior(lookTwice).Mean }
-	playRewarded := func(tenant, name string, reward float64) {
+	addRewarded := func(tenant, name string, reward float64) {
 		t.Helper()
 		id := writer.beginSession(tenant, name, newAssignment(true))
 		if !writer.Offer(store.Turn{Exchange: newExchange(tenant, name, 1, writer.clock.now()), Size: 100}) {
@@ -139,22 +139,22 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	}
 	prior, otherPrior := mean(tenantA), mean(otherTenant)
 
-	playRewarded(tenantA, "bad", 1)
-	playRewarded(tenantA, "good", 1)
+	addRewarded(tenantA, "bad", 1)
+	addRewarded(tenantA, "good", 1)
 	waitForRise("the reward of the good session", tenantA, prior)
 	assertEqual(t, "panics", sessionPanic.panics.Load(), 1)
 	assertEqual(t, "Tally.SetAside", follower.Store.Tally.SetAside.Load(), 1)
 	follower.Guard().StorePending(follower.ctx(), follower.backend)
-	marks, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
-	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
-		t.Errorf("DeadLetters = %+v, %v, want one for the bad session at step follow", marks, err)
+	letters, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
+	if err != nil || len(letters) != 1 || letters[0].ID != bad || letters[0].Step != "follow" {
+		t.Errorf("DeadLetters = %+v, %v, want one for the bad session at step follow", letters, err)
 	}
 
 	tenant := tenantA
 	backendPanic.counters.Store(&tenant)
 	writer.advancePastClose() // the counters of tenantA change, and the follower panics when it reads them
 	waitFor(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
-	playRewarded(otherTenant, "other", 1)
+	addRewarded(otherTenant, "other", 1)
 	waitForRise("the reward of another tenant", otherTenant, otherPrior)
 
 	backendPanic.moved.Store(true)
@@ -162,7 +162,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	backendPanic.moved.Store(false)
 	backendPanic.counters.Store(nil)
 	before := mean(otherTenant)
-	playRewarded(otherTenant, "third", 1)
+	addRewarded(otherTenant, "third", 1)
 	waitForRise("a reward after the panics", otherTenant, before)
 }
 

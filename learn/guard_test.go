@@ -109,13 +109,13 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	bad, good := sessionID("bad"), sessionID("good")
 	badExchange := newExchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, tc := range []struct {
-		step   label.Step
-		of     string // id of the exchange that panics, "" if the session panics
-		stored int    // number of stored exchanges of the bad session
-		closed bool   // whether the bad session closes; not checked for the step encode
+		step     label.Step
+		exchange string // id of the exchange whose step panics, "" if a step of the session panics
+		stored   int    // number of stored exchanges of the bad session
+		closed   bool   // whether the bad session closes; not checked for the step encode
 	}{
-		{step: "record", of: badExchange, stored: 1, closed: true},
-		{step: "begin", of: badExchange, stored: 2, closed: true},
+		{step: "record", exchange: badExchange, stored: 1, closed: true},
+		{step: "begin", exchange: badExchange, stored: 2, closed: true},
 		{step: "encode", stored: 2, closed: false},
 		{step: "close", stored: 2},
 		{step: "samples", stored: 2},
@@ -124,7 +124,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 		t.Run(string(tc.step), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := &panickingStep{step: tc.step, id: bad, exchange: tc.of}
+				p := &panickingStep{step: tc.step, id: bad, exchange: tc.exchange}
 				f := newFixture(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := f.startWorkers()
 				for _, name := range []string{"bad", "good"} {
@@ -146,8 +146,8 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				assertEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), tc.stored)
 				assertEqual(t, "panics", p.panics.Load(), 1)
 				m := f.deadLetters()
-				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.of || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, tc.step, tc.of)
+				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.exchange || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
+					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, tc.step, tc.exchange)
 				}
 				assertEqual(t, "Tally.SetAside", f.Store.Tally.SetAside.Load(), 1)
 				if tc.closed != (f.applied(bad).Version > 0) && tc.step != "encode" {
@@ -207,7 +207,7 @@ type panickingBackend struct {
 	deadLetters []session.DeadLetter // received by SetAside
 }
 
-// panicIf panics if e is configured to panic for this operation and session.
+// panicIf panics if p is configured to panic for this operation and session.
 func (p *panickingBackend) panicIf(operation string, id session.ID) {
 	if p.operation == operation && id == p.id {
 		panic("the backend: " + operation)

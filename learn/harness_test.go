@@ -307,7 +307,7 @@ func (f *fixture) reopen(change func(o *options)) *fixture {
 	return openFixture(f.t, f.dir, f.clock, change)
 }
 
-// deliverAndCorrect writes the queue and applies corrections, which is the work of the short tick.
+// deliverAndCorrect writes the queue and applies corrections.
 func (f *fixture) deliverAndCorrect() {
 	f.Deliver(f.ctx())
 	f.recomputeRewards(f.ctx())
@@ -317,7 +317,7 @@ func (f *fixture) recomputeRewards(ctx context.Context) { f.Correct(ctx) }
 
 func (f *fixture) closeDue(ctx context.Context) { f.CloseDue(ctx) }
 
-// advancePastClose advances the clock until all sessions are due, and closes them, which is the work of the long tick.
+// advancePastClose advances the clock until all sessions are due, and closes them.
 func (f *fixture) advancePastClose() {
 	f.clock.add(closeAge + time.Second)
 	f.deliverAndCorrect()
@@ -349,7 +349,7 @@ func (f *fixture) addSession(name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// offer offers turns of one session to the store without recording them.
+// offer offers turns of one session to the store without writing them to the backend.
 func (f *fixture) offer(name string, turns ...int) {
 	f.t.Helper()
 	for _, n := range turns {
@@ -424,7 +424,7 @@ func (f *fixture) counter(scope, field string) float64 {
 	return sum
 }
 
-// applied returns the state of a session that its close and corrections stored.
+// applied returns the state that the close and the corrections of a session stored.
 func (f *fixture) applied(id session.ID) session.Applied {
 	f.t.Helper()
 	a, err := f.backend.Applied(f.ctx(), tenantA, id)
@@ -467,7 +467,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// userScore returns user feedback with the score y, given at a minute after 7:00.
+// userScore returns user feedback with the score y and the time 7:00 plus the given minutes.
 func userScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,

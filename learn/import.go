@@ -58,9 +58,9 @@ type Importer struct {
 // are removed. at is the time of the conversation. The session is outside of every experiment. A second import of the
 // same transcript changes nothing. A longer transcript of the conversation adds exchanges to the session, because the
 // session ID is derived from tenant, source, id and first item, and the ID of an exchange from its content. Without a
-// source and an id, the session ID is derived from all items, and a longer transcript is another session. The outcome
-// of a transcript is feedback on the session; a longer transcript replaces the outcome. Import skips a conversation, or
-// a part of one, that precept recorded live.
+// source and an id, the session ID is derived from all items, and a longer transcript is a different session. The
+// outcome of a transcript is feedback on the session; a longer transcript replaces the outcome. Import skips a
+// conversation, or a part of one, that precept recorded live.
 func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
 	if !i.LearningEnabled {

@@ -55,11 +55,11 @@ func readAllFiles(t *testing.T, dir string) (all []byte) {
 
 func (f *fixture) allSamples() map[string]session.StoredSample {
 	f.t.Helper()
-	each := f.backend.backend.(interface {
+	samplesReader := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
 	all := map[string]session.StoredSample{}
-	if err := each.EachSample(f.ctx(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error {
+	if err := samplesReader.EachSample(f.ctx(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error {
 		all[s.Sample.ID] = s
 		return nil
 	}); err != nil {
@@ -126,7 +126,8 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 	assertEqual(t, "number of samples", len(f.allSamples()), 0)
 }
 
-// importRated imports one conversation about a login bug for tenantA with an outcome, and returns the counts.
+// importRated imports one conversation about a login bug for tenantA, and returns the counts. more contains further
+// messages, and outcome contains the field success. Both are JSON that begins with a comma.
 func (f *fixture) importRated(more, outcome string, at time.Time) learn.ImportCounts {
 	f.t.Helper()
 	text := `{"source":"claude-code","id":"abc","messages":[{"role":"user","content":"Fix the login bug."},{"role":"assistant","content":"Done."}` + more + `]` + outcome + `}`
@@ -213,7 +214,8 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// An import of an earlier release is a closed session that was never settled.
+// An earlier release imported a transcript as a closed session, and never settled the session. Later feedback changes
+// the labels of its samples, but no counters.
 func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -230,7 +232,7 @@ func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// unsettledImports is a backend that settles nothing.
+// unsettledImports is a backend whose Settle does nothing.
 type unsettledImports struct{ *faultyBackend }
 
 func (unsettledImports) Settle(context.Context, []session.Settlement) ([]bool, error) {

@@ -14,8 +14,8 @@ import (
 // exchangeIDs returns the ids of the exchanges in the samples, sorted and without duplicates.
 func exchangeIDs(list []sample.Sample) (ids []string) {
 	for _, m := range list {
-		of, _ := m.Meta["source_event_ids"].([]any)
-		for _, id := range of {
+		events, _ := m.Meta["source_event_ids"].([]any)
+		for _, id := range events {
 			ids = append(ids, id.(string))
 		}
 	}
@@ -110,7 +110,7 @@ func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
-// If a session that had only text when it closed later makes a tool call, the sample of the whole session replaces the
+// A session has only text when it closes. If it makes a tool call later, a sample of the whole session replaces the
 // first sample.
 func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 	t.Parallel()

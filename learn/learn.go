@@ -106,8 +106,8 @@ func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.c
 // the priors until Run has loaded its counters.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.chooser(tenant) }
 
-// Follow adds the settlements of other replicas to the beliefs, at the interval every, until ctx is done. Without other
-// replicas, Follow returns at once.
+// Follow adds the settlements of other replicas to the beliefs until ctx is done. The duration every is the interval of
+// the updates. Without other replicas, Follow returns at once.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }

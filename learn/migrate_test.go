@@ -74,7 +74,7 @@ func TestReportDuringAMigration(t *testing.T) {
 		for part := range 2 {
 			s := openStore(t, url)
 			replicas.Go(func() {
-				shardedTraffic{t: t, end: to, first: from, text: text, part: part, of: 2, between: func(int) {
+				shardedTraffic{t: t, end: to, first: from, text: text, part: part, parts: 2, between: func(int) {
 					batches.Add(1)
 					time.Sleep(pause)
 				}}.send(s)

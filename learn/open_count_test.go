@@ -20,7 +20,8 @@ func (o openSessions) Due(_ context.Context, _ time.Time, after session.Row, lim
 	return o[min(from, len(o)):min(len(o), from+limit)], nil
 }
 
-// openAfter returns 400 open sessions of the tenant small after the given number of older sessions of the tenant big.
+// openAfter returns 400 open sessions of the tenant "small", and the given number of older sessions of the tenant
+// "big".
 func openAfter(older int) (list openSessions) {
 	for i := range older + 400 {
 		tenant := "big"
@@ -33,21 +34,21 @@ func openAfter(older int) (list openSessions) {
 }
 
 // The store returns the open sessions of all tenants. A tenant with few open sessions is counted although another
-// tenant has many older ones. Behind too many of them, the number is unknown instead of 0.
+// tenant has many older ones. Behind too many older sessions, the number is unknown instead of 0.
 func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
 		open, err := learn.CountOpen(t.Context(), openAfter(older), "small", 24*time.Hour, time.Unix(1e9, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantMore := older > 10_000
-		if open == nil || open.IsLowerBound != wantMore || !wantMore && open.Sessions != want {
-			t.Errorf("400 open sessions behind %d of another tenant: got %+v, want %d sessions, more = %v", older, open, want, wantMore)
+		wantLowerBound := older > 10_000
+		if open == nil || open.IsLowerBound != wantLowerBound || !wantLowerBound && open.Sessions != want {
+			t.Errorf("400 open sessions after %d older sessions of another tenant: got %+v, want %d sessions and IsLowerBound = %v", older, open, want, wantLowerBound)
 		}
 	}
 	open, err := learn.CountOpen(t.Context(), openAfter(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
 	if err != nil || open == nil || !open.IsLowerBound || open.Sessions != 0 {
-		t.Fatalf("400 open sessions behind 30,000 of another tenant: got %+v, error %v, want 0 sessions and more", open, err)
+		t.Fatalf("400 open sessions after 30,000 older sessions of another tenant: got %+v, error %v, want at least 0 sessions", open, err)
 	}
 	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts at the age of reward.close_after (24h)."
 	if got := open.String(); got != text {
@@ -55,8 +56,8 @@ func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 	}
 }
 
-// A run is no session: a run with two open sessions counts as two.
-func TestRunIsNoOpenSession(t *testing.T) {
+// A run with two open sessions counts as two open sessions. The run itself is not counted.
+func TestRunIsNotCountedAsAnOpenSession(t *testing.T) {
 	t.Parallel()
 	var list openSessions
 	for i := range 3 {

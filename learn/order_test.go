@@ -30,7 +30,7 @@ func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	})
 }
 
-// drawAssignment draws the assignment of a session, whose picks a chooser without data decides.
+// drawAssignment draws the assignment of a session. The lessons are chosen at random, as by a bandit without data.
 func drawAssignment() *rapid.Generator[trial.Assignment] {
 	return rapid.Custom(func(rt *rapid.T) trial.Assignment {
 		a := trial.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
@@ -63,7 +63,7 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 		repeated := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "repeated")
 
 		ordered, shuffled := fmt.Sprint("ordered", n), fmt.Sprint("shuffled", n) // tenants
-		playLog(f, ordered, sessions, log, len(log))
+		replayLog(f, ordered, sessions, log, len(log))
 		shuffledLog := append([]feedbackLine(nil), log...)
 		for _, i := range repeated {
 			if len(log) > 0 {
@@ -71,7 +71,7 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 			}
 		}
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffledLog), func(i, j int) { shuffledLog[i], shuffledLog[j] = shuffledLog[j], shuffledLog[i] })
-		playLog(f, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
+		replayLog(f, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
 
 		if want, got := f.countersWithoutTiming(ordered), f.countersWithoutTiming(shuffled); got != want {
 			rt.Fatalf("stored counters of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
@@ -85,8 +85,8 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	})
 }
 
-// playLog creates the sessions and posts the log. It closes all sessions after the given number of lines.
-func playLog(f *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
+// replayLog creates the sessions and posts the log. It closes all sessions after the given number of lines.
+func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closeAfter int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
 		a := sessions[i]
@@ -94,7 +94,7 @@ func playLog(f *fixture, tenant string, sessions []trial.Assignment, log []feedb
 	}
 	f.deliverAndCorrect()
 	for i := range len(log) + 1 {
-		if i == closing {
+		if i == closeAfter {
 			f.advancePastClose()
 		}
 		if i == len(log) {

@@ -11,7 +11,7 @@ import (
 	"precept/store/storetest"
 )
 
-var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
+var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of newAssignment
 
 // The chooser learns from the rewards of open sessions. The counters, on which the report is based, count a session
 // only when it closes.

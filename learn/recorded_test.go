@@ -11,13 +11,13 @@ import (
 	"precept/store"
 )
 
-// recordLive stores the conversation of a transcript as the proxy does, as a named session in a space. If found is
-// session.ByEcho, it also stores the random ids of the conversation as echoes.
-func (f *fixture) recordLive(space session.Namespace, name string, found session.Method, tr detect.Transcript) {
+// recordLive stores the conversation of a transcript as the proxy does, as a named session in a namespace. If method
+// is session.ByEcho, recordLive also stores the random ids of the conversation as echoes.
+func (f *fixture) recordLive(namespace session.Namespace, name string, method session.Method, tr detect.Transcript) {
 	f.t.Helper()
-	id := session.IDOf(tenantA, space, name)
+	id := session.IDOf(tenantA, namespace, name)
 	ses := f.Add(&session.Record{
-		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: found, Started: f.clock.now(), Seen: f.clock.now()},
+		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: method, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:   session.Thread{Turns: 1, FirstWords: session.OpeningHash(tr.Request)},
 	})
 	f.Release(ses, store.Decided)
@@ -27,7 +27,7 @@ func (f *fixture) recordLive(space session.Namespace, name string, found session
 		f.t.Fatal("Offer refused the turn")
 	}
 	f.deliverAndCorrect()
-	if found != session.ByEcho {
+	if method != session.ByEcho {
 		return
 	}
 	var echoes []session.Echo
@@ -48,12 +48,12 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 	)
 	skipped, added := learn.ImportCounts{Recorded: 1}, learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1}
 	for name, tc := range map[string]struct {
-		space session.Namespace
-		name  string
-		found session.Method
-		live  string // the transcript of the recorded session
-		past  string // the imported transcript
-		want  learn.ImportCounts
+		namespace session.Namespace
+		name      string
+		method    session.Method
+		live      string // the transcript of the recorded session
+		past      string // the imported transcript
+		want      learn.ImportCounts
 	}{
 		"same session id of the agent":                {session.NamespaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
 		"same session id in the file name of Codex":   {session.NamespaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
@@ -66,7 +66,7 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)
-			f.recordLive(tc.space, tc.name, tc.found, mustTranscript(t, tc.live))
+			f.recordLive(tc.namespace, tc.name, tc.method, mustTranscript(t, tc.live))
 			got, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, tc.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
 				t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // 0 means all
-	Provisional bool          // also count the present rewards of open sessions
+	Provisional bool          // also count the current rewards of open sessions
 	NoOpenCount bool          // leave out Report.Open, which needs a search for open sessions
 	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0 if none
 	Bands       bool          // include the effect over time
@@ -66,7 +66,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	}
 	r := build(c)
 	if !q.Provisional && !q.NoOpenCount {
-		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // after an error, the report only lacks this count
+		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // after an error, only this count is missing
 	}
 	if r.Open != nil && !r.Open.IsLowerBound && r.Global.NTreated+r.Global.NControl == 0 {
 		if withOpen, err := l.addOpenSessions(ctx, q.Tenant, c); err == nil {
@@ -86,8 +86,8 @@ const (
 
 // CountOpen counts the open sessions of a tenant, or of all tenants if tenant is "". The result has the number of open
 // sessions, the number of those with an inserted lesson, and the number of those with a match of each arm. The result
-// is nil if no session is open. If CountOpen stopped before the last open session, the result has More, and may count
-// no session.
+// is nil if no session is open. If CountOpen stopped before the last open session, the result is a lower bound, and
+// may be 0.
 func CountOpen(ctx context.Context, backend interface {
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -120,7 +120,7 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to the counts in open. A run is no session, but its record has the matches and the
+// countOpenSession adds a session to the counts in open. A run is not a session, but its record has the matches and the
 // picks of its sessions. A row that cannot be decoded counts as a session without a match.
 func countOpenSession(open *report.Open, row *session.Row, closeAfter time.Duration) {
 	if open.FirstCloses.IsZero() { // the oldest session comes first
@@ -144,7 +144,7 @@ func countOpenSession(open *report.Open, row *session.Row, closeAfter time.Durat
 	}
 }
 
-// addOpenSessions returns a copy of the counters to which the present rewards of open sessions are added.
+// addOpenSessions returns a copy of the counters with the current rewards of open sessions.
 func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *bandit.Chooser) (*bandit.Chooser, error) {
 	c := closed.Clone()
 	var after session.Row

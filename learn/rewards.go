@@ -104,7 +104,7 @@ func (o *openRewards) detach(name string) {
 	}
 }
 
-// addTo adds the rewards of a tenant that its counters lack to the counters.
+// addTo adds the open rewards of a tenant to the counters of t, except rewards that these counters already include.
 func (o *openRewards) addTo(name string, t *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == t {
@@ -119,7 +119,7 @@ func (o *openRewards) addTo(name string, t *tenant) {
 	}
 }
 
-// countRewarded returns the number of open sessions of a tenant with a reward.
+// countRewarded returns how many open sessions of a tenant have a reward.
 func (o *openRewards) countRewarded(name string) (n int) {
 	for _, r := range o.byTenant[name] {
 		if r.provisional.Rewarded() {
@@ -158,8 +158,8 @@ func (b *beliefs) dropProvisional(ref session.Ref) {
 	}
 }
 
-// dueSessions returns the sessions of a tenant with a provisional reward and a closing time that is not after deadline.
-// The caller holds b.mu.
+// dueSessions returns the sessions of a tenant that have a provisional reward and close at deadline or earlier. The
+// caller holds b.mu.
 func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID) {
 	for id, r := range b.openRewards.byTenant[name] {
 		if !r.due.After(deadline) {

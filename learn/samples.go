@@ -99,7 +99,7 @@ func (s *samples) writeEach(ctx context.Context, work []*pendingSettlement) (fin
 	return finished, true
 }
 
-// sampleSession converts a session to the type that sample.Build takes.
+// sampleSession converts a session to the type that sample.Build needs.
 func sampleSession(tenant string, id session.ID, exchanges []sample.Exchange, entries []feedback.Entry) sample.Session {
 	out := sample.Session{
 		Tenant: tenant, Agent: exchanges[0].Agent, Name: exchanges[0].SessionName, ID: id.String(), Exchanges: exchanges, IsFailure: isFailure,

@@ -10,14 +10,15 @@ import (
 	"precept/store/storetest"
 )
 
-// closeAfterOther closes the due sessions at r. After r has read them and before it settles them, other closes them.
-func (f *fixture) closeAfterOther(other *fixture) {
+// closeAfterOther closes the due sessions of f. After f has read the sessions and before f settles them, otherReplica
+// closes them.
+func (f *fixture) closeAfterOther(otherReplica *fixture) {
 	f.t.Helper()
 	first := true
 	f.backend.hook = func(op string) {
 		if op == "settle" && first {
 			first = false
-			other.closeDue(f.ctx())
+			otherReplica.closeDue(f.ctx())
 		}
 	}
 	f.closeDue(f.ctx())
@@ -49,7 +50,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 		}
 	}
 	assertEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
-	otherReplica.postFeedback(tenantA, id, score("late", 0)) // one finds it by its search for unsettled sessions
+	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds the entry by its search for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())

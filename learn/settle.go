@@ -71,7 +71,7 @@ func (c *closer) settleAll(ctx context.Context, work []*pendingSettlement) error
 			sessions = append(sessions, st.ref())
 			// If the step was not applied, another replica or an earlier step of this replica has settled the session.
 			// No correction follows, because replicas would then settle the session one after another. touchUnsettled
-			// finds feedback that the applied step lacks.
+			// finds feedback that is missing in the applied step.
 			if done[i] {
 				c.countApplied(st, deltas)
 			}

@@ -27,12 +27,12 @@ import (
 // shardedTraffic sends numbered sessions of one tenant to a store, with exchanges, samples, feedback and settlements.
 // The content of a session depends only on its number.
 type shardedTraffic struct {
-	t        *testing.T
-	first    int // number of the first session
-	end      int // number of the last session, plus 1
-	text     string
-	between  func(done int) // called before each batch
-	part, of int            // send only batches number part, part+of, part+2*of and so on; of = 0 means all
+	t           *testing.T
+	first       int // number of the first session
+	end         int // number of the last session, plus 1
+	text        string
+	between     func(done int) // called before each batch
+	part, parts int            // send only batches number part, part+parts, part+2*parts and so on; parts = 0 means all
 }
 
 const trafficBatch = 20
@@ -56,7 +56,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 	}
 	counters := bandit.New()
 	ctx := x.t.Context()
-	for from := x.first + x.part*trafficBatch; from < x.end; from += max(x.of, 1) * trafficBatch {
+	for from := x.first + x.part*trafficBatch; from < x.end; from += max(x.parts, 1) * trafficBatch {
 		if x.between != nil {
 			x.between(from)
 		}
@@ -141,7 +141,7 @@ func mustReportAndCounts(t *testing.T, s *redis.Store) (report, numbers string) 
 // A single server and clusters of three and of six nodes get the same traffic. During the traffic, a node is killed and
 // slots move to another node. The report of a cluster equals the report of the server, and no value is lost or stored
 // twice. Before the faults, the number of keys and the memory of each node are within 15% of the mean.
-func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
+func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 	sessions := 600
 	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {
 		sessions = n
@@ -156,16 +156,16 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	for _, nodes := range []int{3, 6} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
 			cluster := storetest.StartClusterOf(t, nodes, "--appendonly", "yes", "--appendfsync", "always")
-			empty := make([]float64, nodes)
+			emptyBytes := make([]float64, nodes)
 			for i, n := range cluster.Nodes {
-				empty[i] = usedMemory(t, n)
+				emptyBytes[i] = usedMemory(t, n)
 			}
 			s := openStore(t, cluster.URL())
 			var faults sync.WaitGroup
 			shardedTraffic{t: t, end: sessions, text: text, between: func(done int) {
 				switch done {
 				case sessions / 2 / trafficBatch * trafficBatch:
-					assertBalance(t, cluster, empty)
+					assertBalance(t, cluster, emptyBytes)
 					faults.Go(func() {
 						cluster.Nodes[1].Kill()
 						time.Sleep(300 * time.Millisecond) // calls fail in this time
@@ -215,12 +215,13 @@ func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 }
 
 // assertBalance fails the test unless the number of keys and the added memory of each node are within 15% of the mean.
-func assertBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
+// emptyBytes contains the used memory of each node before the test added data.
+func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 	t.Helper()
 	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
 	for i, n := range c.Nodes {
 		size, _ := n.Must(t, "DBSIZE").(int64)
-		keys[i], bytes[i] = float64(size), usedMemory(t, n)-empty[i]
+		keys[i], bytes[i] = float64(size), usedMemory(t, n)-emptyBytes[i]
 	}
 	for unit, list := range map[string][]float64{"keys": keys, "bytes": bytes} {
 		sum := 0.0

@@ -155,8 +155,8 @@ func (b *beliefs) loadLocked(ctx context.Context, name string) error {
 	return nil
 }
 
-// isCrowded reports whether so many tenants are in memory that a settlement must not read another one. Otherwise the
-// closings of thousands of tenants would read and evict counters again and again.
+// isCrowded reports whether so many tenants are in memory that a settlement must not read a further tenant. Otherwise
+// the closings of thousands of tenants would read and evict counters again and again.
 func (b *beliefs) isCrowded() bool {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()

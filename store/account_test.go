@@ -18,6 +18,7 @@ import (
 )
 
 // A turn in progress at a crash is stored once after the crash, as a stub: an incomplete exchange without content.
+// The text of an account means admitted = stored + spooled + incomplete + dropped.
 func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -118,7 +119,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	otherX, otherStart := f.startTurn("madagascar", 1)
 	f.deliver()
 	checkAtLeast(t, "outbox files with the stub", len(f.outboxFilesWith(markerWord)), 1)
-	f.wait(durableAfter) // until SQLite may have copied the stub from the write-ahead log to the file
+	f.wait(durableAfter) // long enough that SQLite may copy the stub from the write-ahead log to the main file
 	readEnvFile(x)
 	f.endTurn(x, start)
 	f.deliver()
@@ -232,7 +233,7 @@ func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
 }
 
-// The exchanges that wait in the spool of an earlier release, a directory instead of the outbox, are delivered.
+// Earlier releases kept waiting exchanges in a spool directory instead of an outbox file. The store delivers them.
 func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -245,10 +246,10 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	f := openFixture(t, dir, &clock{at: startTime}, nil)
 	f.deliver()
 	checkAccount(t, "account", f.account(true), "6 = 4 + 0 + 1 + 1 bad")
-	checkList(t, "stored turns of the session first", f.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
-	checkList(t, "stored turns of the session second", f.storedTurns("second"), []string{"1 complete"})
+	checkList(t, `stored turns of session "first"`, f.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
+	checkList(t, `stored turns of session "second"`, f.storedTurns("second"), []string{"1 complete"})
 	checkEqual(t, "sessions with the key 77", len(f.sessionsByKey(77)), 1)
-	checkEqual(t, "reward of the session first", f.reward(sessionID("first")), 1)
+	checkEqual(t, `reward of session "first"`, f.reward(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
 	checkEqual(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)
 }

@@ -69,8 +69,8 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).AllowSample(&m.Sample), err
 }
 
-// reportIfDamaged calls Hooks.OnDamage if a read failed with err because an exchange of the session is damaged. It
-// reports whether this is so. The caller then leaves the content of the session out of its list.
+// reportIfDamaged reports whether err means that an exchange of the session is damaged. It then also calls
+// Hooks.OnDamage, and the caller omits the content of the session from its list.
 func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {
 		return false

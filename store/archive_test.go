@@ -96,7 +96,7 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 		}
 		checkEqual(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
-	checkEqual(t, "the error for an invalid After is session.ErrPlace", errors.Is(func() error {
+	checkEqual(t, "the error for an invalid After is session.ErrUnknownPosition", errors.Is(func() error {
 		_, err := f.archive.Browse(f.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
 	}(), session.ErrUnknownPosition), true)
@@ -109,7 +109,7 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 // One query reads a limited number of sessions, and returns the position at which the next query continues.
 func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	t.Parallel()
-	const scan, read = 5000, 1000 // about the number of rows that a query reads, without and with a text search
+	const scan, search = 5000, 1000 // about the number of rows that a query reads, without and with a text search
 	f := newFixture(t, nil)
 	f.writeSessions(scan+500, nil)
 	list := f.browse(store.SessionQuery{Agent: "nobody"})
@@ -123,8 +123,8 @@ func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 		t.Errorf("last page without a match: Read = %d, Next = %q, want Read > 0 and no Next", list.Read, list.Next)
 	}
 	list = f.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
-	if list.Next == "" || list.Read > read+store.DefaultRows {
-		t.Errorf("text search without a match: Read = %d, Next = %q, want Read <= %d and Next set", list.Read, list.Next, read+store.DefaultRows)
+	if list.Next == "" || list.Read > search+store.DefaultRows {
+		t.Errorf("text search without a match: Read = %d, Next = %q, want Read <= %d and Next set", list.Read, list.Next, search+store.DefaultRows)
 	}
 }
 
@@ -328,8 +328,9 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	checkEqual(t, "sessions found by the text of an opted-out turn", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// The transcript hides the task if the first exchange, from which the task comes, is opted out later. A list reads no
-// calls, and therefore hides each task that was stored under other opt-out patterns.
+// The task of a session comes from its first exchange. The transcript hides the task if this exchange is opted out
+// later. A list does not read tool calls. It therefore hides every task that was stored under different opt-out
+// patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

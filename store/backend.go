@@ -84,10 +84,10 @@ func (Volatile) SessionFeedback(context.Context, string, session.ID) ([]feedback
 	return nil, 0, nil
 }
 
-// Unsettled finds nothing.
+// Unsettled returns no session: no closed session waits for a settlement.
 func (Volatile) Unsettled(context.Context, int) ([]session.Unsettled, error) { return nil, nil }
 
-// Park returns ErrVolatile.
+// Park refuses feedback for a session that is not known yet, with ErrVolatile.
 func (Volatile) Park(context.Context, string, session.EchoKey, feedback.Entry) error {
 	return ErrVolatile
 }

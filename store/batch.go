@@ -147,9 +147,10 @@ type sessionParts struct {
 	signals   []int
 }
 
-// encodeRows encodes the batch as outbox rows, one for each session. The documents of the rows are slices of grown,
-// which is buf, or a larger buffer if buf is too small. encodeRows calls guarded to encode one exchange; guarded
-// returns false after a panic. Exchanges whose encoding panics are dropped, and dropped is their number.
+// encodeRows encodes the batch as outbox rows, one for each session. The documents of the rows are slices of
+// the returned buffer, which is buf or, if buf is too small, a larger one. encodeRows calls guarded to encode one
+// exchange; guarded returns false after a panic. Exchanges whose encoding panics are dropped, and dropped is their
+// number.
 func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
@@ -259,7 +260,7 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 			b.undecodableStubCount++
 			return
 		}
-		x.Outcome = sample.Incomplete // a damaged row may have another outcome
+		x.Outcome = sample.Incomplete // a damaged row may have a different outcome
 		b.interruptedTurns = append(b.interruptedTurns, x)
 	default: // outbox.KindForgotten
 		b.forgottenCount += r.Exchanges

@@ -68,7 +68,7 @@ func Fates() []string {
 // not picked.
 const (
 	FateMatched  = "matched"
-	FateTreated  = "treated" // matched in a session that is no control session
+	FateTreated  = "treated" // matched in a session that is not a control session
 	FateInjected = "injected"
 	FateWithheld = "withheld"
 	FateControl  = "control" // matched in a control session
@@ -218,8 +218,8 @@ func rowLimit(limit int) int {
 }
 
 // Ordered lists the sessions of recent that a query selects, ordered by compare. Sessions that compare equal keep the
-// order of recent, newest first. The fields Since, Until and Text of the query are ignored, and After has the Next of
-// another ordered list. The rows of the listed sessions are read again, because recent does not have all fields.
+// order of recent, newest first. The fields Since, Until and Text of the query are ignored, and After is the Next of
+// an earlier ordered list. The rows of the listed sessions are read again, because recent does not have all fields.
 func (a *Archive) Ordered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}, Read: len(recent.Sessions)}
 	from := 0

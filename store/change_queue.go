@@ -38,10 +38,10 @@ type Change uint8
 const (
 	Unchanged Change = iota
 	Counted          // counts or times changed: a crash may lose the changes of the last second
-	Decided          // a coin was flipped or a block inserted: the next flush must contain the row
+	Decided          // a lesson was assigned at random, or a block inserted: the next flush must contain the row
 )
 
-// Release ends the pin of a session, and queues the session's row according to c.
+// Release ends the pin of a session, and queues the row of the session as its change requires.
 func (q *changeQueue) Release(ses *Session, c Change) {
 	q.mu.Lock()
 	if ses.forgotten.Load() {

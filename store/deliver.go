@@ -35,8 +35,8 @@ const (
 // epochNote is the key under which the outbox keeps the backend's epoch.
 const epochNote = "epoch"
 
-// epochReader is the part of a shared backend that reveals a loss of acknowledged data. Epoch returns another value
-// after each loss.
+// epochReader is the part of a shared backend that reveals a loss of acknowledged data. Epoch returns a different
+// value after each loss.
 type epochReader interface {
 	Epoch(ctx context.Context) (string, error)
 }

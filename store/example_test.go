@@ -17,7 +17,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// A request starts a session with one turn, and the session gets feedback. The archive shows turn and feedback.
+// A request starts a session with one turn, and the session gets feedback. The archive shows the turn and the feedback.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	dir, err := os.MkdirTemp("", "store")

@@ -107,9 +107,9 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// invalidateWritten invalidates the cache entries of the sessions to which the exchanges of list were written. stored
-// reports that the write succeeded: the backend then has all exchanges of list except refused ones, and their
-// documents are added to openDocs.
+// invalidateWritten invalidates the cache entries of the sessions to which the given exchanges were written. stored
+// reports that the write succeeded. The backend then has these exchanges except refused ones, and their documents are
+// added to openDocs.
 func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bool) {
 	if c == nil {
 		return

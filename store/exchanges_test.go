@@ -23,8 +23,8 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges returns the number of exchanges that Exchanges returns. It changes the returned list, which must not
-// change the cache.
+// readExchanges returns the number of exchanges that Store.Exchanges returns. It also edits the returned list, to show
+// that such an edit does not reach the cache.
 func (f *fixture) readExchanges(id session.ID) int {
 	f.t.Helper()
 	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)

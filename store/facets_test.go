@@ -38,20 +38,20 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 		facets := recent.Facets(&q)
 		checkEqual(t, "Facets.Counted", facets.Counted, len(f.browse(q).Sessions))
 		for _, v := range facets.Agents {
-			by := q
-			by.Agent = v.Value
-			checkEqual(t, "sessions of the agent "+v.Value, len(f.browse(by).Sessions), v.Sessions)
+			filtered := q
+			filtered.Agent = v.Value
+			checkEqual(t, "sessions of the agent "+v.Value, len(f.browse(filtered).Sessions), v.Sessions)
 		}
 		for _, v := range facets.Tools {
-			by := q
-			by.ToolName = v.Value
-			checkEqual(t, "sessions with the tool "+v.Value, len(f.browse(by).Sessions), v.Sessions)
+			filtered := q
+			filtered.ToolName = v.Value
+			checkEqual(t, "sessions with the tool "+v.Value, len(f.browse(filtered).Sessions), v.Sessions)
 		}
 		for _, l := range facets.Lessons {
 			for fate, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
-				by := q
-				by.Lesson, by.Fate = l.Slug, fate
-				checkEqual(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(f.browse(by).Sessions), n)
+				filtered := q
+				filtered.Lesson, filtered.Fate = l.Slug, fate
+				checkEqual(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(f.browse(filtered).Sessions), n)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	}
 }
 
-// The transcript of a session of a run has only the lessons that matched in this session, not all picks of the run.
+// A session of a run has a transcript with only the lessons that matched in this session, not all picks of the run.
 // Measured sections of rules files are marked as shared, because the run does not store which session sent them.
 func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	t.Parallel()
@@ -169,8 +169,8 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	}
 }
 
-// The sessions of a run share one reward: the page of a session has the reward that the feedback on all sessions of the
-// run yields, and lists the feedback on this session only.
+// The sessions of a run share one reward, which comes from the feedback on all of these sessions. The transcript of a
+// session has this reward, and lists only the feedback on the session itself.
 func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -200,8 +200,8 @@ func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	}
 }
 
-// An ordered list has the selected sessions of a Recent in pages, with their task and their total. A deleted session is
-// left out.
+// Ordered returns the selected sessions of a Recent in pages, with the tasks of the sessions and the total number of
+// sessions. It omits a session that was deleted after the Recent was read.
 func TestOrderedListHasPagesAndTotal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -87,8 +87,8 @@ func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[ses
 	return err
 }
 
-// countRejected counts the entries that a session rejected at its feedback limit. For a session.FeedbackFull
-// countRejected returns nil, and for any other error the error.
+// countRejected counts the entries that a session rejected at its feedback limit. countRejected
+// returns nil for a session.FeedbackFull, and otherwise err.
 func (f *feedbackWriter) countRejected(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.tally.FeedbackFull.Add(int64(n))
@@ -97,7 +97,7 @@ func (f *feedbackWriter) countRejected(err error) error {
 	return err
 }
 
-// addForUnits adds to entries, for the unit of each session in entries, a copy of the session's feedback. If the
+// addForUnits copies the feedback of each session in entries to the unit of the session, also in entries. If the
 // look-up of a unit fails, the unit gets the feedback when the session closes.
 func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {

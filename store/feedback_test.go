@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// Early feedback arrives before the key of its session. The store parks the feedback under the key, and adds the
-// feedback to the session when the key arrives.
+// Feedback names its session by a key, for example the hash of a response id. If the feedback arrives before the key of
+// its session, the store parks (keeps) the feedback, and adds it to the session when the key arrives.
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -275,7 +275,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 // keys have left memory, a new key is kept again.
 func TestKeysInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
-	const lists, each = 300, 1000
+	const lists, keysPerList = 300, 1000
 	key := session.EchoKey(1 << 40)
 	for name, held := range map[string]bool{"held keys": true, "keys that wait for the recorder": false} {
 		t.Run(name, func(t *testing.T) {
@@ -284,9 +284,9 @@ func TestKeysInMemoryAreLimited(t *testing.T) {
 			id := f.beginSession(tenantA, "s", newAssignment(true))
 			f.deliver()
 			for i := range lists {
-				list := make([]session.Echo, each)
+				list := make([]session.Echo, keysPerList)
 				for k := range list {
-					list[k] = session.Echo{Tenant: tenantA, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: f.clock.now()}
+					list[k] = session.Echo{Tenant: tenantA, Key: session.EchoKey(i*keysPerList + k + 1), ID: session.ID{1}, At: f.clock.now()}
 				}
 				if held {
 					f.store.HoldKeys(fmt.Sprint(i), list...)

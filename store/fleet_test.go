@@ -58,7 +58,7 @@ func (f *fleet) OptOutMark(_ context.Context, id session.ID) (m session.OptOutMa
 	return m, ok, nil
 }
 
-// openReplicas opens and runs two stores that share a database. The caller is in a synctest bubble.
+// openReplicas opens and runs two stores that share a database. The caller must be in a synctest bubble.
 func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 	t.Helper()
 	shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
@@ -210,7 +210,7 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.ApplyOptOut(t.Context(), rec, 4, late)
 			checkEqual(t, "hidden items, "+name, rec.Thread.Items, 4)
-			checkEqual(t, "Silent, "+name, rec.IsFullyOptedOut(), true)
+			checkEqual(t, "the session is fully opted out, "+name, rec.IsFullyOptedOut(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: sessionID("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
 		b.store.ApplyOptOut(t.Context(), other, 4, false)
@@ -307,7 +307,8 @@ func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 2)
 }
 
-// Another replica erased a run with more sessions than an SQL statement has parameters. This replica still delivers.
+// Another replica erased a run with more sessions than an SQL statement may have parameters. This replica still
+// delivers.
 func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -365,7 +365,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 			t.Errorf("FindEcho of the deleted session's key = %v, %v, want none", got, err)
 		}
 		if n, err := f.backend.PurgeParked(t.Context(), f.clock.now()); err != nil || n != 0 {
-			t.Errorf("PurgeParked after retention deleted the parked feedback = %d, %v, want 0, nil", n, err)
+			t.Errorf("PurgeParked after the retention period = %d, %v, want 0, nil, because the parked feedback is already deleted", n, err)
 		}
 		f.store.SetRetention(0)
 		advance(1000 * day)

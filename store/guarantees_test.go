@@ -14,8 +14,8 @@ import (
 
 // These tests run the store with its goroutines, as the program does, mostly in synctest bubbles.
 
-// checkStored fails the test unless the backend has exactly the turns want of a session, and has a row of the session
-// if and only if want is not empty.
+// checkStored fails the test unless the backend has exactly the wanted turns of a session. The session must have a row
+// if a turn is wanted, and no row otherwise.
 func (f *fixture) checkStored(name string, want ...string) {
 	f.t.Helper()
 	checkList(f.t, fmt.Sprintf("turns of %q", name), f.storedTurns(name), want)
@@ -106,17 +106,17 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 }
 
 // Forgetting a session removes it from memory, the outbox files and the database. A request in progress does not
-// restore it. The account still counts its exchanges.
+// restore the session. The account still counts the exchanges of the session.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
-	for by, forget := range map[string]func(f *fixture) (int, error){
+	for name, forget := range map[string]func(f *fixture) (int, error){
 		"name": func(f *fixture) (int, error) { return f.store.ForgetSession(f.t.Context(), tenantA, "s") },
 		"id": func(f *fixture) (int, error) {
 			return f.store.ForgetSession(f.t.Context(), tenantA, sessionID("s").String())
 		},
 		"tenant": func(f *fixture) (int, error) { return f.store.ForgetTenant(f.t.Context(), tenantA) },
 	} {
-		t.Run(by, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := runFixture(t, nil)
@@ -131,7 +131,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 					t.Fatalf("no file contains %q before the session is forgotten", markerWord)
 				}
 				if n, err := forget(f); n != 1 || err != nil {
-					t.Errorf("deletion by %s = %d, %v, want 1, nil", by, n, err)
+					t.Errorf("deletion by %s = %d, %v, want 1, nil", name, n, err)
 				}
 				checkEqual(t, "sessions in memory", f.store.Sessions(), 0)
 				checkList(t, "files that hold the word", filesWith(t, f.dir, markerWord), nil)
@@ -143,7 +143,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 					t.Errorf("Transcript of a forgotten session: err = %v, want store.ErrNoSession", err)
 				}
 				if n, err := forget(f); n != 0 || err != nil {
-					t.Errorf("second deletion by %s = %d, %v, want 0, nil", by, n, err)
+					t.Errorf("second deletion by %s = %d, %v, want 0, nil", name, n, err)
 				}
 				time.Sleep(time.Second)
 				f.playTurn("s", 1) // a new session with the same name

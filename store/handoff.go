@@ -22,7 +22,7 @@ const (
 // rows for the shipper. If the backend is slower than the recorder, ready leaves memory, and the shipper reads its rows
 // back from the outbox.
 type handoff struct {
-	outbox   *outbox.Outbox // nil means rows wait in memory alone
+	outbox   *outbox.Outbox // nil means rows wait only in memory
 	deps     deps
 	maxBytes int64 // maximum size of the exchanges in memory
 

@@ -34,7 +34,7 @@ const (
 	tenantA    = "default"
 	markerWord = "zanzibar" // a word that tests search for in files
 	closeAge   = time.Hour
-	// durableAfter is the time after which everything accepted is delivered, synced and checkpointed.
+	// durableAfter is the time that the store needs to deliver, sync and checkpoint all accepted turns.
 	durableAfter = 25 * time.Second
 )
 
@@ -50,7 +50,7 @@ type clock struct {
 	ahead time.Duration
 }
 
-// now returns at, or time.Now if at is zero, plus the durations of all calls of add.
+// now returns the manual time, or time.Now if no manual time is set, plus the durations of all calls of add.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ type faultyBackend struct {
 	refusedSession, panickingSession session.ID // sessions whose feedback fails, or panics, at each try
 }
 
-// onCall runs hook before every call; nil removes the hook.
+// onCall sets the function that runs before every call; nil removes the function.
 func (f *faultyBackend) onCall(hook func(op string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -260,7 +260,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 	f := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, fail: map[string]int{}}}
 	o := store.Options{
 		Now: clk.now, Backend: f.backend,
-		LookupTimeout: 5 * time.Second, // a loaded machine is not a fault
+		LookupTimeout: 5 * time.Second, // long enough for a loaded machine
 		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: outboxIn(dir), MaxBytes: 1 << 30},
 		Content:       store.ContentOptions{Keep: true, RedactPersonal: true},
 		Hooks: store.Hooks{
@@ -334,7 +334,7 @@ func (f *fixture) kill() {
 	f.store = nil
 }
 
-// end ends the store at the end of a test.
+// end stops or kills the store at the end of a test.
 func (f *fixture) end() {
 	switch {
 	case f.store == nil:
@@ -352,13 +352,14 @@ func (f *fixture) restart(change func(o *store.Options)) *fixture {
 	return openFixture(f.t, f.dir, f.clock, change)
 }
 
-// crash opens a copy of the store's directory in its present state. The store itself ends with the test.
+// crash opens a copy of the current files of the store, as if the program had crashed. The store itself continues until
+// the test ends.
 func (f *fixture) crash(change func(o *store.Options)) *fixture {
 	f.t.Helper()
 	return openFixture(f.t, copyDir(f.t, f.dir), f.clock, change)
 }
 
-// copyDir copies a directory in its present state, as a crash would leave it, and returns the path of the copy.
+// copyDir copies the current files of a directory, as a crash would leave it, and returns the path of the copy.
 func copyDir(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -818,7 +819,7 @@ func newScore(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-// sessionID returns the id of the session of tenant A with a name.
+// sessionID returns the id of the named session of tenantA.
 func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }
 
 // newOptOut returns the opt-out rules with one path pattern.

@@ -156,6 +156,7 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	})
 }
 
+// Volatile, the backend of a store without a database, refuses writes. Settle settles no session.
 func TestVolatileRefusesWrites(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

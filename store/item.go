@@ -103,7 +103,7 @@ func newItemBuilder(a *Archive) *itemBuilder {
 // conversation.
 func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
-	if err != nil { // the row was written by another version, or is damaged
+	if err != nil { // the row was written by a different version, or is damaged
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
 	if rec.IsShared() {
@@ -145,7 +145,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 	u := &unit{closed: row.Closed}
 	if ok {
 		if u.record, err = session.Decode(id, row.Data); err != nil {
-			u.record = nil // written by another version, or damaged
+			u.record = nil // written by a different version, or damaged
 		}
 		if u.applied, err = b.archive.backend.Applied(ctx, rec.Identity.Tenant, id); err != nil {
 			return nil, err

@@ -32,7 +32,7 @@ func (s *Store) LatePosts() int64 {
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
 // updateLag updates Tally.Pending, state.outboxBytes and state.oldestUndelivered. While rows are only in the outbox,
-// the end of the oldest exchange is unknown. state.oldestUndelivered then keeps its value, or becomes the present time
+// the end of the oldest exchange is unknown. state.oldestUndelivered then keeps its value, or becomes the current time
 // if it is 0. The caller holds shipper.deliveryMu.
 func (s *Store) updateLag() {
 	h, shipper := s.shipper.handoff, s.shipper
@@ -58,8 +58,8 @@ func (s *Store) updateLag() {
 	s.Tally.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
-// oldestEnd returns the end of the first exchange of the first list that has one, in Unix microseconds; 0 means there
-// is no exchange.
+// oldestEnd returns the end of the first exchange of the first list that is not empty, in Unix microseconds; 0 means
+// there is no exchange.
 func oldestEnd(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {
 		if len(list) > 0 {

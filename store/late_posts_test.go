@@ -30,7 +30,8 @@ func (f *faultyBackend) allowPosts() {
 	}
 }
 
-// postLate posts feedback while the backend is down, and fails the test unless the post is parked.
+// postLate posts feedback while the backend is down, and fails the test unless the store keeps the feedback for later
+// (status Parked).
 func (f *fixture) postLate(p feedback.Post) {
 	f.t.Helper()
 	got, err := f.store.Rate(f.t.Context(), tenantA, p)
@@ -39,7 +40,8 @@ func (f *fixture) postLate(p feedback.Post) {
 	}
 }
 
-// Many clients post at the same time. All posts are kept, and each client gets an answer.
+// Many clients post feedback at the same time while the backend is down. The outbox keeps all posts, and each client
+// gets an answer.
 func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
@@ -64,7 +66,7 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-// Late feedback survives a crash in the outbox. Feedback that its client posts three times counts once.
+// Late feedback in the outbox survives a crash. Feedback that a client posts three times counts once.
 func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -182,7 +184,7 @@ func TestLateFeedbackIsLimited(t *testing.T) {
 		}
 	}
 	if n < 10 || n > 32 {
-		t.Errorf("an outbox of 256 KiB took %d posts of 8 KiB, want 10 to 32", n)
+		t.Errorf("an outbox of 256 KiB accepted %d posts of 8 KiB, want 10 to 32", n)
 	}
 	f.backend.allowPosts()
 	f.wait(5 * time.Second)
@@ -292,7 +294,7 @@ func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 }
 
 // ForgetSession calls Hooks.OnErasure, which empties the caches of the dashboard pages.
-func TestForgetSessionCallsErasedHook(t *testing.T) {
+func TestForgetSessionCallsOnErasure(t *testing.T) {
 	t.Parallel()
 	var erased atomic.Int64
 	f := newFixture(t, func(o *store.Options) { o.Hooks.OnErasure = func() { erased.Add(1) } })

@@ -20,7 +20,7 @@ const (
 )
 
 // liveSessions holds the sessions in memory, in the order of their last use, and never more than a limit. Without the
-// limit, a flood of new sessions would take all memory. A session leaves memory only when no request pins the session
+// limit, a flood of new sessions would fill the memory. A session leaves memory only when no request pins the session
 // and the backend has its row. While the backend is down, a row in the outbox suffices. evictedFlush then records that
 // a look-up may miss the session. If no session can leave, memory is full, and add returns nil.
 //
@@ -193,10 +193,10 @@ type progress struct {
 	inOutbox  int64 // newest flush that the outbox has, while the backend is down; else 0
 }
 
-// evict evicts sessions while memory has more than limit, and sessions that were not used since idleSince, unless
-// idleSince is zero. evict examines up to maxExamined sessions, the least recently used first. While memory has more
-// than limit sessions, a pinned session moves to the front of the order. Otherwise the pinned sessions of long streams
-// would use up maxExamined at every call. The caller holds mu.
+// evict evicts sessions while memory has more than limit sessions, and sessions that were not used since idleSince,
+// unless idleSince is zero. evict examines up to maxExamined sessions, the least recently used first. While memory has
+// more than limit sessions, a pinned session moves to the front of the order. Otherwise the pinned sessions of long
+// streams would use up maxExamined at every call. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.volatile {
 		idleSince = time.Time{}

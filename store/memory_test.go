@@ -197,7 +197,7 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 }
 
 // When memory is full of sessions whose rows are not written, the store refuses new sessions until rows are written.
-// It evicts no session whose only copy is in memory. A 16th of the places is reserved for sessions that continue.
+// It does not evict a session whose only copy is in memory. A 16th of the limit is reserved for sessions that continue.
 func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
@@ -328,7 +328,7 @@ func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
-// playTurnOn plays one turn of a session on the replica r, as the proxy does. A session that is not in memory is
+// playTurnOn sends one turn of a session to the replica f, as the proxy does. A session that is not in memory is
 // read from the backend. If the backend does not answer in time, the session gets a stand-in: a temporary record.
 func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	f.t.Helper()
@@ -413,8 +413,8 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 	})
 }
 
-// A stand-in of a run adopts the stored run as soon as the backend answers. The run leaves the experiment, because the
-// look-up was late.
+// A stand-in of a run adopts the stored run as soon as the backend answers. The run is excluded from the experiment,
+// because the look-up was late.
 func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -444,7 +444,7 @@ type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }
 
-// Refresh takes counts and times that another replica wrote if they are newer than the counts and times in memory.
+// Refresh reads the counts and times that another replica wrote if they are newer than those in memory.
 func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

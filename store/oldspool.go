@@ -165,7 +165,7 @@ func (s *spoolStub) toOutboxStub() outbox.Stub {
 func (o *oldSpool) importSegment(path string) error {
 	segment, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
 	if err != nil || segment < o.position.Segment {
-		return nil //nolint:nilerr // the file is no segment of a spool, or is imported already
+		return nil //nolint:nilerr // the file is not a segment of a spool, or is imported already
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

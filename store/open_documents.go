@@ -51,7 +51,7 @@ func (o *openDocuments) add(list []sample.Exchange) {
 			continue
 		}
 		cost := int64(cap(enc.Data)+cap(enc.Items)) + documentCost
-		if !sealed || o.size+cost > o.limit { // without this exchange the session is incomplete, and of no use
+		if !sealed || o.size+cost > o.limit { // without this exchange the session is incomplete and useless
 			o.drop(ref)
 			continue
 		}
@@ -65,7 +65,7 @@ func (o *openDocuments) add(list []sample.Exchange) {
 }
 
 // take removes a session and returns its exchanges, ordered by turn, then by arrival. stored is the number of the
-// session's exchanges in the backend. ok is false if the cache has another number of exchanges.
+// session's exchanges in the backend. ok is false if the cache has a different number of exchanges.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
 	docs := o.bySession[ref]
 	if docs == nil {

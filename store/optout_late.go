@@ -14,13 +14,14 @@ type LateOptOut struct {
 	rules     *sample.OptOut
 	exchanges []sample.Exchange
 	hidden    []bool // for each exchange: whether the exchange is hidden
-	// judged reports that every exchange of the session was checked against the present patterns before the exchange
+	// judged reports that every exchange of the session was checked against the current patterns before the exchange
 	// was stored. Exchanges that the store has deleted since then name no opted-out path.
 	judged bool
 	rec    *session.Record // nil means the row is missing or cannot be read
 }
 
-// NewLateOptOut applies the opt-out rules to a session. row is its row, and list holds all its stored exchanges.
+// NewLateOptOut applies the opt-out rules to a session. row is the row of the session, and exchanges
+// are all its stored exchanges.
 func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Exchange) *LateOptOut {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {

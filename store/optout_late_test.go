@@ -20,10 +20,10 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 		optOut *sample.OptOut
 		want   string // comments that are visible
 	}{
-		"no opt-out":              {nil, "on 1|on 2|on the session"},
-		"opt-out of no turn":      {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
-		"opt-out of turn 2":       {newOptOut(t, "*.env"), "on 1"},
-		"another path of no turn": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
+		"no opt-out":                         {nil, "on 1|on 2|on the session"},
+		"opt-out of no turn":                 {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
+		"opt-out of turn 2":                  {newOptOut(t, "*.env"), "on 1"},
+		"opt-out of a path that no turn has": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
 		f := newFixture(t, nil)
 		v := f.newConversation("s")
@@ -61,8 +61,8 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 }
 
 // Feedback on a turn that is no longer stored keeps its text if no turn opted out and all turns of the session were
-// judged by the present patterns.
-func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
+// judged by the current patterns.
+func TestFeedbackKeepsTextIfAllTurnsWereJudgedByCurrentPatterns(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", Via: "run"}}
@@ -71,7 +71,7 @@ func TestFeedbackKeepsTextIfAllTurnsWereJudgedByPresentPatterns(t *testing.T) {
 		hidden []int
 		want   string
 	}{
-		"judged by present patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
+		"judged by current patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
 		"judged by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
 		"judged by several patterns": {session.Facts{Turns: 2, Paths: "mixed"}, nil, "||"},
 		"a row of an older release":  {session.Facts{}, nil, "||"},

@@ -64,7 +64,7 @@ func (o *optOutMarks) markName(id session.ID) uint64 {
 }
 
 // set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or is the only goroutine
-// that has h.
+// that uses o.
 func (o *optOutMarks) set(m outbox.Mark) (changed bool) {
 	old, known := o.byName[m.Name]
 	if known && old == m {

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// conversation plays the turns of one session as the proxy does.
+// conversation sends the turns of one session to the store, as the proxy does.
 type conversation struct {
 	fixture *fixture
 	id      session.ID
@@ -32,8 +32,8 @@ func (f *fixture) newConversation(name string) *conversation {
 	return &conversation{fixture: f, id: id, name: name}
 }
 
-// turn plays turn n. prepare may change the exchange before the offer; nil keeps it. The hash of the list is 1000+n, of
-// the item 2000+n, and of the block's anchor 3000+n. The echo key is 4000+n.
+// turn sends turn n. prepare may change the exchange before the offer, and may be nil. The hash of the list is 1000+n,
+// of the item 2000+n, and of the block's anchor 3000+n. The echo key is 4000+n.
 func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.fixture.t.Helper()
 	ses := c.fixture.store.AcquireInMemory(c.id)
@@ -72,7 +72,7 @@ func (c *conversation) row() string {
 	return string(row.Data)
 }
 
-// record returns the stored record; nil without a record.
+// record returns the stored record; nil means no record is stored.
 func (c *conversation) record() *session.Record {
 	c.fixture.t.Helper()
 	row, ok := c.fixture.row(c.id)
@@ -187,7 +187,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 }
 
 // If all turns of a session opted out, the store keeps a mark with the counts of turns and items, but no content. After
-// a restart with the same secret the session has these counts. With another secret the mark is not found.
+// a restart with the same secret the session has these counts. With a different secret the mark is not found.
 func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {
@@ -213,7 +213,7 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 		f = openFixture(t, f.dir, f.clock, withSecret(secret))
 		ses := f.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: f.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
-		checkEqual(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.IsFullyOptedOut()), want)
+		checkEqual(t, "turns, items and fully opted out, with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.IsFullyOptedOut()), want)
 		f.store.Release(ses, store.Unchanged)
 		f.kill()
 	}

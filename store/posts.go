@@ -259,8 +259,8 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 	return p, nil // the parked copy does no harm, because it has the same id, and entries with one id count once
 }
 
-// joinByKey adds feedback to the newest known session with the subject's echo key. The bool reports whether there is
-// such a session.
+// joinByKey adds feedback to the newest known session with the subject's echo key. The second result reports
+// whether there is such a session.
 func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
 	if id, ok := po.changes.find(s.Key); ok { // memory must be searched before the backend, because a key leaves memory only after the backend has it

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// newRedactor returns a redactor with the present settings.
+// newRedactor returns a redactor with the current settings.
 func (o *optOutFilter) newRedactor() *redact.Redactor {
 	r := redact.New(o.personal.Load())
 	r.UseCleanTexts(o.cleanTexts)

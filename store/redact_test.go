@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// secret returns a secret that contains place. The parts are joined at run time, so that scanners
-// find no secret in this file.
+// secret returns a secret that contains the name of its place, such as "reply". The parts are joined at run
+// time, so that scanners find no secret in this file.
 func secret(place string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
 }
@@ -82,7 +82,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	check("while the session is open", readAllFiles(t, f.dir))
 	check("read from the backend", f.readBack(id))
 	if !bytes.Contains(f.readBack(id), []byte("Paint the shed")) {
-		t.Error(`the stored text lacks "Paint the shed", which is not secret`)
+		t.Error(`the stored text does not contain "Paint the shed", which is not secret`)
 	}
 	if f.store.Tally.Redactions.Load() == 0 {
 		t.Error("Tally.Redactions: got 0, want > 0")

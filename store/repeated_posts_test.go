@@ -20,8 +20,8 @@ func (f *fixture) rateKeyed(e feedback.Entry) store.Posted {
 	return done
 }
 
-// A client posts a rating, then a better rating under another id, and then repeats the first post. The repeated post
-// keeps the time of the first post, so that the better rating decides the reward.
+// A client posts a rating, then a better rating under a different id, and then repeats the first post. The repeated
+// post keeps the time of the first post, so that the better rating decides the reward.
 func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
@@ -80,8 +80,8 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	}
 }
 
-// Feedback on a session is copied to its randomization unit. If a failure prevented the copy, a repeated post adds it
-// with the time of the first post.
+// Feedback on a session is copied to its randomization unit. If a failure prevented the copy, a repeated post adds the
+// copy with the time of the first post.
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -95,8 +95,8 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	}
 }
 
-// A post with a known id and other content is a correction, and has the time of its own post.
-func TestPostWithSameIDAndOtherContentIsACorrection(t *testing.T) {
+// A post with a known id and different content is a correction, and has the time of its own post.
+func TestPostWithSameIDAndDifferentContentIsACorrection(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))

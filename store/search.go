@@ -70,7 +70,7 @@ type searchedText struct {
 	found     *Found // nil means no hit so far
 }
 
-// recordHit records a hit if text contains the searched text. Only the first hit is kept.
+// recordHit records a hit if text contains t.lowerText; the case of letters is ignored. Only the first hit is kept.
 func (t *searchedText) recordHit(turn int, role, text string) {
 	if t.lowerText == "" || t.found != nil {
 		return
@@ -80,7 +80,7 @@ func (t *searchedText) recordHit(turn int, role, text string) {
 	}
 }
 
-// search looks for each text in one message of an exchange.
+// search looks for the words, the tool and the failure in one message of an exchange.
 func (s *textSearch) search(turn int, message *sample.Message) {
 	switch message.Role {
 	case sample.EventCall:
@@ -98,7 +98,7 @@ func (s *textSearch) search(turn int, message *sample.Message) {
 }
 
 // excerpt returns the text around a hit, on one line. at and n are the offset and the length of the hit in the
-// lower-case text, in bytes. They may not fit text, because the lower-case text may have another length. excerpt
+// lower-case text, in bytes. They may not fit text, because the lower-case text may have a different length. excerpt
 // therefore bounds them, and cuts text at the boundaries of characters.
 func excerpt(text string, at, n int) string {
 	from, to := max(0, min(at, len(text))-excerptMargin), min(len(text), at+n+excerptMargin)

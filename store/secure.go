@@ -95,8 +95,8 @@ func (s *shipper) close() error {
 	return errors.Join(s.handoff.outbox.Release(s.safe.lastSafe), s.handoff.outbox.Close())
 }
 
-// lagReason returns the error because of which the backend lacks some rows; nil means the backend has all rows, or
-// stores nothing.
+// lagReason returns the error because of which the backend does not have some rows; nil means the backend has all rows,
+// or stores nothing.
 func (s *shipper) lagReason() error {
 	lagging, appendErr := s.handoff.lagAndAppendError()
 	switch {

@@ -33,8 +33,8 @@ type state struct {
 	outboxFailed      atomic.Bool  // the last write to the outbox failed
 	outboxFull        atomic.Bool  // the outbox had no room for the newest exchanges
 	volatile          bool         // the backend stores nothing; set by Open
-	recovered         func()       // called when the backend takes a write after a failed one; may be nil
-	outboxRecovered   func()       // called when the outbox takes exchanges after a failure; may be nil
+	recovered         func()       // called when a write to the backend succeeds after a failed one; may be nil
+	outboxRecovered   func()       // called when the outbox accepts exchanges after a failure; may be nil
 }
 
 // recordWrite records whether the last write to the backend succeeded.

@@ -54,8 +54,8 @@ type ContentOptions struct {
 type Hooks struct {
 	OnFailure        func(step label.Step, err error) // called for every failure
 	OnPanic          func(step label.Step, value any) // called for every panic
-	OnRecovery       func()                           // called when the backend takes a write after a failed one; nil means not called
-	OnOutboxRecovery func()                           // called when the outbox takes exchanges after a failure; nil means not called
+	OnRecovery       func()                           // called when a write to the backend succeeds after a failed one; nil means not called
+	OnOutboxRecovery func()                           // called when the outbox accepts exchanges after a failure; nil means not called
 	OnErasure        func()                           // called when sessions were deleted, on request or by age; nil means not called
 	OnKept           func(x *sample.Exchange)         // called for every exchange that is kept, after redaction; must not change x; nil means not called
 	// OnDamage is called when a list or an export leaves out a session with a damaged exchange; nil means not called.
@@ -278,19 +278,20 @@ func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Poste
 }
 
 // RateWork stores feedback on the newest sessions whose tool results contain a reference of a group. The groups are
-// tried in order, until a reference of a group occurs in a session. If no reference of any group does, the error is a
-// *WorkError.
+// tried in order, until a reference of a group occurs in a session. If no reference of any group occurs in a session,
+// the error is a *WorkError.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }
 
-// Post stores one feedback entry, and returns after the write. The entry is for the first known session of candidates,
-// else for the session with the echo key park, else for the first known session of otherwise. If no session is known,
-// the entry is parked: it waits in the store until an exchange with the key arrives.
+// Post stores one feedback entry, and returns after the write. Post looks for the session of the entry in this order:
+// the sessions in candidates, the session with the echo key, the sessions in fallbacks. The entry is added to the first
+// known session. If no session is known, the entry is parked: it waits in the store until an exchange with the key
+// arrives.
 func (s *Store) Post(
-	ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID,
+	ctx context.Context, tenant string, candidates []session.ID, key session.EchoKey, e feedback.Entry, fallbacks ...session.ID,
 ) (Posted, error) {
-	return s.poster.post(ctx, tenant, &subject{Candidates: candidates, Key: park, Otherwise: otherwise}, e)
+	return s.poster.post(ctx, tenant, &subject{Candidates: candidates, Key: key, Otherwise: fallbacks}, e)
 }
 
 // PostFeedback adds feedback to sessions, and counts the entries that a session rejects at its feedback limit.

@@ -105,8 +105,8 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	return true
 }
 
-// covers reports whether the session or its tenant was deleted at or after at, the time of some content of the session.
-// Such content must not be stored.
+// covers reports whether the session or its tenant was deleted after the time of some content of the session, or at
+// this time. Such content must not be stored.
 func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

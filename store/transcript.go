@@ -65,7 +65,7 @@ type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
 	Why        string  `json:"why,omitempty"`        // not_picked: "slots", "room", "rank" or empty (unknown); not_matched: a sentence
-	By         string  `json:"by,omitempty"`         // triggers in the present text of the lesson that match the session; empty: unknown
+	By         string  `json:"by,omitempty"`         // triggers in the current text of the lesson that match the session; empty: unknown
 	Propensity float64 `json:"propensity,omitempty"` // probability of injection, for injected and withheld
 	Turn       int     `json:"turn,omitempty"`
 	Shared     bool    `json:"shared,omitempty"` // the lesson is a section of a rules file, in this session or another session of its unit
@@ -312,7 +312,7 @@ func (r *turnReader) skip(index int) {
 }
 
 // fill replaces the exchanges of t by the next ones, up to TurnsShown exchanges or maxShownBytes bytes of text. Long
-// texts are cut unless whole is true.
+// texts are cut unless uncut is true.
 func (r *turnReader) fill(t *Transcript, uncut bool) {
 	t.TurnItems, t.From = []TurnItem{}, r.next
 	for shownBytes := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shownBytes < maxShownBytes; r.next++ {

@@ -207,7 +207,7 @@ func (o *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 		// With "sequence > ?" SQLite would read the page of the row before, which may be unreadable.
 		s, err := old.Prepare(selectRows + "WHERE sequence >= ? ORDER BY sequence")
 		if err != nil {
-			return nil //nolint:nilerr // nothing of the table can be read
+			return nil //nolint:nilerr // no part of the table can be read
 		}
 		s.BindInt64(1, next)
 		for {

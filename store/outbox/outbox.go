@@ -47,7 +47,7 @@ type Row struct {
 	Kind      Kind
 	Tenant    string
 	Session   SessionID
-	Exchanges int64 // number of exchanges in the document, for the account
+	Exchanges int64 // number of exchanges in the document, which the Account counts
 	Document  []byte
 }
 
@@ -59,7 +59,7 @@ type Stub struct {
 	Document []byte
 }
 
-// Flush is the content of one Append.
+// Flush holds the changes that one call of Append writes.
 type Flush struct {
 	Rows  []Row
 	Stubs []Stub
@@ -93,7 +93,7 @@ type Options struct {
 	// returns the tenants with the most bytes.
 	MultiTenant bool
 	Now         func() time.Time
-	// Damaged is called with a message for the operator when the file is damaged or lacks rows that its
+	// Damaged is called with a message for the operator when the file is damaged or does not have rows that its
 	// account counts. Damaged must not block.
 	Damaged func(err error)
 }

@@ -116,8 +116,8 @@ func formatAccount(a outbox.Account) string {
 	return text
 }
 
-// checkAccount fails the test if the formatted account got differs from want; moment says when or where the account was
-// read.
+// checkAccount fails the test if the text of an account differs from the wanted text. moment says when or where the
+// account was read.
 func checkAccount(t testing.TB, moment string, got outbox.Account, want string) {
 	t.Helper()
 	if formatAccount(got) != want {
@@ -151,7 +151,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// crashCopy copies the directory in its present state, as a crash would leave it, and returns the path of the copy.
+// crashCopy copies the current files of the outbox, as a crash would leave it, and returns the path of the copy.
 func (q *queue) crashCopy() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
@@ -541,8 +541,8 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
-// A damaged file cannot be replaced at first, because the name of the new file is taken. Reads and appends fail, and
-// succeed as soon as the name is free.
+// A damaged file cannot be replaced at first, because a directory has the name of the new file. Reads and appends fail.
+// After the directory is removed, they succeed.
 func TestReplacementOfADamagedFileIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())

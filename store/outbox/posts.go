@@ -70,8 +70,8 @@ func (o *Outbox) KeepPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts with numbers above after, oldest first. The list ends when the documents reach maxBytes, but
-// has at least one post if there is one.
+// Posts returns the posts with numbers greater than after, oldest first. The list ends when the documents reach
+// maxBytes, but has at least one post if there is one.
 func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := o.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -179,7 +179,7 @@ func insertPost(c *sqlite.Conn, p *Post) error {
 	return execute(c, "INSERT OR REPLACE INTO posts (number, tenant, at, sum, document) VALUES (?, ?, ?, ?, ?)", p.Number, p.Tenant, p.At.UnixMicro(), p.checksum(), p.Document)
 }
 
-// scanPost returns the post in the present row of s; ok is false for a wrong checksum.
+// scanPost returns the post in the current row of s; ok is false for a wrong checksum.
 func scanPost(s *sqlite.Stmt) (p Post, ok bool) {
 	p = Post{Number: s.ColumnInt64(0), Tenant: s.ColumnText(1), At: time.UnixMicro(s.ColumnInt64(2)), Document: scanBlob(s, 3)}
 	return p, p.checksum() == s.ColumnInt64(4)

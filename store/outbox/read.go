@@ -75,7 +75,7 @@ func (o *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	})
 }
 
-// readPage returns the results of s until their documents have maxBytes. scan returns the present result and the size
+// readPage returns the results of s until their documents have maxBytes. scan returns the current result and the size
 // of its document.
 func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)) (page []T, err error) {
 	for size := int64(0); size < maxBytes; {
@@ -93,7 +93,7 @@ func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)
 	return page, nil
 }
 
-// scanRow returns the row of the queue in the present row of s; ok is false for a wrong checksum.
+// scanRow returns the row of the queue in the current row of s; ok is false for a wrong checksum.
 func scanRow(s *sqlite.Stmt) (r Row, ok bool) {
 	r = Row{
 		Sequence: s.ColumnInt64(0), Kind: Kind(s.ColumnInt64(1)), Tenant: s.ColumnText(2), Session: scanID(s, 3),

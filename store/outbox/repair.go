@@ -20,16 +20,17 @@ const (
 // logFile is the content of a write-ahead log.
 type logFile struct {
 	data      []byte
-	byteOrder binary.ByteOrder // byte order in which the log is read for a checksum
+	byteOrder binary.ByteOrder // byte order of the words that a checksum adds up
 }
 
 // repairLog repairs the checksums of a write-ahead log that is damaged in the middle. SQLite ignores the log from the
-// first wrong checksum on, and would lose every commit after one wrong bit. repairLog computes the checksums again. The
-// damaged page is then part of the file, and the checksums of its rows show the damage. The frames after the last
-// complete transaction are not repaired, because their transaction was never acknowledged.
+// first wrong checksum on, and would lose every commit after one wrong bit. repairLog therefore computes the checksums
+// again, so that SQLite reads the whole log, with the damaged page. The outbox later finds the damage in this page,
+// because each row has its own checksum. The frames after the last complete transaction are not repaired, because their
+// transaction was never acknowledged.
 //
-// changed reports that repairLog has changed the log. A copy of the damaged log is then at the path aside.
-func repairLog(path, aside string) (changed bool, err error) {
+// changed reports that repairLog has changed the log at path. The damaged log was then copied to copyPath.
+func repairLog(path, copyPath string) (changed bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
 		return false, nil
@@ -61,13 +62,13 @@ func repairLog(path, aside string) (changed bool, err error) {
 		repaired.data = append(repaired.data, f...)
 		repaired.writeChecksum((len(repaired.data)-logHeader)/frameSize - 1)
 	}
-	return true, errors.Join(file.Write(aside, 0o600, b), file.Write(path, 0o600, repaired.data))
+	return true, errors.Join(file.Write(copyPath, 0o600, b), file.Write(path, 0o600, repaired.data))
 }
 
 func (l *logFile) frame(i int) []byte { return l.data[logHeader+i*frameSize:][:frameSize] }
 
 // countFrames returns the number of frames of the newest generation of the log, and their salt. SQLite starts a new
-// generation, with another salt, when it reuses the log.
+// generation, with a different salt, when it reuses the log.
 func (l *logFile) countFrames() (n int, salt []byte) {
 	all := (len(l.data) - logHeader) / frameSize
 	salt = l.data[16:24]

@@ -24,7 +24,7 @@ const (
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
 )
 
-// documentedRules returns the ACL rules that follow begin in docs/OPERATIONS.md.
+// documentedRules returns the ACL rules that follow the given beginning of a command in docs/OPERATIONS.md.
 func documentedRules(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/OPERATIONS.md")
@@ -121,7 +121,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	<-done
 }
 
-// Every call fails while the server refuses the login. Otherwise, a write that silently had no effect would be lost.
+// Every call returns an error while the server refuses the login. A write without an error would seem to be stored.
 // Calls succeed again once the user is recreated.
 func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()

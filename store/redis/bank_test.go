@@ -31,7 +31,7 @@ func openLessonStore(t *testing.T, url string) *redis.Bank {
 // remoteWriter writes to a lesson store as another process does.
 type remoteWriter struct{ *redis.Bank }
 
-// setText sets the text of the lesson name, replacing any earlier text; nil deletes the lesson.
+// setText sets the text of the named lesson; nil deletes the lesson.
 func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	}
 }
 
-func TestBankMeetsPlaceContract(t *testing.T) {
+func TestBankMeetsStorageContract(t *testing.T) {
 	server := storetest.StartRedis(t)
 	var n atomic.Int64
 	banktest.Run(t, func(t *testing.T) bank.Storage {

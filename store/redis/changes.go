@@ -99,7 +99,7 @@ func (s *Store) recordCounters(tenant string, upTo []int64) {
 		return
 	}
 	for shard, n := range upTo {
-		if s.progress.shardPositions[shard].lastSettlement > n && tp.countedSettlements == nil { // Moved has read entries after n, and has not kept them
+		if s.progress.shardPositions[shard].lastSettlement > n && tp.countedSettlements == nil { // Moved has read entries after n, and has discarded them
 			upTo = nil
 			break
 		}
@@ -152,8 +152,8 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 }
 
 // readLogs reads the log entries of the changed shards. Entries of other replicas become pending deltas, if the
-// counters of their tenant are known. gaps[i] reports that the log of shardChanges[i] lacks entries. The caller holds
-// s.progress.mu.
+// counters of their tenant are known. gaps[i] reports that the log of shardChanges[i] does not have all entries. The
+// caller holds s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
 	logs, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[change.shard].listPrefix+"log", strconv.FormatInt(change.from.lastSettlement+1, 10), strconv.FormatInt(change.to.lastSettlement, 10))
@@ -168,7 +168,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")
 			n, _ := strconv.ParseInt(number, 10, 64)
-			if n > next { // the log, which has only the last entries, lacks an entry
+			if n > next { // the log, which has only the last entries, does not have the next entry
 				break
 			}
 			next = n + 1

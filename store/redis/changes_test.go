@@ -141,7 +141,7 @@ func newSettlement(n int) []session.Settlement {
 
 // A settlement whose reply was lost is counted once in the changes, whether Redis executes it at once, after the next
 // call of Moved, or after the next call of Counters.
-func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
+func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 	for _, order := range []string{"at once", "after Moved", "after Counters"} {
 		t.Run(order, func(t *testing.T) {
 			server := storetest.StartRedis(t)

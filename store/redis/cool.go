@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	// coolStep is the number of sessions that one script call checks. Such a call takes the server some milliseconds.
+	// coolStep is the number of sessions that one script call checks. Such a call keeps the server busy for some
+	// milliseconds.
 	coolStep = 200
 	// maxCoolKeyspaces is the number of keyspaces in which one pipeline searches for old sessions.
 	maxCoolKeyspaces = 512
-	// maxWaiting is the maximum number of entries in Cooler.waiting, which take some 200 bytes each.
+	// maxWaiting is the maximum number of entries in Cooler.waiting, each of which needs about 200 bytes.
 	maxWaiting = 1 << 16
 )
 

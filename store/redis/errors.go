@@ -27,7 +27,7 @@ var (
 	// ErrTLS reports a failed TLS handshake, for example because the certificate of the server or of precept is not
 	// trusted.
 	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrACL reports that the Redis user lacks a permission.
+	// ErrACL reports that the Redis user does not have a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrCorrupt reports that a value in Redis was not written by precept.
 	ErrCorrupt = fmt.Errorf("a value in Redis was not written by precept: %w", session.ErrDamaged)

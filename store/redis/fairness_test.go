@@ -108,7 +108,7 @@ func TestOpenFeedbackLimitsSessionsOverAllShards(t *testing.T) {
 }
 
 // Counters sends only one command to each shard in which the tenant has no counters.
-func TestCountersSendsOneCommandToEmptyShards(t *testing.T) {
+func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	for n := range 3 {

@@ -63,12 +63,12 @@ func (p *faultProxy) close() {
 	p.open.Wait()
 }
 
-// next resets the count of commands, and sets a fault for command number at, counted from 0; a negative number means no
-// fault.
-func (p *faultProxy) next(at int, kind fault) {
+// next resets the count of commands, and sets the fault of the command with the given number, counted from 0. With a
+// negative number, no command gets a fault.
+func (p *faultProxy) next(number int, kind fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen, p.at, p.kind, p.done = 0, at, kind, false
+	p.seen, p.at, p.kind, p.done = 0, number, kind, false
 }
 
 // commands returns the number of commands since next, and reports whether the fault has been injected.

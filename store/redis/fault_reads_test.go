@@ -73,9 +73,9 @@ func fullBatch() session.Batch {
 	return b
 }
 
-// newEntry returns a feedback entry with the id name.
-func newEntry(name string) feedback.Entry {
-	return feedback.Entry{ID: name, At: atSecond(1), Source: "user", Type: "score", Score: 1, Tier: 1}
+// newEntry returns a feedback entry with the given id.
+func newEntry(id string) feedback.Entry {
+	return feedback.Entry{ID: id, At: atSecond(1), Source: "user", Type: "score", Score: 1, Tier: 1}
 }
 
 // firstSettlement returns the first settlement of session 1.
@@ -243,9 +243,9 @@ func readCalls() []storeCall {
 }
 
 // sortedIDs returns the sorted ids of the items of list.
-func sortedIDs[T any](list []T, of func(T) string) (out []string) {
+func sortedIDs[T any](list []T, idOf func(T) string) (out []string) {
 	for i := range list {
-		out = append(out, of(list[i]))
+		out = append(out, idOf(list[i]))
 	}
 	slices.Sort(out)
 	return out
@@ -320,11 +320,11 @@ func faults() map[fault]error {
 	}
 }
 
-// For a fault at any command of a read, the read returns the full result or the error of the fault. The error is
-// ErrUnavailable, except for a key of a wrong type.
+// The test repeats each read with a fault at a different command. The read returns the full result or the error of the
+// fault. The error is ErrUnavailable, except for a key of the wrong type.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
 	open, proxy := openFaulty(t)
-	s := open("looks")
+	s := open("reads")
 	for _, call := range changeCalls()[:addingCalls] {
 		if _, err := call.do(t.Context(), s); err != nil {
 			t.Fatalf("call %s: %v", call.name, err)

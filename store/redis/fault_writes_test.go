@@ -15,8 +15,9 @@ import (
 	"precept/store/storetest"
 )
 
-// For a fault at any command of a write (a connection that breaks before or after Redis executes the command, or an
-// error reply), the write returns ErrUnavailable, and a repeated write gives the same data as a write without a fault.
+// The test repeats each write with a fault at a different command: a connection that breaks before or after Redis
+// executes the command, or an error reply. The write returns ErrUnavailable. After a second call, the data is the same
+// as after a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, proxy := openFaulty(t)
 	for n, call := range changeCalls() {
@@ -58,8 +59,9 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	}
 }
 
-// The connection breaks at any command of a migration, before or after Redis executes the command. After further writes
-// and a repeated migration, the store has the same data as a store that was created with several shards.
+// The test repeats a migration with a connection that breaks at a different command, before or after Redis executes the
+// command. After further writes and a second migration, the store has the same data as a store that was created with
+// several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	server := storetest.StartRedis(t)
 	proxy := newFaultProxy(t, server.Addr)
@@ -72,12 +74,12 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			}
 		}
 	}
-	const before, after = 7, addingCalls // numbers of calls before the first and before the repeated migration
+	const before, after = 7, addingCalls // number of calls before the first and before the second migration
 	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
 	makeCalls(unmigrated, changeCalls()[:after])
 	want := readDataWithoutPosition(t, unmigrated)
 	var seconds atomic.Int64
-	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the breaker never opens
+	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // moves at each reading, so that the circuit breaker does not refuse calls after a fault
 	for n, injected := range []fault{cutAfter, cutBefore} {
 		for at := 0; ; at += 1 + 4*n {
 			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", proxy.url(), n, at), Now: now, Shards: 1})
@@ -113,7 +115,8 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	}
 }
 
-// expireFreezes deletes the freezes of an interrupted migration, as the server does when they expire.
+// expireFreezes deletes the keys with which an interrupted migration has stopped all writes, as the server does when
+// the keys expire.
 func expireFreezes(t *testing.T, server *storetest.Redis, prefix string) {
 	t.Helper()
 	for _, key := range listKeys(t, server, prefix+":*frozen") {

@@ -33,7 +33,7 @@ func openWithShortTimeout(t *testing.T, url string) *redis.Store {
 	return openWithTimeout(t, url, shortTimeout)
 }
 
-// openWithTimeout opens a store whose calls time out after limit.
+// openWithTimeout opens a store whose calls time out after the given time.
 func openWithTimeout(t *testing.T, url string, limit time.Duration) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Timeout: limit})
@@ -60,7 +60,7 @@ func newBatch(n int) session.Batch {
 	}
 }
 
-// checkUnavailable fails the test unless err is kind and also session.ErrUnavailable, which means that a retry may
+// checkUnavailable fails the test unless err matches both kind and session.ErrUnavailable, which means that a retry may
 // succeed.
 func checkUnavailable(t *testing.T, call string, err, kind error) {
 	t.Helper()
@@ -82,7 +82,7 @@ func eventually(t *testing.T, subject string, fn func() error) {
 	}
 }
 
-// checkStored fails the test unless the store has want sessions and want exchanges.
+// checkStored fails the test unless the numbers of sessions and of exchanges are as wanted.
 func checkStored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64
@@ -95,8 +95,8 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 	}
 }
 
-// waitForError calls fn until its error is kind, and returns the error. On a loaded machine the first error may be a
-// timeout.
+// waitForError calls fn until its error matches kind, and returns the error. On a loaded machine the first error may be
+// a timeout.
 func waitForError(t *testing.T, subject string, kind error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, subject, func() error {

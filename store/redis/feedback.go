@@ -91,7 +91,7 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 }
 
 // feedbackEntry returns the entry with the given id from the hash at key. ok is false if the hash has no such entry. ok
-// is also false if the entry does not decode, or has another id with an equal digest.
+// is also false if the entry does not decode, or has a different id with an equal digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
 	text, err := doValue(ctx, s, "entry of feedback", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()

@@ -14,10 +14,10 @@ import (
 	"precept/store/storetest"
 )
 
-// postScore adds a feedback entry with the id name and a score to session n.
-func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) {
+// postScore adds a feedback entry with the given id and score to session n.
+func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	t.Helper()
-	e := feedback.Entry{ID: name, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
+	e := feedback.Entry{ID: id, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
 	if _, err := s.AddFeedback(t.Context(), "default", map[session.ID][]feedback.Entry{sessionID(n): {e}}); err != nil {
 		t.Fatal(err)
 	}

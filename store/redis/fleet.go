@@ -15,8 +15,9 @@ import (
 	"precept/internal/session"
 )
 
-// Epoch returns the epoch of the data, which changes when data may be lost, because a server was restarted or replaced
-// by its replica, or the data was flushed. A writer with a copy of its last writes then writes them again.
+// Epoch returns the epoch of the data, which changes when data may be lost. This is so after a server was restarted or
+// replaced by its replica, and after the data was flushed. A writer with a copy of its last writes then writes them
+// again.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	epoch, err := doValue(ctx, s, "epoch", func(c client) (string, error) {
 		now, err := c.Time(ctx).Result()
@@ -24,7 +25,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 			return "", err
 		}
 		// The first replica stores a mark in an empty Redis, the time of the server. If Redis loses its data, it gets
-		// another mark.
+		// a different mark.
 		key := s.commonKey("epoch")
 		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
 			return "", err

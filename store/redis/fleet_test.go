@@ -44,7 +44,7 @@ func TestOptOutMarksAreShared(t *testing.T) {
 		t.Errorf("OptOutMark on another replica = %+v, %v, %v, want 3 turns and 9 items", m, ok, err)
 	}
 	if m, ok, err := other.OptOutMark(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("OptOutMark another session = %+v, %v, %v, want 1 item", m, ok, err)
+		t.Errorf("OptOutMark of another session = %+v, %v, %v, want 1 item", m, ok, err)
 	}
 	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
 	for n := range 3 {
@@ -69,11 +69,11 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 		{Tenant: "default", IDs: []session.ID{sessionID(3)}, At: now.Add(2 * time.Second)},
 	}
 	for i := range announced {
-		place, err := one.Announce(ctx, announced[i])
-		if err != nil || place == "" {
-			t.Fatalf("Announce = %q, %v, want a position, nil", place, err)
+		position, err := one.Announce(ctx, announced[i])
+		if err != nil || position == "" {
+			t.Fatalf("Announce = %q, %v, want a position, nil", position, err)
 		}
-		announced[i].Position = place
+		announced[i].Position = position
 	}
 	check := func(after string, want []session.Erasure) {
 		t.Helper()
@@ -98,9 +98,9 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
 		t.Errorf("Erasures with a damaged announcement = %+v, %v, want one erasure without tenant and ids", list, err)
 	}
-	for _, place := range []string{"1-x", "-", "7-"} {
-		if list, err := other.Erasures(ctx, place); err == nil {
-			t.Errorf("Erasures(%q) = %v, want an error for an invalid position", place, list)
+	for _, position := range []string{"1-x", "-", "7-"} {
+		if list, err := other.Erasures(ctx, position); err == nil {
+			t.Errorf("Erasures(%q) = %v, want an error for an invalid position", position, list)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 }
 
 // The store adds the consultations (counts of matches) of all replicas. A batch is counted once, even if a replica
-// sends it again with other content. Lessons without consultations are omitted.
+// sends it again with different content. Lessons without consultations are omitted.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

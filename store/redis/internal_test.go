@@ -58,7 +58,7 @@ func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 		texts := make([]string, len(list))
 		for i, n := range list {
 			if texts[i] = encodeOrdered(n); decodeOrdered(texts[i]) != n {
-				t.Fatalf("fromOrdered(ordered(%d)) = %d, want the same number", n, decodeOrdered(texts[i]))
+				t.Fatalf("decodeOrdered(encodeOrdered(%d)) = %d, want the same number", n, decodeOrdered(texts[i]))
 			}
 		}
 		slices.Sort(list)

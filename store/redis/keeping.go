@@ -15,7 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// sweepStep is the number of sessions that one step of a sweep deletes. Such a step takes the server some milliseconds.
+// sweepStep is the number of sessions that one step of a sweep deletes. Such a step keeps the server busy for some
+// milliseconds.
 const sweepStep = 32
 
 // Forget deletes a session with its row, echo keys, exchanges, samples, feedback and settlement, and reports whether
@@ -117,7 +118,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// Retain deletes the sessions that were last seen before a time, as Forget does, and returns their number. Retain takes
+// Retain deletes the sessions that were last seen before a time, as Forget does, and returns their number. Retain runs
 // at least one step of some milliseconds, and stops between two steps when ctx ends. If sessions are left, Retain
 // returns the error of ctx.
 func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {

@@ -80,7 +80,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 		t.Errorf("tenant parts of the keys: got %v, want 4", tags)
 	}
 	if len(expiries) > 0 {
-		t.Errorf("kinds of expiring keys that the store lacks: %v", expiries)
+		t.Errorf("no key of these kinds expires: %v", expiries)
 	}
 }
 

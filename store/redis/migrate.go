@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A migration moves a store from the old layout, which has one shard for each tenant, to the present layout, while
+// A migration moves a store from the old layout, which has one shard for each tenant, to the current layout, while
 // replicas serve:
 //
 //  1. Each tenant is marked with the key 'moving'. Scripts that write then set the key 'touched' of the tenant, and

@@ -28,7 +28,7 @@ func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 }
 
 // A migration from one shard for each tenant to several shards keeps the data, and deletes the keys of the old layout
-// except t and frozen, which make calls with the old layout fail. A second migration does nothing.
+// except the keys t and frozen, which make calls with the old layout fail. A second migration does nothing.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -185,7 +185,7 @@ func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
 // A migration renews its lease before each page of samples and of opt-out marks.
 func TestMigrationRenewsTheLease(t *testing.T) {
 	t.Parallel()
-	const pages, page = 3, 500 // number of pages, and items on a page
+	const pages, pageSize = 3, 500
 	server := storetest.StartRedis(t)
 	var seconds atomic.Int64
 	s, err := redis.Open(redis.Options{URL: server.URL(), Shards: 1, Now: func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }})
@@ -195,7 +195,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	b := newBatch(1)
 	marks := map[session.ID]session.OptOutMark{}
-	for i := range pages * page {
+	for i := range pages * pageSize {
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", ID: sessionID(1), Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: atSecond(1)}})
 		marks[sessionID(i+10)] = session.OptOutMark{Turns: 1, Items: 2}
 	}
@@ -216,7 +216,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 		switch {
 		case strings.Contains(text, `"claim:migrate"`):
 			renewed = true
-		case isPage || isMark && copiedMarks%page == 1:
+		case isPage || isMark && copiedMarks%pageSize == 1:
 			if !renewed {
 				t.Errorf("the lease was not renewed between the previous page and command %s", line)
 			}
@@ -226,8 +226,8 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 			samplePages++
 		}
 	}
-	if samplePages < pages || copiedMarks < pages*page {
-		t.Errorf("copied pages of samples and opt-out marks: got %d and %d, want at least %d and %d", samplePages, copiedMarks, pages, pages*page)
+	if samplePages < pages || copiedMarks < pages*pageSize {
+		t.Errorf("copied pages of samples and opt-out marks: got %d and %d, want at least %d and %d", samplePages, copiedMarks, pages, pages*pageSize)
 	}
 }
 

@@ -202,7 +202,7 @@ func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) (
 	return slices.Collect(maps.Keys(keys)), err
 }
 
-// movedGroups returns the tenants whose consumer groups have another position than at the last copy of the tenant.
+// movedGroups returns the tenants whose consumer groups have a different position than at the last copy of the tenant.
 func (m *migrator) movedGroups(ctx context.Context, names []string) (changed []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, streamCalls) {

@@ -50,7 +50,7 @@ func (pr *progress) tenantPosition(name string) *tenantProgress {
 	return pr.tenants[name]
 }
 
-// countChange gives a tenant a new position after a change of its counters. The caller holds mu.
+// countChange assigns a new position to a tenant after a change of its counters. The caller holds mu.
 func (pr *progress) countChange(tp *tenantProgress) {
 	pr.changes++
 	tp.countersPosition = pr.changes

@@ -103,7 +103,7 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 }
 
 // Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. The Redis
-// server measures the time. The unused parameter is the present time, for stores without a server.
+// server measures the time. The unused parameter is the current time, for stores without a server.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, formatMillis(ttl))
 	return n > 0, err

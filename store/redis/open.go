@@ -31,7 +31,7 @@ const (
 type Options struct {
 	// URL is the address of Redis, in one of the forms that parseURL lists.
 	URL string
-	// Now returns the present time.
+	// Now returns the current time.
 	Now func() time.Time
 	// Timeout is the time limit of one command and its reply; 0 means 3 s.
 	Timeout time.Duration

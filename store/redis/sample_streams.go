@@ -52,9 +52,9 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns the next samples of a stream after the position after ("" means from the beginning), up to the
-// position until ("" means to the end). last is the position of the last of them. If last equals after, no sample
-// follows.
+// SamplesAfter returns the next samples of a stream between two positions. The sample at after is left out, and the
+// sample at until is included. An empty after means from the beginning, and an empty until means to the end. last is
+// the position of the last returned sample. If last equals after, no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
@@ -196,8 +196,8 @@ func pipeEach[C goredis.Cmder](ctx context.Context, c client, keys []string, com
 	return failed, nil
 }
 
-// isMissingGroup reports whether a command failed because a stream lacks the consumer group, or does
-// not exist.
+// isMissingGroup reports whether a command failed because a stream does not have the consumer group, or
+// does not exist.
 func isMissingGroup(err error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || isMissingStream(err)
 }

@@ -49,7 +49,7 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id 
 			return err
 		}
 		id = idFromBytes(v)
-		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // the index entry stays if a later build of the session's samples lacks this sample
+		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // the index entry stays if a later build of the session's samples does not have this sample
 		return err
 	})
 	return id, ok && err == nil, err

@@ -77,7 +77,7 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	if _, err := s.Tenants(t.Context()); err != nil { // reads the number of shards
 		t.Fatal(err)
 	}
-	countCalls := func() (digests, scriptFiles int) {
+	countCalls := func() (digests, sources int) {
 		t.Helper()
 		stop := server.Monitor(t)
 		if err := s.Raise(t.Context(), testTenant, newMaxima(450)); err != nil {
@@ -85,16 +85,16 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 		}
 		for _, line := range stop() {
 			digests += strings.Count(strings.ToLower(line), `] "evalsha"`)
-			scriptFiles += strings.Count(strings.ToLower(line), `] "eval"`)
+			sources += strings.Count(strings.ToLower(line), `] "eval"`)
 		}
-		return digests, scriptFiles
+		return digests, sources
 	}
 	for i, want := range [][2]int{{3, 3}, {3, 0}, {3, 3}} {
 		if i == 2 {
 			server.Must(t, "SCRIPT", "FLUSH")
 		}
-		if digests, scriptFiles := countCalls(); [2]int{digests, scriptFiles} != want {
-			t.Errorf("round %d: got %d calls by digest and %d with the source, want %v", i, digests, scriptFiles, want)
+		if digests, sources := countCalls(); [2]int{digests, sources} != want {
+			t.Errorf("round %d: got %d calls by digest and %d with the source, want %v", i, digests, sources, want)
 		}
 	}
 	list, err := s.Maxima(t.Context(), testTenant)

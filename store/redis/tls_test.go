@@ -45,7 +45,7 @@ func TestTLSWithAClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
-	withClientCertificates(t, secrets, "rediss://"+addr+"?ca_file="+secrets.CA)
+	openWithClientCertificate(t, secrets, "rediss://"+addr+"?ca_file="+secrets.CA)
 }
 
 func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
@@ -60,12 +60,12 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 }
 
 // A Sentinel and servers that require client certificates accept only stores with a valid certificate. A wrong password
-// of the Sentinel's user gives ErrAuth.
+// of the Sentinel's user leads to ErrAuth.
 func TestSentinelWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
 	_, url := storetest.StartSentinelTLS(t, secrets, documentedRules(t, sentinelRules))
-	withClientCertificates(t, secrets, url+"&tls=true&ca_file="+secrets.CA)
+	openWithClientCertificate(t, secrets, url+"&tls=true&ca_file="+secrets.CA)
 
 	files := "&ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
 	wrong := openWithLongTimeout(t, strings.Replace(url, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
@@ -82,7 +82,7 @@ func TestClusterWithClientCertificates(t *testing.T) {
 		createUser(t, n)
 	}
 	url := strings.Replace(cluster.URL("tls=true", "ca_file="+secrets.CA), "redis://", "redis://precept:secret@", 1)
-	s := withClientCertificates(t, secrets, url)
+	s := openWithClientCertificate(t, secrets, url)
 
 	slot, from, to, _ := findSlot(t, cluster)
 	if err := cluster.Move(slot, from, to); err != nil {
@@ -94,9 +94,9 @@ func TestClusterWithClientCertificates(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// withClientCertificates opens a store with the client certificate of secrets. It fails the test if the servers accept
-// a store without a certificate or with a certificate of another CA.
-func withClientCertificates(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
+// openWithClientCertificate opens a store with the client certificate of secrets. It fails the test if the servers
+// accept a store without a certificate or with a certificate of another CA.
+func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {

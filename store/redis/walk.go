@@ -107,7 +107,7 @@ func newMerger(keyspaces []keyspace) *merger {
 }
 
 // pop removes and returns the oldest reference; ok is false if there is none. readMore must be called before, so that
-// no cursor lacks a reference that its keyspace has.
+// every cursor has a reference if its keyspace has one.
 func (m *merger) pop() (r ref, ok bool) {
 	if len(m.cursors) == 0 {
 		return ref{}, false

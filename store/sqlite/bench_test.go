@@ -212,7 +212,7 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// benchSteps returns 200 settlements. Each changes the counters of six out of a number of lessons.
+// benchSteps returns 200 settlements. Each settlement changes the counters of six lessons out of the given number.
 func benchSteps(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {

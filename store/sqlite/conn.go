@@ -26,8 +26,8 @@ import (
 type conn struct {
 	db         *sqlite.Conn
 	interrupts bool            // a running statement is interrupted when ctx ends
-	ctx        context.Context // context of the present call of do
-	err        error           // first failure in the present call of do
+	ctx        context.Context // context of the current call of do
+	err        error           // first failure in the current call of do
 }
 
 // connect opens a connection and runs the settings, a script of PRAGMA statements.

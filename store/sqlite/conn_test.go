@@ -50,7 +50,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	}
 }
 
-// When its context ends, a transaction is rolled back, and no later statement of it runs.
+// A transaction whose context ends is rolled back, and its later statements do not run.
 func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))

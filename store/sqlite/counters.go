@@ -55,7 +55,8 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
-// settle stores the settled state of one step. It returns false, and does nothing, if the session has another version.
+// settle stores the settled state of one step. It returns false, and does nothing, if the session has a different
+// version.
 func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	sid := t.findOrAdd(sessionKey{tenant, step.ID}, fromMicros(0)).sid
 	if t.db.queryInt("SELECT version FROM settled WHERE sid = ?", sid) != step.From {

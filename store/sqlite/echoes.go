@@ -13,9 +13,9 @@ import (
 
 // An echo is a key by which feedback and later turns find a session. A turn writes several echoes. Look-ups are rare,
 // because the sessions in use are in memory. The keys are hashes. In one large B-tree each new echo would therefore
-// change another page of the WAL and of the file. To avoid this, the primary key of the table begins with the number of
-// a generation. New echoes are written to the newest generation, which fits into the cache. A look-up reads all
-// generations (docs/decisions/0032-echoes.md).
+// change a different page of the WAL and of the file. To avoid this, the primary key of the table begins with the
+// number of a generation. New echoes are written to the newest generation, which fits into the cache. A look-up reads
+// all generations (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
 	maxGenerationSize = 64 << 10 // maximum number of echoes in a generation, about 1.7 MiB

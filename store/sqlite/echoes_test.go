@@ -40,7 +40,7 @@ func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	return ids
 }
 
-// checkModel fails the test if FindEcho returns other sessions of the keys than the model.
+// checkModel fails the test unless FindEcho returns the same sessions of the keys as the model.
 func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	t.Helper()
 	found, err := s.FindEcho(t.Context(), "default", keys)
@@ -87,7 +87,7 @@ func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 			}
 			echoTime := at
 			if rng.IntN(10) == 0 {
-				echoTime = max(1, at-rng.IntN(5_000)) // late
+				echoTime = max(1, at-rng.IntN(5_000)) // an echo that arrives late
 			}
 			if m[k] == nil {
 				m[k] = map[int]int{}
@@ -135,16 +135,16 @@ func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	checkModel(t, s, model{}, keys)
 }
 
-// Forget removes only the echoes of its session, which a reopen confirms.
+// Forget removes only the echoes of the forgotten session. A reopened store has the same echoes.
 func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
-	const sessions, each = 10, 300
+	const sessions, perSession = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	m, keys := model{}, []session.EchoKey{}
 	for n := range sessions {
 		var b session.Batch
-		for i := range each {
-			k := session.EchoKey(n*each + i)
+		for i := range perSession {
+			k := session.EchoKey(n*perSession + i)
 			keys, m[k] = append(keys, k), map[int]int{n + 1: 1}
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n + 1), At: time.Unix(int64(n+1), 0)})
 		}
@@ -159,13 +159,13 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
 			t.Fatalf("Forget(%d) = %v, %v, want true, nil", n, ok, err)
 		}
-		for i := range each {
-			m[session.EchoKey((n-1)*each+i)] = nil
+		for i := range perSession {
+			m[session.EchoKey((n-1)*perSession+i)] = nil
 		}
 		checkModel(t, s, m, keys)
 	}
-	if n := countEchoes(t, s, "true"); n != (sessions-3)*each {
-		t.Errorf("echoes after the deletions: got %d, want %d", n, (sessions-3)*each)
+	if n := countEchoes(t, s, "true"); n != (sessions-3)*perSession {
+		t.Errorf("echoes after the deletions: got %d, want %d", n, (sessions-3)*perSession)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -176,14 +176,14 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 // The store deletes the oldest generations beyond the maximum number. For a key that occurs in every session, a full
 // generation keeps only the newest maxEchoesPerKey echoes.
 func TestNumberOfEchoesIsLimited(t *testing.T) {
-	const everywhere, each = 1 << 50, maxEchoesPerKey + 2
+	const everywhere, perBatch = 1 << 50, maxEchoesPerKey + 2
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range maxGenerations + 5 {
 		var b session.Batch
-		for i := range each {
-			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: everywhere, ID: testID(each*n + i), At: time.Unix(int64(each*n+i), 0)})
+		for i := range perBatch {
+			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: everywhere, ID: testID(perBatch*n + i), At: time.Unix(int64(perBatch*n+i), 0)})
 		}
-		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n), ID: testID(each * n), At: time.Unix(int64(each*n), 0)})
+		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n), ID: testID(perBatch * n), At: time.Unix(int64(perBatch*n), 0)})
 		fillGeneration(s)
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestNumberOfEchoesIsLimited(t *testing.T) {
 	found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{4, 5, everywhere})
 	var want []session.ID
 	for i := range maxEchoesPerKey {
-		want = append(want, testID(each*last+each-1-i))
+		want = append(want, testID(perBatch*last+perBatch-1-i))
 	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
 		t.Errorf("FindEcho = %v, %v, want no session of key 4, one of key 5, and %v of the key in every session", found, err, want)

@@ -76,7 +76,7 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 	}
 }
 
-func TestWriteWaitsForRelease(t *testing.T) {
+func TestWriteWaitsForTheLock(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
 	p := startHolder(t, path, "BEGIN IMMEDIATE")
@@ -137,7 +137,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	mustWrite(t, w, rowBatch(2))
 	mustWrite(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !hasSession(t, r, 1) || !hasSession(t, r, 2) {
-		t.Error("a read-only store lacks a row that was written before or after its Open")
+		t.Error("a read-only store does not find a row that was written before or after its Open")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
 		t.Errorf("FindEcho of a read-only store = %v, %v, want one session for each key", found, err)

@@ -132,8 +132,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return onlyEntry(list, entry, err)
 }
 
-// onlyEntry returns the entry of list, which has at most one. ok is false if there is none, or if the entry has another
-// id with an equal hash.
+// onlyEntry returns the entry of list, which has at most one. ok is false if there is none, or if the entry has a
+// different id with an equal hash.
 func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
 	if err != nil || len(list) == 0 || list[0].ID != id {
 		return feedback.Entry{}, false, err

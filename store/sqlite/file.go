@@ -107,8 +107,8 @@ func openIdentity(path string) (*fileIdentity, error) {
 	return &fileIdentity{path, f, info}, nil
 }
 
-// check returns an error if the path does not lead to the open file any more, or if the file has another content. check
-// runs before each write transaction, and costs two system calls.
+// check returns an error if the path does not lead to the open file any more, or if the file has different content.
+// check runs before each write transaction, and costs two system calls.
 func (f *fileIdentity) check() error {
 	info, err := os.Stat(f.path)
 	if err != nil {

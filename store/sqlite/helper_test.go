@@ -94,13 +94,13 @@ func startProcess(t *testing.T, mode string, args ...string) *process {
 	return startProcessAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startProcessAs runs a binary as a helper process with the rights of another user; nil means the present user.
-func startProcessAs(t *testing.T, binary string, as *syscall.Credential, mode string, args ...string) *process {
+// startProcessAs runs a binary as a helper process with the rights of another user; nil means the current user.
+func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Env = append(os.Environ(), helperEnv+"="+mode)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
-	if as != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	if user != nil {
 		cmd.Dir = "/"
 	}
 	cmd.Stderr = os.Stderr

@@ -86,9 +86,9 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns the next samples after a position ("" means from the first) up to the position until
-// ("" means to the last), and the position of the last returned sample. If last equals after, no sample
-// follows.
+// SamplesAfter returns the next samples between two positions. The sample at after is left out, and the sample at until
+// is included. An empty after means from the first sample, and an empty until means to the last. last is the position
+// of the last returned sample. If last equals after, no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {

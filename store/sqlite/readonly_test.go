@@ -14,9 +14,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivileged returns the path of the test binary, and nil for the present user. For root, which may write to any
+// unprivileged returns the path of the test binary, and nil for the current user. For root, which may write to any
 // directory, it returns a copy of the binary and the user nobody.
-func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
+func unprivileged(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return os.Args[0], nil
@@ -55,7 +55,7 @@ func openDir(t *testing.T) string {
 }
 
 func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
-	binary, as := unprivileged(t)
+	binary, user := unprivileged(t)
 	dir := openDir(t)
 	path := filepath.Join(dir, "precept.db")
 	s := open(t, sqlite.Options{Path: path})
@@ -73,14 +73,14 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		if mode == "lock" {
 			target = dir
 		}
-		line := startProcessAs(t, binary, as, mode, target).line(t)
+		line := startProcessAs(t, binary, user, mode, target).line(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
 				t.Errorf("mode %s in a read-only directory: got %q, want it to contain %q", mode, line, part)
 			}
 		}
 	}
-	if line := startProcessAs(t, binary, as, "open", path, "ro").line(t); line != "sessions 1" {
+	if line := startProcessAs(t, binary, user, "open", path, "ro").line(t); line != "sessions 1" {
 		t.Errorf(`read-only open in a read-only directory: got %q, want "sessions 1"`, line)
 	}
 }

@@ -45,7 +45,7 @@ func TestPackedCellsHoldSums(t *testing.T) {
 		}
 		for f, v := range sum {
 			if v != 0 {
-				t.Fatalf("the packed cells lack field %q with value %d", f, v)
+				t.Fatalf("the packed cells do not contain field %q with value %d", f, v)
 			}
 		}
 	})
@@ -208,13 +208,13 @@ func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 
 func TestNumberOfReadersIsLimited(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	hang, reading := make(chan struct{}), make(chan struct{})
-	var all sync.WaitGroup
+	release, reading := make(chan struct{}), make(chan struct{})
+	var readers sync.WaitGroup
 	for range maxReaders {
-		all.Go(func() {
+		readers.Go(func() {
 			_, _ = read(t.Context(), s, func(*conn) int {
 				reading <- struct{}{}
-				<-hang
+				<-release
 				return 0
 			})
 		})
@@ -225,8 +225,8 @@ func TestNumberOfReadersIsLimited(t *testing.T) {
 	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Stats while all readers are in use: err = %v, want context.DeadlineExceeded", err)
 	}
-	close(hang)
-	all.Wait()
+	close(release)
+	readers.Wait()
 	if _, err := s.Stats(t.Context()); err != nil {
 		t.Errorf("Stats after the readers ended: %v", err)
 	}
@@ -247,7 +247,7 @@ func TestExchangesWithDamagedDocumentReturnsErrCorrupt(t *testing.T) {
 
 func TestErrorNamesTheOperation(t *testing.T) {
 	if err := classifyError(errors.New("plain")); errors.Is(err, ErrBusy) {
-		t.Errorf("classify(plain error) = %v, want an error that is not ErrBusy", err)
+		t.Errorf("classifyError(plain error) = %v, want an error that is not ErrBusy", err)
 	}
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
@@ -257,7 +257,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 }
 
 // A read whose context ends is interrupted, and frees its connection. A read that waits for the disk cannot be
-// interrupted and keeps its connection, and the next read uses another one.
+// interrupted and keeps its connection, and the next read uses a different connection.
 func TestInterruptedReadFreesItsConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})

@@ -107,7 +107,7 @@ func testConcurrentFirstSettlements(t tester, s Store) {
 }
 
 // testConcurrentPicks tests that replicas can write the row of a run without reading each other's rows. All workers
-// write this row, each time with another pick, and the stored row must have all picks.
+// write this row, each time with a different pick, and the stored row must have all picks.
 func testConcurrentPicks(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)

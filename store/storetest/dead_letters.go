@@ -50,7 +50,7 @@ func deadLetter(exchange string) session.DeadLetter {
 	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(1)}
 }
 
-// checkDeadLetters fails the test unless the store has exactly the dead letters want.
+// checkDeadLetters fails the test unless the store has exactly the wanted dead letters.
 func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	t.Helper()
 	list, total, err := s.DeadLetters(t.Context(), 10)
@@ -61,7 +61,8 @@ func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	}
 }
 
-// unsampled returns the number of stored exchanges of settled sessions without a sample.
+// unsampled returns the number of exchanges that still need a sample: exchanges that were stored after the settlement
+// (close) of their session, and exchanges of sessions that are set aside.
 func unsampled(t tester, s Store) int64 {
 	t.Helper()
 	return mustGet[int64](t)(s.Unsampled(t.Context()))
@@ -115,16 +116,17 @@ func testExchangeWithoutRow(t tester, s Store) {
 }
 
 // withoutExchanges returns a due row with Exchanges = 0. It fails the test if the store set Exchanges, which is
-// optional, to another number than exchanges.
-func withoutExchanges(t tester, r session.Row, exchanges int) session.Row {
+// optional, to a different number than wanted.
+func withoutExchanges(t tester, r session.Row, want int) session.Row {
 	if r.Exchanges != 0 {
-		checkEqual(t, "exchanges of the session", r.Exchanges, exchanges)
+		checkEqual(t, "exchanges of the session", r.Exchanges, want)
 	}
 	r.Exchanges = 0
 	return r
 }
 
-// testSamplesReplaced tests that a write with Whole deletes the earlier samples of the session, and no others.
+// testSamplesReplaced tests that a write with AllSamplesOf deletes the earlier samples of these sessions, and no other
+// samples.
 func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{
@@ -139,8 +141,8 @@ func testSamplesReplaced(t tester, s Store) {
 	}
 }
 
-// testSetAsideIsNotDue tests that a session which is set aside is not due until Readmit, and that Readmit omits a
-// session with too many tries.
+// testSetAsideIsNotDue tests that a session that was set aside after a panic is not due until Readmit, and that Readmit
+// omits a session with too many tries.
 func testSetAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
@@ -166,7 +168,7 @@ func testSetAsideIsNotDue(t tester, s Store) {
 	checkEqual(t, "unsampled exchanges after the settlement", unsampled(t, s), int64(0))
 }
 
-// testSetAsideIsNotUnsettled tests that new feedback on a settled session which is set aside does not make the session
+// testSetAsideIsNotUnsettled tests a settled session that is set aside. New feedback does not make the session
 // unsettled until Readmit.
 func testSetAsideIsNotUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})

@@ -33,15 +33,15 @@ func deletionCases() map[string]func(tester, Store) {
 		},
 		"forget removes all data of a tenant": testForgetTenant,
 		"forget of an unknown tenant changes nothing": func(t tester, s Store) {
-			writeFull(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantA, 1)
 			checkEqual(t, "sessions of an unknown tenant forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
 			checkEqual(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA})
 			checkEqual(t, "data of the session of tenant A", mustSession(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
 		},
 		"forgotten session can start again": func(t tester, s Store) {
-			writeFull(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantA, 1)
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
-			writeFull(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantA, 1)
 			checkEqual(t, "sessions of the key 101 after the restart", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
 			checkEqual(t, "exchanges after the restart", len(exchanges(t, s, tenantA, 1)), 2)
 			checkEqual(t, "samples after the restart", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
@@ -49,7 +49,7 @@ func deletionCases() map[string]func(tester, Store) {
 		},
 		"retention deletes by last seen": func(t tester, s Store) {
 			for n := range 100 {
-				writeFull(t, s, tenantA, n)
+				writeCompleteSession(t, s, tenantA, n)
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 5, 1000)}}) // seen again
 			checkEqual(t, "sessions deleted by age", mustGet[int](t)(s.Retain(t.Context(), at(90))), 89)
@@ -74,11 +74,11 @@ func deletionCases() map[string]func(tester, Store) {
 		},
 		"sync succeeds": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
-			writeFull(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantA, 1)
 			must(t, s.Sync(t.Context()))
 		},
 		"closed store refuses calls": func(t tester, s Store) {
-			writeFull(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantA, 1)
 			must(t, s.Close())
 			must(t, s.Close()) // a second Close does nothing
 			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 2, 2)}}); err == nil {
@@ -105,8 +105,8 @@ func (e *endingContext) Err() error {
 	return nil
 }
 
-// writeFull writes a row, echoes, exchanges, a sample, feedback and a settlement of session n.
-func writeFull(t tester, s Store, tenant string, n int) {
+// writeCompleteSession writes session n with a row, echoes, exchanges, a sample, feedback and a settlement.
+func writeCompleteSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	write(t, s, session.Batch{
 		Rows:      []session.Row{row(tenant, n, n)},
@@ -121,9 +121,9 @@ func writeFull(t tester, s Store, tenant string, n int) {
 // testForget tests that Forget deletes the data of a session, but no counters and no data of other sessions and
 // tenants.
 func testForget(t tester, s Store) {
-	writeFull(t, s, tenantA, 1)
-	writeFull(t, s, tenantA, 2)
-	writeFull(t, s, tenantB, 1)
+	writeCompleteSession(t, s, tenantA, 1)
+	writeCompleteSession(t, s, tenantA, 2)
+	writeCompleteSession(t, s, tenantB, 1)
 	checkEqual(t, "session 1 forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), true)
 	checkEqual(t, "session 1 forgotten by a second call", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
 
@@ -148,9 +148,9 @@ func testForget(t tester, s Store) {
 func testForgetTenant(t tester, s Store) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	for n := range sessions {
-		writeFull(t, s, tenantA, n)
+		writeCompleteSession(t, s, tenantA, n)
 	}
-	writeFull(t, s, tenantB, 1)
+	writeCompleteSession(t, s, tenantB, 1)
 	must(t, s.Park(t.Context(), tenantA, 7, entry("early", 1, 1)))
 	must(t, s.Park(t.Context(), tenantB, 7, entry("early", 1, 1)))
 	checkEqual(t, "sessions forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), sessions)

@@ -159,7 +159,7 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var unparked atomic.Int64 // number of sessions that unpark has used; it joins each key to a new session
+	var unparked atomic.Int64 // number of calls with one key; each key joins a new session
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}
@@ -295,6 +295,6 @@ func anyFeedbackOrder(s Store) func(*rapid.T) {
 		cut := rapid.IntRange(0, len(shuffled)).Draw(rt, "cut")
 		addFeedback(rt, s, tenantA, n+1, shuffled[:cut]...)
 		addFeedback(rt, s, tenantA, n+1, shuffled[cut:]...)
-		checkEqual(rt, "feedback after another order and other batches", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
+		checkEqual(rt, "feedback after a different order and division", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
 	}
 }

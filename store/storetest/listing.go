@@ -27,7 +27,7 @@ func listingCases() map[string]func(tester, Store) {
 			checkEqual(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
 			checkEqual(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.ListedSession]{})
 		},
-		"full last page has no or an empty next page": func(t tester, s Store) {
+		"page after a full last page is missing or empty": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			p := newest(t, s, tenantA, session.ListRange{Limit: 2})
 			checkEqual(t, "page", sessionNumbers(p.List), []int{2, 1})
@@ -117,10 +117,10 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			for _, cursor := range []string{"x y", "1;2", "-", "'"} {
 				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
-					t.Errorf("Newest after %q: err = %v, want session.ErrPlace", cursor, err)
+					t.Errorf("Newest after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
 				}
 				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
-					t.Errorf("NewestSamples after %q: err = %v, want session.ErrPlace", cursor, err)
+					t.Errorf("NewestSamples after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
 				}
 			}
 		},
@@ -166,7 +166,7 @@ func newestSamples(t tester, s Store, within session.ListRange) session.Page[ses
 	return mustGet[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), tenantA, within))
 }
 
-// sessionNumbers returns the number n of each listed session, as in id(n).
+// sessionNumbers returns the numbers of the listed sessions. A session with the number n has the id id(n).
 func sessionNumbers(list []session.ListedSession) []int {
 	out := []int{}
 	for _, l := range list {

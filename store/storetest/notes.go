@@ -7,29 +7,29 @@ import (
 	"precept/internal/session"
 )
 
-// noteCases returns the cases of notes.
+// noteCases returns the cases of notes on sessions and tenants, and of claims (leases) of workers.
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"note of a session is deleted with the session": func(t tester, s Store) {
-			writeFull(t, s, tenantA, 1)
-			writeFull(t, s, tenantB, 1)
+			writeCompleteSession(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantB, 1)
 			checkSessionNote(t, s, tenantA, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "one"}, nil)
 			checkSessionNote(t, s, tenantA, "one")
 			checkSessionNote(t, s, tenantB, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "t\x00wo"}, nil)
 			checkSessionNote(t, s, tenantA, "t\x00wo")
-			writeFull(t, s, tenantA, 1) // written again
+			writeCompleteSession(t, s, tenantA, 1) // written again
 			checkSessionNote(t, s, tenantA, "t\x00wo")
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			checkSessionNote(t, s, tenantA, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "late", 9: "unknown session"}, nil)
-			writeFull(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantA, 1)
 			checkSessionNote(t, s, tenantA, "")
 			checkNoSession(t, s, tenantA, 9)
 		},
 		"notes are deleted with their tenant": func(t tester, s Store) {
-			writeFull(t, s, tenantA, 1)
+			writeCompleteSession(t, s, tenantA, 1)
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|a": "other"})
 			checkEqual(t, "notes with the prefix case|", notes(t, s, tenantA, "case|"), []string{"case|a=1", "case|b=2"})
@@ -92,7 +92,7 @@ func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofT
 	must(t, s.WriteNotes(t.Context(), tenant, sessionNotes, tenantNotes))
 }
 
-// checkSessionNote fails the test unless session 1 has the note want; "" means no note.
+// checkSessionNote fails the test unless session 1 has the wanted note; "" means no note.
 func checkSessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
 	checkEqual(t, "note of session 1 of "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)

@@ -16,7 +16,8 @@ const (
 )
 
 // FreePort returns a port of the loopback interface on which no TCP listener listens. The port is reserved by a UDP
-// socket with the same number until the end of the test, so that no other call of FreePort, in any process, returns it.
+// socket with the same number until the end of the test, so that no other call of FreePort, in any process, returns
+// this port.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -25,7 +25,7 @@ type Redis struct {
 	dir    string
 	args   []string
 	script string // shell script that runs redis-server with the configuration on standard input; "" means no script
-	config string // configuration file of a Sentinel, which the Sentinel changes; "" means the server is no Sentinel
+	config string // configuration file of a Sentinel, which the Sentinel changes; "" means the server is not a Sentinel
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 }

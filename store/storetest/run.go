@@ -137,7 +137,7 @@ func row(tenant string, n, seen int) session.Row {
 	}
 }
 
-// exchange returns the exchange of one turn of the session with number n.
+// exchange returns the exchange of one turn of the session with the given number.
 func exchange(tenant string, session, turn int) sample.Exchange {
 	sid := id(session)
 	return sample.Exchange{

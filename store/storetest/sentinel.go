@@ -95,7 +95,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	return nil
 }
 
-// AwaitFailover waits until the Sentinel names another master than old, and the new master also reports this role.
+// AwaitFailover waits until the Sentinel names a master other than old, and the new master reports that it is a master.
 func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "a new master", func() bool {

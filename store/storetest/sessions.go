@@ -48,7 +48,7 @@ func sessionCases() map[string]func(tester, Store) {
 			run := row(tenantA, 2, 2)
 			run.IsUnit = true
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), run, row(tenantB, 3, 3)}})
-			run.IsUnit = false // Session does not return the field Unit
+			run.IsUnit = false // Session does not return the field IsUnit
 			for _, want := range []session.Row{row(tenantA, 1, 1), run} {
 				got, ok, err := s.Session(t.Context(), tenantA, want.ID)
 				must(t, err)
@@ -83,8 +83,8 @@ func checkNoSession(t tester, s Store, tenant string, n int) {
 	}
 }
 
-// testNewerRowWins tests that of two rows of a session the row with the later Seen is stored, or the row that was
-// written last if Seen is equal.
+// testNewerRowWins tests that a written row replaces the stored row of its session, unless the stored row has a later
+// Seen.
 func testNewerRowWins(t tester, s Store) {
 	for _, seen := range []int{5, 4, 6, 6, 2} {
 		write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, seen)}})
@@ -94,7 +94,7 @@ func testNewerRowWins(t tester, s Store) {
 	again.Data = []byte(`{"again":1}`)
 	again.Started = at(0)
 	write(t, s, session.Batch{Rows: []session.Row{again}})
-	checkEqual(t, "row after another row with the same Seen", mustSession(t, s, tenantA, 1), again)
+	checkEqual(t, "row after a second row with the same Seen", mustSession(t, s, tenantA, 1), again)
 }
 
 // testClosedSessionStaysClosed tests that an open row does not reopen a closed session, even if the open row has a
@@ -266,7 +266,7 @@ func testRowReplacesStandIn(t tester, s Store) {
 	checkEqual(t, "row after a later stand-in", mustSession(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// anyRowOrder tests that the stored row does not depend on the order in which rows of a session are written, and not on
+// anyRowOrder tests that the stored row does not depend on the order in which rows of a session are written, or on
 // repeated writes.
 func anyRowOrder(s Store) func(*rapid.T) {
 	n := 0

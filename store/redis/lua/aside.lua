@@ -6,15 +6,15 @@
 local n = 0
 local marks = A .. 'aside'
 
--- where returns the start of an open session.
-local function where(id)
+-- startOfOpen returns the start of a session, or nil if the session is not open.
+local function startOfOpen(id)
   local v = call('HMGET', key('s', id), 'h', 'w', 'a')
   if v[3] then return nil end
   if v[1] then return string.sub(v[1], 17) == '0' and string.sub(v[1], 1, 8) or nil end
   return v[2]
 end
 
-local function out()
+local function setAside()
   local id, exchange, doc, score = arg(), arg(), arg(), arg()
   mention(id, score)
   local field = aside(id, exchange)
@@ -22,19 +22,19 @@ local function out()
   local tries = old and tonumber(string.sub(old, 2, 7)) or 0
   call('HSET', marks, field, (exchange == '' and '1' or '2') .. string.format('%06d', tries + 1) .. doc)
   if exchange == '' then
-    local begun = where(id)
+    local begun = startOfOpen(id)
     if begun then undue(begun, id) end
     settled(id)
   end
 end
 
--- back readmits a session that was set aside fewer times than maxTries.
-local function back()
+-- readmit readmits a session that was set aside fewer times than maxTries.
+local function readmit()
   local id, maxTries = arg(), tonumber(arg())
   local value = call('HGET', marks, aside(id, ''))
   if value and string.sub(value, 1, 1) == '1' and tonumber(string.sub(value, 2, 7)) < maxTries then
     call('HSET', marks, aside(id, ''), '0' .. string.sub(value, 2))
-    local begun = where(id)
+    local begun = startOfOpen(id)
     if begun then due(begun, id) end
     if call('HEXISTS', key('s', id), 'a') == 1 then unsettled(id) end
     n = n + 1
@@ -42,7 +42,7 @@ local function back()
 end
 
 while more() do
-  if arg() == 'out' then out() else back() end
+  if arg() == 'out' then setAside() else readmit() end
 end
 done()
 return {n}

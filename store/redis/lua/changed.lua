@@ -1,5 +1,5 @@
--- Returns sessions that changed during a migration. The sessions stay in 'taken' until a later call names them: a migration that was
--- killed reads the sessions again. This script also runs while the tenant is frozen, so P is not the prefix of the tenant, which
+-- Returns sessions that changed during a migration. The sessions stay in 'taken' until a later call names them, so that a migration
+-- that was killed reads the sessions again. This script also runs while the tenant is frozen, so P is not the prefix of the tenant, which
 -- common.lua would refuse. B is the prefix of the tenant.
 -- ARGV: the maximum number of sessions, the prefix of the tenant's keys; then any number of migrated sessions.
 local limit, B = tonumber(arg()), arg()

@@ -51,7 +51,8 @@ end
 local totals = {}
 local function total(name, n) totals[name] = (totals[name] or 0) + n end
 
--- number returns the next place in the order of writes: the wanted place, or a later place if a later place was given before.
+-- number assigns a sequence number. Sequence numbers order the writes. The result is the wanted number, or the last assigned number
+-- plus 1 if that is greater.
 local first, last
 local function number(wanted)
   if not last then
@@ -62,7 +63,7 @@ local function number(wanted)
   return string.format('%.0f', last)
 end
 
--- done writes the totals and the last place that was given.
+-- done writes the totals and the last assigned sequence number.
 local function done()
   for name, n in pairs(totals) do
     if n ~= 0 then call('HINCRBY', T, name, n) end
@@ -76,7 +77,7 @@ local function mention(id, score)
   if sharded then call('SADD', A .. 'tenants', N) end
 end
 
--- due and undue add a session to the list of due sessions, and remove the session; begun is the start of the session (8 bytes).
+-- due adds a session to the list of due sessions, and undue removes the session; begun is the start of the session (8 bytes).
 local function due(begun, id) call('ZADD', A .. 'due', 0, begun .. id .. N) end
 local function undue(begun, id) call('ZREM', A .. 'due', begun .. id .. N) end
 local function unsettled(id) call('SADD', A .. 'unsettled', id .. N) end
@@ -99,14 +100,14 @@ local function unparked()
   if sharded and call('EXISTS', P .. 'parked') == 0 then call('SREM', A .. 'parked', N) end
 end
 
--- supersedes compares two values of one feedback. A value is its rank (44 bytes: time and hash) and its JSON.
+-- supersedes reports whether a value of a feedback entry replaces an old value. A value is a rank (44 bytes: time and hash) and JSON.
 local function supersedes(value, old)
   return less(string.sub(old, 1, 44), string.sub(value, 1, 44))
 end
 
--- unheard notes that a session got feedback which the counters do not contain. 'n' of the session counts such feedback. Closed
+-- gotFeedback records that a session got feedback that the counters do not contain. 'n' of the session counts such feedback. Closed
 -- sessions are in 'unsettled', and open sessions in 'told', in the order of their newest feedback.
-local function unheard(id)
+local function gotFeedback(id)
   local s = key('s', id)
   call('HINCRBY', s, 'n', 1)
   if call('HEXISTS', s, 'a') == 1 then
@@ -118,9 +119,9 @@ local function unheard(id)
   if sharded then call('ZADD', A .. 'told', n, N) else call('HSET', T, 'told', n) end
 end
 
--- entry puts a feedback into the set of a session, which has a bound of entries, and of bytes ('b' of the session). entry returns 1
--- if the set changed, 0 if not, and -1 if the set is full.
-local bytes = 16777216
+-- entry adds an entry to the feedback of a session, or replaces the entry. It returns 1 if the feedback changed, 0 if not, and -1 if
+-- the feedback has maxEntries entries or maxFeedbackBytes bytes ('b' of the session).
+local maxFeedbackBytes = 16777216
 local function entry(id, score, k, value, maxEntries)
   mention(id, score)
   local f = key('f', id)
@@ -128,10 +129,10 @@ local function entry(id, score, k, value, maxEntries)
   if old and not supersedes(value, old) then return 0 end
   if not old and call('HLEN', f) >= tonumber(maxEntries) then return -1 end
   local s, more = key('s', id), #value - #(old or '')
-  if more > 0 and tonumber(call('HGET', s, 'b') or 0) >= bytes then return -1 end
+  if more > 0 and tonumber(call('HGET', s, 'b') or 0) >= maxFeedbackBytes then return -1 end
   call('HINCRBY', s, 'b', more)
   call('HSET', f, k, value)
   if not old then total('feedback', 1) end
-  unheard(id)
+  gotFeedback(id)
   return 1
 end

@@ -1,6 +1,6 @@
--- Adds feedback to the sets of sessions.
--- ARGV, any number of: session, score, id (8 bytes), value, the maximum number of entries of a set. Returns the result of entry() for
--- each feedback.
+-- Adds entries to the feedback of sessions.
+-- ARGV, any number of: session, score, id (8 bytes), value, the maximum number of entries of a session. Returns the result of entry()
+-- for each entry.
 local changed = {}
 while more() do
   local id, score, k, value, maxEntries = arg(), arg(), arg(), arg(), arg()

@@ -1,4 +1,4 @@
--- Adds sessions of the old layout to the lists of a shard, or removes sessions that were deleted from the old layout. Everything may be
+-- Adds sessions of the old layout to the lists of a shard, or removes sessions that were deleted from the old layout. A call may be
 -- repeated. 'moving' has the start of each session that is due.
 -- ARGV, any number of: session, and its score in 'seen' ('': the session was deleted), 'order' and 'told' ('': the session is not in
 -- the list), the start of a due session ('': not due), and '1' for an unsettled session.

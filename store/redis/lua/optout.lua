@@ -1,4 +1,4 @@
--- Stores marks of opted-out sessions. Of two marks of a session, the mark with more items stays.
+-- Stores marks of opted-out sessions. Of two marks of a session, the mark with more items is kept.
 -- ARGV, any number of: name of the mark (16 bytes), turns, items, life of the mark in milliseconds.
 if isCommon and (call('EXISTS', P .. 'frozen') == 1 or call('GET', P .. 'shards') ~= '1') then return redis.error_reply(refusal) end
 moving = isCommon and call('EXISTS', P .. 'moving') == 1

@@ -1,4 +1,4 @@
--- Stores feedback until the key occurs. Of two values of one entry, the later value stays.
+-- Parks feedback under a key until a session with the key is stored. Of two values of one entry, the later value is kept.
 -- ARGV: maximum of parked entries of the tenant, maximum for one key, key (8 bytes), the key in hex, id of the entry (8 bytes), score,
 -- value. Returns 0 if a maximum is reached, else 1.
 local limit, maxOfKey, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()

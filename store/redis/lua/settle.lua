@@ -1,11 +1,12 @@
--- Applies steps of settlements, in order. A step is applied if the version of the session is still the old version of the step: the
--- deltas of the step are added to the counters. A counter row is the hash of one scope and day. 'counters' lists the rows.
+-- Applies steps of settlements, in order. A step is applied if the version of the session is still the old version of the step. The
+-- deltas of the step are then added to the counters. A counter row is the hash of one scope and day. 'counters' lists the rows.
 -- ARGV, any number of: session, old version, new version, settlement, state of the feedback, number of rows; for each row: digest,
 -- name, number of deltas; for each delta: field, value; then the deltas for the log.
 -- Returns for each step the number of this call in the shard, or 0 if the step was not applied. The log of a shard has an entry for each
--- of the last calls: the tenant, and the deltas unless the deltas are long. A number without an entry tells readers that the log is incomplete.
+-- of the last calls: the tenant, and the deltas unless the deltas are long. If a number has no entry, readers know that the log is
+-- incomplete.
 local maxCalls, maxBytes = 32, 32768
--- moved is the number of this call, once a step was applied.
+-- moved is the number of this call; nil means that no step was applied so far.
 local results, moved, log = {}, nil, {}
 local function step()
   local id, from, to, applied, state, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())

@@ -1,4 +1,4 @@
--- Adds the totals of a tenant of the old layout to the totals of a shard, once: a repeated call adds the difference. Adds the tenant to
+-- Adds the totals of a tenant of the old layout to the totals of a shard, once. A repeated call adds the difference. Adds the tenant to
 -- the tenants with parked feedback, or removes the tenant.
 -- ARGV, any number of: total, number.
 while more() do

@@ -3,9 +3,9 @@
 -- of a unit was not written because another replica has written the row meanwhile, else 1.
 
 -- row writes the row of a session. 'h' of the session is its head: start (8 bytes), last use (8) and closed (1). 'd' is the data, and
--- 'a' the settlement. 'i' exists for a stand-in. A row that is no stand-in replaces a stand-in.
+-- 'a' the settlement. 'i' exists for a stand-in. Any other row replaces a stand-in.
 local function row()
-  local id, begun, seen, score, closed, standin, data, place = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()
+  local id, begun, seen, score, closed, standin, data, sequence = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local s = key('s', id)
   local v = call('HMGET', s, 'h', 'a', 'i')
   local head = v[1]
@@ -18,7 +18,7 @@ local function row()
     end
     call('HSET', s, 'h', begun .. seen .. closed, 'd', data)
     if standin == '1' then call('HSET', s, 'i', '1') end
-    total('sessions', call('ZADD', P .. 'order', number(place), id))
+    total('sessions', call('ZADD', P .. 'order', number(sequence), id))
     call('ZADD', P .. 'seen', score, id)
     if sharded then call('SADD', A .. 'tenants', N) end
     if closed == '0' then due(begun, id) end
@@ -26,9 +26,9 @@ local function row()
   end
   local was = { begun = string.sub(head, 1, 8), seen = string.sub(head, 9, 16), closed = string.sub(head, 17) }
   if was.closed == '1' then closed = '1' end
-  local yields = less(seen, was.seen)
-  if (v[3] or '0') ~= standin then yields = standin == '1' end
-  if yields then -- the stored row is newer: only the closing is taken
+  local keepsStored = less(seen, was.seen)
+  if (v[3] or '0') ~= standin then keepsStored = standin == '1' end
+  if keepsStored then -- the new row is older, or a stand-in; only its closing is applied
     begun, seen = was.begun, was.seen
     if closed ~= was.closed then call('HSET', s, 'h', begun .. seen .. closed) end
   else
@@ -40,7 +40,7 @@ local function row()
   if closed == '0' and begun ~= was.begun then due(begun, id) end
 end
 
--- unit writes the row of a unit, which several replicas write: only if the stored data is the data with which the row was merged.
+-- unit writes the row of a unit, which several replicas write, if the stored data is still the data with which the row was merged.
 local taken = 1
 local function unit()
   local was = arg()
@@ -82,7 +82,7 @@ local function found()
   call('HSET', index(k), k, id)
 end
 
--- trail adds index entries of a session, each a letter and a key (8 bytes), to the list from which the entries are deleted.
+-- trail adds index entries, each a letter and a key (8 bytes), to the list of a session. They are deleted with the session.
 local function trail()
   local id, score, entries = arg(), arg(), arg()
   mention(id, score)
@@ -100,7 +100,7 @@ local function trail()
   if #new > 0 then call('APPEND', k, table.concat(new)) end
 end
 
--- await makes sure that an exchange becomes a sample: a settled session becomes unsettled, and a session without a row becomes due.
+-- await ensures that an exchange becomes a sample. A settled session becomes unsettled, and a session without a row becomes due.
 -- 'w' is the start of such a due session in the list of due sessions.
 local function await(id, at)
   local s = key('s', id)
@@ -116,7 +116,7 @@ local function await(id, at)
   end
 end
 
--- cooled reports whether an exchange of a session was stored and deleted since (cool.lua).
+-- cooled reports whether an exchange of a session was stored and then deleted (cool.lua).
 local function cooled(id, k)
   local names, q = call('HGET', key('s', id), 'cool'), 0
   if not names then return false end
@@ -126,32 +126,33 @@ local function cooled(id, k)
   return q ~= nil
 end
 
--- exchange stores an exchange. The value is the place in the order of writes (16 digits) and the document.
+-- exchange stores an exchange. The value is the sequence number (16 digits) and the document.
 local function exchange()
-  local id, k, score, data, began, place = arg(), arg(), arg(), arg(), arg(), arg()
+  local id, k, score, data, began, sequence = arg(), arg(), arg(), arg(), arg(), arg()
   mention(id, score)
   local x = key('x', id)
   if call('HEXISTS', x, k) == 1 or cooled(id, k) then return end
-  local n = number(place)
+  local n = number(sequence)
   call('HSET', x, k, string.format('%016.0f', tonumber(n)) .. data)
   total('exchanges', 1)
   total('exchanges_ever', 1)
   await(id, began)
 end
 
--- sample stores a sample. The place in the order of writes is the place in the stream, so that the entries of all shards have one order.
+-- sample stores a sample. The id of the stream entry is the sequence number, so that the entries of all shards have one order.
 local function sample()
   local id, score, name, doc = arg(), arg(), arg(), arg()
-  local tenant, agent, family, created, place = arg(), arg(), arg(), arg(), arg()
+  local tenant, agent, family, created, sequence = arg(), arg(), arg(), arg(), arg()
   mention(id, score)
   local m = key('m', id)
   local old = call('HGET', m, name)
-  if old then -- the sample was built again after a later rating
+  if old then -- the sample was built again, with later feedback
     if old ~= doc and call('HEXISTS', key('s', id), 'cool') == 0 then call('HSET', m, name, doc) end
     return
   end
-  local entry = call('XADD', P .. 'samples', sharded and number(place) .. '-0' or '*', 'sample_id', name, 'family', family, 'tenant', tenant, 'agent', agent,
-    'session', string.format(digits, string.byte(id, 1, 16)), 'created_at', created, 'at', score, 'key', m)
+  local entry = call('XADD', P .. 'samples', sharded and number(sequence) .. '-0' or '*', 'sample_id', name, 'family', family,
+    'tenant', tenant, 'agent', agent, 'session', string.format(digits, string.byte(id, 1, 16)), 'created_at', created,
+    'at', score, 'key', m)
   call('HSET', m, name, doc, ':' .. name, entry)
   total('samples', 1)
   total('samples_ever', 1)
