@@ -122,8 +122,8 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 			}
 		}
 	}
-	for library, where := range importers() {
-		for _, pkg := range where {
+	for library, packages := range importers() {
+		for _, pkg := range packages {
 			if pkg != "test" && !isTestSupport(pkg) && !documented[library][pkg] {
 				t.Errorf("docs/ARCHITECTURE.md does not list %[2]s as an importer of %[1]s", library, pkg)
 			}
@@ -132,14 +132,14 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 }
 
 // addPackages adds the packages in a cell of a table to a set. A nil set is created.
-func addPackages(cell string, to map[string]bool) map[string]bool {
-	if to == nil {
-		to = map[string]bool{}
+func addPackages(cell string, set map[string]bool) map[string]bool {
+	if set == nil {
+		set = map[string]bool{}
 	}
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
-		to[m[1]] = true
+		set[m[1]] = true
 	}
-	return to
+	return set
 }
 
 // A package with goroutines has a TestMain to check for leaked goroutines. cmd/precept is exempt, because its tests run

@@ -224,8 +224,8 @@ func unusedImporters(sources []source) []string {
 		}
 	}
 	var out []string
-	for library, where := range importers() {
-		for _, pkg := range where {
+	for library, packages := range importers() {
+		for _, pkg := range packages {
 			if !used[library+" "+pkg] {
 				out = append(out, pkg+" may import "+library+", but does not")
 			}

@@ -35,7 +35,7 @@ func TestDocsFitMaximumWidth(t *testing.T) {
 	if !slices.Contains(files, "README.md") || !slices.Contains(files, "docs/EXPERIMENT.md") {
 		t.Fatalf("found pages %q, want README.md and docs/EXPERIMENT.md among them", files)
 	}
-	lone := regexp.MustCompile(`^\s*([-*>] )?\S+$`)
+	loneWord := regexp.MustCompile(`^\s*([-*>] )?\S+$`)
 	for _, name := range files {
 		if strings.Contains(name, "testdata/") || strings.HasPrefix(name, "distill/prompts/") ||
 			strings.HasPrefix(name, "configs/lessons/") || strings.HasSuffix(name, "LESSON.md") {
@@ -46,10 +46,10 @@ func TestDocsFitMaximumWidth(t *testing.T) {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fenced = !fenced
 			}
-			free := fenced || strings.HasPrefix(line, "    ") || lone.MatchString(line) ||
+			free := fenced || strings.HasPrefix(line, "    ") || loneWord.MatchString(line) ||
 				strings.HasPrefix(line, "|") || strings.HasPrefix(line, "!") || strings.HasPrefix(line, "[")
-			if wide := utf8.RuneCountInString(line); wide > columns && !free {
-				t.Errorf("%s:%d: line is %d columns wide, want at most %d", name, n+1, wide, columns)
+			if width := utf8.RuneCountInString(line); width > columns && !free {
+				t.Errorf("%s:%d: line is %d columns wide, want at most %d", name, n+1, width, columns)
 			}
 		}
 	}

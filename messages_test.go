@@ -41,9 +41,9 @@ func TestMessagesFollowRules(t *testing.T) {
 			t.Errorf("%s: message %q: %s", m.place, m.text, fault)
 		}
 	}
-	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
-		if counts[kind] < least {
-			t.Errorf("found %d messages of kind %s, want at least %d", counts[kind], kind, least)
+	for kind, minimum := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
+		if counts[kind] < minimum {
+			t.Errorf("found %d messages of kind %s, want at least %d", counts[kind], kind, minimum)
 		}
 	}
 }

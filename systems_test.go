@@ -83,20 +83,20 @@ func eachBuiltFile(t *testing.T, target *build.Context, dir string, fn func(*ast
 }
 
 // addNames adds the names of a declaration to a set.
-func addNames(d ast.Decl, into map[string]bool) {
+func addNames(d ast.Decl, set map[string]bool) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if d.Recv == nil {
-			into[d.Name.Name] = true
+			set[d.Name.Name] = true
 		}
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
 			switch s := s.(type) {
 			case *ast.TypeSpec:
-				into[s.Name.Name] = true
+				set[s.Name.Name] = true
 			case *ast.ValueSpec:
 				for _, n := range s.Names {
-					into[n.Name] = true
+					set[n.Name] = true
 				}
 			default:
 			}

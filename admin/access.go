@@ -21,8 +21,8 @@ type access struct {
 	publicMetrics bool
 }
 
-// parseAccess validates a and digests its tokens. listen is the address of the admin listener; its host name is
-// accepted in a Host header, too.
+// parseAccess validates the access rules a and digests their tokens. listen is the address of the admin listener. The
+// host name in listen is also accepted in a Host header.
 func parseAccess(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
 	if len(a.Tokens) == 0 {

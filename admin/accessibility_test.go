@@ -49,7 +49,7 @@ func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	return out
 }
 
-// barriers returns the faults of a page that prevent its use with a screen reader.
+// barriers returns the faults of a page that hinder the users of screen readers and of the keyboard.
 func barriers(page []*html.Node) (out []string) {
 	ids, labels := map[string]bool{}, map[string]bool{}
 	for _, n := range page {
@@ -63,11 +63,11 @@ func barriers(page []*html.Node) (out []string) {
 			labels[attr(n, "for")] = true
 		}
 	}
-	level, h1s := 0, 0 // level of the latest heading, number of h1 elements
+	level, h1s := 0, 0 // level of the previous heading, number of h1 elements
 	for _, n := range page {
 		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
-			if to := attr(n, key); to != "" && !ids[to] {
-				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, which the page does not have", key, n.Data, to))
+			if id := attr(n, key); id != "" && !ids[id] {
+				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, which the page does not have", key, n.Data, id))
 			}
 		}
 		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || nodeText(n) != ""
@@ -114,8 +114,8 @@ func barriers(page []*html.Node) (out []string) {
 		if attr(n, "role") == "region" && attr(n, "tabindex") != "0" {
 			out = append(out, "keys do not reach the region "+attr(n, "aria-label"))
 		}
-		if at := attr(n, "tabindex"); at != "" && at != "0" && at != "-1" {
-			out = append(out, "a tabindex of "+at+" breaks the order of the page")
+		if tabindex := attr(n, "tabindex"); tabindex != "" && tabindex != "0" && tabindex != "-1" {
+			out = append(out, "a tabindex of "+tabindex+" breaks the order of the page")
 		}
 	}
 	if h1s != 1 {
@@ -148,13 +148,13 @@ func TestPagesAreAccessible(t *testing.T) {
 			t.Fatal(err)
 		}
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
-		for _, at := range pageAddresses() {
-			for _, bad := range barriers(elements(t, serve(h, at, cookie))) {
-				t.Errorf("%s, page %s: got barrier %s, want none", name, at, bad)
+		for _, address := range pageAddresses() {
+			for _, barrier := range barriers(elements(t, serve(h, address, cookie))) {
+				t.Errorf("%s, page %s: got barrier %s, want none", name, address, barrier)
 			}
 		}
-		for _, bad := range barriers(elements(t, serve(h, "/lessons", nil))) {
-			t.Errorf("login page: got barrier %s, want none", bad)
+		for _, barrier := range barriers(elements(t, serve(h, "/lessons", nil))) {
+			t.Errorf("login page: got barrier %s, want none", barrier)
 		}
 	}
 }
@@ -208,9 +208,9 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	cookie := serve(h, "/login?token=key", nil).Cookies()[0]
-	read := func(at string) (fields map[string]string, clear string) {
+	readFilters := func(path string) (fields map[string]string, clearLink string) {
 		fields = map[string]string{}
-		for _, n := range elements(t, serve(h, at, cookie)) {
+		for _, n := range elements(t, serve(h, path, cookie)) {
 			switch {
 			case n.Data == "input" && attr(n, "type") == "checkbox":
 				if slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "checked" }) {
@@ -221,10 +221,10 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 			case n.Data == "option" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "selected" }):
 				fields[attr(n.Parent, "name")] = attr(n, "value")
 			case n.Data == "a" && nodeText(n) == "Clear":
-				clear = attr(n, "href")
+				clearLink = attr(n, "href")
 			}
 		}
-		return fields, clear
+		return fields, clearLink
 	}
 	for path, filters := range map[string]map[string]string{
 		"/":        {"window": "7d", "price": "3", "provisional": "true"},
@@ -237,19 +237,19 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 			"family": "error_correction", "quality": "poor", "lesson": "l", "agent": "coder", "session": "s-1", "since": "2026-01-01", "until": "2026-02-01",
 		},
 	} {
-		if _, clear := read(path); clear != "" {
-			t.Errorf("%s without a filter: got link to clear the filters %q, want none", path, clear)
+		if _, clearLink := readFilters(path); clearLink != "" {
+			t.Errorf("%s without a filter: got link to clear the filters %q, want none", path, clearLink)
 		}
-		if _, clear := read(path + "?tenant=acme"); clear != "" {
-			t.Errorf("%s with only a tenant: got link to clear the filters %q, want none", path, clear)
+		if _, clearLink := readFilters(path + "?tenant=acme"); clearLink != "" {
+			t.Errorf("%s with only a tenant: got link to clear the filters %q, want none", path, clearLink)
 		}
 		for key, value := range filters {
-			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
+			fields, clearLink := readFilters(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
 			if fields[key] != value {
 				t.Errorf("%s: field %s has value %q, want %q", path, key, fields[key], value)
 			}
-			if fields["tenant"] != "acme" || clear != path+"?tenant=acme" {
-				t.Errorf("%s with filter %s: got tenant %q, want acme; got link to clear the filters %q, want %q", path, key, fields["tenant"], clear, path+"?tenant=acme")
+			if fields["tenant"] != "acme" || clearLink != path+"?tenant=acme" {
+				t.Errorf("%s with filter %s: got tenant %q, want acme; got link to clear the filters %q, want %q", path, key, fields["tenant"], clearLink, path+"?tenant=acme")
 			}
 		}
 	}

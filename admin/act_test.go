@@ -18,8 +18,8 @@ import (
 type fakeLessonService struct {
 	lastCall string // arguments of the newest call
 	count    int
-	seen     lesson.SeenVersion
-	err      error
+	seen     lesson.SeenVersion // version in the newest call
+	err      error              // returned by each call
 }
 
 func (f *fakeLessonService) Act(_ context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
@@ -39,7 +39,7 @@ func (noDataReporter) Report(context.Context, Query) (report.Report, error) {
 	return report.Build(report.Input{Lessons: []report.Lesson{{Slug: "look-twice", Arm: "look-twice@1"}}}), nil
 }
 
-func TestActAPICallsLessonServiceOrFails(t *testing.T) {
+func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 	for _, tc := range []struct {
 		name, path, body, call string
 		status                 int
@@ -67,27 +67,28 @@ func TestActAPICallsLessonServiceOrFails(t *testing.T) {
 		{"an action that the lesson service refuses", "look-twice/approve", "", "look-twice approve 0 0 WHO", 409, errors.New("it expired")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			keeper := &fakeLessonService{err: tc.fail}
-			f := newFixture(t, func(o *Options) { o.Write.Keep, o.Read.Report = keeper, noDataReporter{} })
+			lessonService := &fakeLessonService{err: tc.fail}
+			f := newFixture(t, func(o *Options) { o.Write.Keep, o.Read.Report = lessonService, noDataReporter{} })
 			res := f.do(t, "POST", "/api/lessons/"+tc.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(tc.body))
 				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends any body with this type
 			})
 			call := strings.Replace(tc.call, "WHO", tokenAuthor(), 1)
-			if text := body(t, res); res.StatusCode != tc.status || keeper.lastCall != call {
-				t.Errorf("got status %d, body %s, want status %d; got call %q to the lesson service, want %q", res.StatusCode, text, tc.status, keeper.lastCall, call)
+			if text := body(t, res); res.StatusCode != tc.status || lessonService.lastCall != call {
+				t.Errorf("got status %d, body %s, want status %d; got call %q to the lesson service, want %q", res.StatusCode, text, tc.status, lessonService.lastCall, call)
 			}
 		})
 	}
 }
 
-// tokenAuthor returns the author of an action with the token: the role and the start of the token's digest.
+// tokenAuthor returns the name of the author of actions with the token of the tests: the role and the start of the
+// token's digest.
 func tokenAuthor() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
-func TestActRequiresTokenAndCSRF(t *testing.T) {
-	keeper := &fakeLessonService{}
-	f := newFixture(t, func(o *Options) { o.Write.Keep = keeper })
+func TestActionRequiresTokenAndCSRF(t *testing.T) {
+	lessonService := &fakeLessonService{}
+	f := newFixture(t, func(o *Options) { o.Write.Keep = lessonService })
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}
@@ -98,7 +99,7 @@ func TestActRequiresTokenAndCSRF(t *testing.T) {
 	if res := f.do(t, "GET", "/api/lessons/a/retire", bearer(token)); res.StatusCode == http.StatusOK {
 		t.Error("GET /api/lessons/a/retire: got status 200, want an error status")
 	}
-	if keeper.lastCall != "" {
-		t.Errorf("the lesson service got call %q, want none", keeper.lastCall)
+	if lessonService.lastCall != "" {
+		t.Errorf("the lesson service got call %q, want none", lessonService.lastCall)
 	}
 }

@@ -26,15 +26,15 @@ import (
 
 const token = "correct-horse-battery-staple"
 
-// fakeReports answers each query with one report and records the newest query.
+// fakeReports returns the same report for each query, and records the newest query.
 type fakeReports struct {
-	report report.Report
-	err    error
-	asked  Query
+	report    report.Report
+	err       error
+	lastQuery Query // newest query
 }
 
 func (f *fakeReports) Report(_ context.Context, q Query) (report.Report, error) {
-	f.asked = q
+	f.lastQuery = q
 	return f.report, f.err
 }
 
@@ -165,7 +165,7 @@ func sampleReport() report.Report {
 	return r
 }
 
-// do sends one request; change may alter the request.
+// do sends one request. change alters the request before it is sent, unless change is nil.
 func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
@@ -193,7 +193,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// browser logs in and returns the session cookie and the CSRF token.
+// browser logs a browser in, and returns its session cookie and its CSRF token.
 func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	t.Helper()
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)
@@ -368,8 +368,8 @@ func TestNewRequiresValidTokens(t *testing.T) {
 	}
 }
 
-// After maxFailuresPerIP requests with a wrong token, further ones get status 429, and the log has one line about all
-// of them. Meanwhile, requests with a valid token succeed.
+// After maxFailuresPerIP requests with a wrong token, further requests with a wrong token get status 429, and the log
+// has one line about all of them. Meanwhile, requests with a valid token succeed.
 func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
@@ -569,8 +569,8 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	f := newFixture(t, nil)
 	res := f.do(t, "GET", "/api/report?tenant=acme&window=7d&provisional=true", bearer(token))
-	if want := (Query{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.asked != want {
-		t.Errorf("the query of the report is %+v, want %+v", f.reports.asked, want)
+	if want := (Query{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.lastQuery != want {
+		t.Errorf("the query of the report is %+v, want %+v", f.reports.lastQuery, want)
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
@@ -582,12 +582,12 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 		}
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
-	if f.reports.asked != (Query{Tenant: "default"}) {
-		t.Errorf("the query of the report is %+v, want only the tenant default", f.reports.asked)
+	if f.reports.lastQuery != (Query{Tenant: "default"}) {
+		t.Errorf("the query of the report is %+v, want only the tenant default", f.reports.lastQuery)
 	}
-	for _, bad := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
-		if res := f.do(t, "GET", "/api/report?"+bad, bearer(token)); res.StatusCode != 400 {
-			t.Errorf("query %s: got status %d, want 400", bad, res.StatusCode)
+	for _, query := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
+		if res := f.do(t, "GET", "/api/report?"+query, bearer(token)); res.StatusCode != 400 {
+			t.Errorf("query %s: got status %d, want 400", query, res.StatusCode)
 		}
 	}
 	f.reports.err = errors.New("disk canary")

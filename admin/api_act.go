@@ -23,13 +23,13 @@ const (
 	importLimit   = 256 << 20
 )
 
-// decode decodes a JSON body and refuses unknown members. Any content type is accepted, because curl by default sends
-// a body with the content type of a form. A form of another site is refused before, because checkWrite requires a CSRF
-// token from a browser with a cookie.
-func decode(c echo.Context, limit int64, into any) error {
+// decode decodes a JSON body into target and refuses unknown members. Any content type is accepted, because curl by
+// default sends a body with the content type of a form. A form of another site is refused before, because checkWrite
+// requires a CSRF token from a browser with a cookie.
+func decode(c echo.Context, limit int64, target any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
-	return d.Decode(into)
+	return d.Decode(target)
 }
 
 func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequest, text) }

@@ -110,16 +110,16 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
-		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
-			res := sendAPI(h, "GET", "/api"+at, "")
+		for _, path := range []string{"/sessions", "/sessions/word", "/samples"} {
+			res := sendAPI(h, "GET", "/api"+path, "")
 			if text := readBody(res); res.StatusCode != tc.status || !strings.Contains(text, tc.wantText) || strings.Contains(text, "canary") {
-				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", at, tc.err, res.StatusCode, text, tc.status, tc.wantText)
+				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", path, tc.err, res.StatusCode, text, tc.status, tc.wantText)
 			}
-			res = serve(h, at, cookie)
+			res = serve(h, path, cookie)
 			_, main, _ := strings.Cut(readBody(res), "<main") // on a page, the text starts with a capital
 			if res.StatusCode != tc.status || !strings.Contains(main, tc.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", at, tc.err, res.StatusCode, tc.status, main, tc.wantText[1:])
+				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", path, tc.err, res.StatusCode, tc.status, main, tc.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
@@ -156,9 +156,9 @@ func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		at, key string
-		good    []string
-		bad     []string
+		path, key string
+		valid     []string
+		invalid   []string
 	}{
 		{"/api/report", "tenant", []string{"", strings.Repeat("t", 256)}, []string{strings.Repeat("t", 257)}},
 		{"/api/report", "window", []string{"", "all", "0h", "24h", "0d", "65535d"}, []string{"-1h", "65536d", "d", "1w", "1.5d"}},
@@ -174,11 +174,11 @@ func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 		{"/api/samples", "family", []string{"", "error_correction"}, []string{"errors"}},
 		{"/api/export", "format", []string{"", "openai"}, []string{"csv"}},
 	} {
-		for status, values := range map[int][]string{200: tc.good, 400: tc.bad} {
+		for status, values := range map[int][]string{200: tc.valid, 400: tc.invalid} {
 			for _, v := range values {
-				res := sendAPI(h, "GET", tc.at+"?"+tc.key+"="+strings.ReplaceAll(v, " ", "+"), "")
+				res := sendAPI(h, "GET", tc.path+"?"+tc.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := readBody(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+tc.key+": ") {
-					t.Errorf("parameter %s=%.30q of %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", tc.key, v, tc.at, res.StatusCode, text, status)
+					t.Errorf("parameter %s=%.30q of %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", tc.key, v, tc.path, res.StatusCode, text, status)
 				}
 			}
 		}

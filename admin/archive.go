@@ -108,7 +108,7 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// Erased makes the caches forget deleted data. The cache of recent sessions becomes empty. Surveys and scans of rules
+// Erased removes deleted data from the caches. The cache of recent sessions becomes empty. Surveys and scans of rules
 // files, which name sessions and sections, are computed again at the next request of a page. Every deletion calls
 // Erased, whether it comes from the dashboard, from another replica or from the retention.
 func (s *Server) Erased() {

@@ -25,7 +25,7 @@ import (
 // hostile combines markup, a quote that ends an attribute, terminal escapes and right-to-left text.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
-// sessionStore is a store over SQLite with its archive, to which tests add sessions.
+// sessionStore is a store in SQLite with its archive, to which tests add sessions.
 type sessionStore struct {
 	*store.Store
 	*store.Archive
@@ -57,7 +57,8 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// addSession writes a session with the given number of turns; change may alter the record and the exchanges.
+// addSession writes a session with the given number of turns. change alters the record and the exchanges before they
+// are written, unless change is nil.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.IDOf("default", sessionpkg.NamespaceSession, name)
@@ -154,11 +155,11 @@ func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	return id
 }
 
-// fakeExport writes one line. If err is set, Export returns err instead, or after the line if failAfterLine is set.
+// fakeExport writes one line. If err is set, Export returns err, before the line or after it.
 type fakeExport struct {
-	asked         Export // newest export
+	asked         Export // arguments of the newest export
 	err           error
-	failAfterLine bool // return err after the line, not before
+	failAfterLine bool // write the line before err is returned
 }
 
 func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
@@ -172,7 +173,7 @@ func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 	return f.err
 }
 
-// rater stores feedback at the time now.
+// rater stores feedback with the time now.
 type rater struct{ *sessionStore }
 
 func (r rater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
@@ -192,12 +193,12 @@ func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error)
 	return 0, err
 }
 
-// newStoreFixture returns a fixture whose pages show the sessions of k.
-func newStoreFixture(t *testing.T, k *sessionStore, change func(*Options)) *fixture {
+// newStoreFixture returns a fixture whose pages show the sessions of a store.
+func newStoreFixture(t *testing.T, sessions *sessionStore, change func(*Options)) *fixture {
 	t.Helper()
 	return newFixture(t, func(o *Options) {
-		o.Read.Archive, o.Write.Rate, o.Write.Forget, o.Read.Export, o.DataDir = k.Archive, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()
-		o.Program.Health = func(context.Context) Health { return someHealth(t, k.now) }
+		o.Read.Archive, o.Write.Rate, o.Write.Forget, o.Read.Export, o.DataDir = sessions.Archive, rater{sessions}, eraser{sessions}, &fakeExport{}, t.TempDir()
+		o.Program.Health = func(context.Context) Health { return someHealth(t, sessions.now) }
 		if change != nil {
 			change(o)
 		}
@@ -221,7 +222,8 @@ func someHealth(t *testing.T, now time.Time) Health {
 	return h
 }
 
-// get requests a target with the token of an operator, and returns the body. The test fails on another status.
+// get requests a target with the token of an operator, and returns the body. The test fails if the response has a
+// different status.
 func get(t *testing.T, f *fixture, target string, status int) string {
 	t.Helper()
 	r := f.do(t, http.MethodGet, target, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })

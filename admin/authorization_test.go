@@ -11,9 +11,9 @@ import (
 // Each route, except the profiler routes that take seconds, refuses each kind of unauthorized request, with the common
 // headers and without a side effect. The probes /healthz and /readyz accept any host.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
-	f, keeper, id := newRoleFixture(t)
+	f, lessonService, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)
-	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
+	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // need no token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", ":name", "style.css", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
 	checkStatus := func(method, path string, status int, sender string, change func(*http.Request)) {
 		t.Helper()
@@ -62,8 +62,8 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 			})
 		}
 	}
-	if routes < 30 || keeper.lastCall != "" {
-		t.Errorf("got %d tested routes, want at least 30; got call %q to the lesson service, want none", routes, keeper.lastCall)
+	if routes < 30 || lessonService.lastCall != "" {
+		t.Errorf("got %d tested routes, want at least 30; got call %q to the lesson service, want none", routes, lessonService.lastCall)
 	}
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }
@@ -84,17 +84,17 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		notice, _, _ = strings.Cut(notice, "</p>")
 		return res.StatusCode, notice
 	}
-	at := "/sessions/" + id
+	page := "/sessions/" + id
 	for name, tc := range map[string]struct {
 		path     string
 		values   url.Values
 		status   int
 		wantText string
 	}{
-		"a rejection":                    {at + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
-		"a comment over the limit":       {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
-		"a comment at the limit":         {at + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
-		"deletion without confirmation":  {at + "/forget", url.Values{}, 303, "Nothing was deleted"},
+		"a rejection":                    {page + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
+		"a comment over the limit":       {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
+		"a comment at the limit":         {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
+		"deletion without confirmation":  {page + "/forget", url.Values{}, 303, "Nothing was deleted"},
 		"deletion of an unknown session": {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
 		"pause of a lesson":              {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
 		"an unknown action":              {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
@@ -103,7 +103,7 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 			t.Errorf("%s: got status %d and text %q, want status %d and a text with %q", name, status, got, tc.status, tc.wantText)
 		}
 	}
-	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
+	if _, got := post(page+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
 		t.Errorf(`notice of the deletion: got %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// Under a base path, which another proxy strips or keeps, every link that is reachable from the overview has status
-// 200, and a login redirects to the requested page.
-func TestBasePathPrefixesEveryLink(t *testing.T) {
+// The dashboard is served under a base path, which another proxy strips or keeps. Every link that is reachable from the
+// overview has status 200, and a login redirects to the requested page.
+func TestEveryLinkWorksUnderABasePath(t *testing.T) {
 	for _, stripsBase := range []bool{true, false} {
 		f, _, _ := withLessons(t, func(o *Options) { o.Address.Base = "/tools/precept" })
 		server := httptest.NewServer(f)
@@ -32,13 +32,13 @@ func TestBasePathPrefixesEveryLink(t *testing.T) {
 		}}
 		mux := http.NewServeMux() // paths outside of the base belong to another server
 		mux.Handle("/tools/precept/", p)
-		walk(t, mux)
+		checkAllLinks(t, mux)
 	}
 }
 
-// walk logs in at a handler with the base path /tools/precept, and checks every link that is reachable from the
-// overview.
-func walk(t *testing.T, handler http.Handler) {
+// checkAllLinks logs in at a handler with the base path /tools/precept, and checks every link that is reachable from
+// the overview.
+func checkAllLinks(t *testing.T, handler http.Handler) {
 	t.Helper()
 	do := func(method, address string, cookie *http.Cookie) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, "http://127.0.0.1:8081"+address, nil)
@@ -53,18 +53,18 @@ func walk(t *testing.T, handler http.Handler) {
 	if page := do("GET", "/tools/precept/lessons?q=x", nil); page.Code != 401 || !strings.Contains(page.Body.String(), `name="next" value="/lessons?q=x"`) || !strings.Contains(page.Body.String(), `action="/tools/precept/login"`) {
 		t.Fatalf("page without a login: got status %d, page %s, want 401, `name=\"next\" value=\"/lessons?q=x\"` and `action=\"/tools/precept/login\"`", page.Code, page.Body)
 	}
-	in := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
-	if in.Code != 303 || in.Header().Get("Location") != "/tools/precept/lessons" || in.Result().Cookies()[0].Path != "/tools/precept/" {
-		t.Fatalf(`login: got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, in.Code, in.Header())
+	login := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
+	if login.Code != 303 || login.Header().Get("Location") != "/tools/precept/lessons" || login.Result().Cookies()[0].Path != "/tools/precept/" {
+		t.Fatalf(`login: got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, login.Code, login.Header())
 	}
 	links := regexp.MustCompile(`(?:href|src)="(/[^"#]*)`)
 	seen, todo := map[string]bool{}, []string{"/tools/precept/"}
 	for len(todo) > 0 {
-		at := todo[0]
+		link := todo[0]
 		todo = todo[1:]
-		page := do("GET", strings.ReplaceAll(at, "&amp;", "&"), in.Result().Cookies()[0])
+		page := do("GET", strings.ReplaceAll(link, "&amp;", "&"), login.Result().Cookies()[0])
 		if page.Code != 200 {
-			t.Errorf("link %s: got status %d, want 200", at, page.Code)
+			t.Errorf("link %s: got status %d, want 200", link, page.Code)
 		}
 		for _, m := range links.FindAllStringSubmatch(page.Body.String(), -1) {
 			if !seen[m[1]] {

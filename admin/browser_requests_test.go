@@ -32,32 +32,32 @@ func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
 func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
-	person := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
+	asUser := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
 	for _, tc := range []struct {
 		name, method, path string
-		as                 func(*http.Request)
+		prepare            func(*http.Request)
 		status             int
 		wantText           string
 	}{
 		{"login form with a wrong token", "POST", "/login", postForm(nil, url.Values{"token": {"wrong"}}), 401, "The token is wrong."},
 		{"login link with a wrong token", "GET", "/login?token=wrong", postForm(nil, nil), 401, "The token is wrong."},
 		{"action without a login", "POST", "/lessons/helpful/pause", postForm(nil, nil), 401, "nothing was done"},
-		{"unknown page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
-		{"invalid query parameter", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is not a duration"},
+		{"unknown page", "GET", "/nowhere", asUser, 404, `<nav aria-label="Pages">`},
+		{"invalid query parameter", "GET", "/lessons?window=soon", asUser, 400, "Window: &#34;soon&#34; is not a duration"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			res := f.do(t, tc.method, tc.path, tc.as)
+			res := f.do(t, tc.method, tc.path, tc.prepare)
 			page := body(t, res)
 			if res.StatusCode != tc.status || !strings.Contains(page, tc.wantText) || !strings.Contains(page, "<!doctype html>") {
 				t.Errorf(`browser: got status %d, page %s, want status %d and a page with %q and "<!doctype html>"`, res.StatusCode, page, tc.status, tc.wantText)
 			}
-			res = f.do(t, tc.method, tc.path, func(r *http.Request) { tc.as(r); r.Header.Set("Accept", "*/*") })
+			res = f.do(t, tc.method, tc.path, func(r *http.Request) { tc.prepare(r); r.Header.Set("Accept", "*/*") })
 			if text := body(t, res); res.StatusCode != tc.status || !strings.HasPrefix(text, `{"error":`) {
 				t.Errorf("other client: got status %d, body %s, want %d and an error in JSON", res.StatusCode, text, tc.status)
 			}
 		})
 	}
-	if text := body(t, f.do(t, "GET", "/api/report?window=soon", person)); !strings.HasPrefix(text, `{"error":`) {
+	if text := body(t, f.do(t, "GET", "/api/report?window=soon", asUser)); !strings.HasPrefix(text, `{"error":`) {
 		t.Errorf("API request of a browser: got %s, want an error in JSON", text)
 	}
 }
@@ -78,24 +78,25 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 			t.Errorf("login with next=%q: got status %d and Location %q, want 303 and %q", next, res.StatusCode, got, want)
 		}
 	}
-	for from, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
+	for referer, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
 		page := body(t, f.do(t, "POST", "/lessons/helpful/pause", func(r *http.Request) {
 			postForm(nil, nil)(r)
 			r.Host = "127.0.0.1:8081"
-			r.Header.Set("Referer", from)
+			r.Header.Set("Referer", referer)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("login page after a form of %s: got a return to that page = %v, want %v: %s", from, !want, want, page)
+			t.Errorf("login page after a form of %s: got a return to that page = %v, want %v: %s", referer, !want, want, page)
 		}
 	}
-	// A browser omits the SameSite=Strict cookie after a link on another site. The login page reloads the address.
+	// After a click on a link of another site, a browser omits the SameSite=Strict cookie. The login page therefore
+	// reloads the address.
 	crossSite := func(r *http.Request) { postForm(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
 		t.Error("the login page after a link on another site does not reload the address")
 	}
 }
 
-// Behind a proxy that terminates TLS, the cookie has the Secure attribute.
+// If another proxy in front of the server terminates TLS, the cookie has the Secure attribute.
 func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	f := newFixture(t, nil)
 	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
@@ -111,21 +112,21 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 
 // A button sends the hash of the text and the state that the page showed.
 func TestActionNamesTheShownVersion(t *testing.T) {
-	f, lib, keeper := withLessons(t, nil)
+	f, lib, lessonService := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	l, ok := lib.Book().Get("helpful")
 	if !ok {
 		t.Fatal("the library has no lesson helpful")
 	}
-	for _, at := range []string{"/lessons/helpful", "/queue"} {
-		page := body(t, f.do(t, "GET", at, postForm(cookie, nil)))
+	for _, path := range []string{"/lessons/helpful", "/queue"} {
+		page := body(t, f.do(t, "GET", path, postForm(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: the forms lack the hash or the state of the lesson", at)
+			t.Errorf("%s: the forms lack the hash or the state of the lesson", path)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", postForm(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
-	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
-		t.Errorf("the lesson service got seen version %+v, want %+v", keeper.seen, want)
+	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); lessonService.seen != want {
+		t.Errorf("the lesson service got seen version %+v, want %+v", lessonService.seen, want)
 	}
 }
 
@@ -168,16 +169,16 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
-	keep := func(text string) {
+	setNotice := func(text string) {
 		f.sessions.mu.Lock()
 		defer f.sessions.mu.Unlock()
 		for _, x := range f.sessions.byID {
 			x.notice = notice{text: text}
 		}
 	}
-	keep("first")
+	setNotice("first")
 	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice")))
-	keep("second")
+	setNotice("second")
 	const refreshTwice = `(async () => { document.querySelector("main").focus(); await refresh(); await refresh();
 		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + n.role).join() })()`
 	if got := evalPromise(t, tb, refreshTwice); got != "main firstnull" {
@@ -214,31 +215,31 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 // an action.
 func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
 	tb := newTab(t)
-	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
-	back := func(want string) {
+	goBack := func(selector string) {
 		t.Helper()
 		tb.eval(t, `(document.documentElement.dataset.before = "1", history.back())`)
-		tb.do(t, chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) "+want)))
+		tb.do(t, chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) "+selector)))
 	}
 	tb.do(t,
 		chromedp.Navigate(server.URL+"/login"), chromedp.SendKeys(chromedp.CSS("#token"), token), chromedp.Click(chromedp.CSS("button")),
 		chromedp.WaitVisible(chromedp.CSS("header nav")),
 	)
-	back("header nav")
+	goBack("header nav")
 	tb.do(t,
 		chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")), chromedp.Navigate(server.URL+"/lessons/helpful"),
 		chromedp.Click(chromedp.CSS(".asks summary")), chromedp.Click(chromedp.CSS(".asks form button")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")),
 	)
-	back("main h1")
-	if got := tb.eval(t, "location.pathname"); keeper.count != 1 || !strings.HasPrefix(got, "/lessons") {
-		t.Errorf("after an action and Back: got path %s and %d calls to the lesson service, want a path below /lessons and 1 call", got, keeper.count)
+	goBack("main h1")
+	if got := tb.eval(t, "location.pathname"); lessonService.count != 1 || !strings.HasPrefix(got, "/lessons") {
+		t.Errorf("after an action and Back: got path %s and %d calls to the lesson service, want a path below /lessons and 1 call", got, lessonService.count)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
-	back("#token")
-	if keeper.count != 1 {
-		t.Errorf("the lesson service got %d calls, want 1: Back must not repeat an action", keeper.count)
+	goBack("#token")
+	if lessonService.count != 1 {
+		t.Errorf("the lesson service got %d calls, want 1: Back must not repeat an action", lessonService.count)
 	}
 }
 

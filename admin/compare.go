@@ -115,9 +115,9 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 	}
 }
 
-// compare compares the sessions of two agents, or of two models if by is model. a and b are the names of the two
-// sides. An empty a means the agent or the model with the most sessions. An empty b means the one with the most
-// sessions besides a.
+// compare compares the sessions of two agents, or of two models if by is "model". a and b are the names of the agents
+// or models. If a is empty, compare takes the name with the most sessions. If b is empty, compare takes the name with
+// the most sessions among the others.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents

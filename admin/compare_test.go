@@ -9,11 +9,11 @@ import (
 	"precept/store"
 )
 
-// sessionsOfTwoAgents returns as many sessions of a coder, with reward 1, as of a tester, with reward 0. The first
-// session of each agent has no duration.
-func sessionsOfTwoAgents(each int, run string) *store.Recent {
+// sessionsOfTwoAgents returns perAgent sessions of the agent coder, with reward 1, and perAgent sessions of the agent
+// tester, with reward 0. The first session of each agent has no duration.
+func sessionsOfTwoAgents(perAgent int, run string) *store.Recent {
 	r := &store.Recent{}
-	for i := range each {
+	for i := range perAgent {
 		for k, agent := range []string{"coder", "tester"} {
 			reward := []float64{1, 0}[k]
 			r.Sessions = append(r.Sessions, store.SessionItem{ID: fmt.Sprint(agent, i), Agent: agent, Run: run, Reward: &reward, Turns: 2 + i%2, Seconds: float64(i)})
@@ -33,14 +33,14 @@ func asJSON(t *testing.T, v any) string {
 }
 
 func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
-	for each, want := range map[int]bool{9: false, 10: true} {
-		c := compare(sessionsOfTwoAgents(each, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
+	for perAgent, want := range map[int]bool{9: false, 10: true} {
+		c := compare(sessionsOfTwoAgents(perAgent, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != want {
-			t.Errorf("%d sessions per agent: got difference %s, want the mean 1, with an interval: %t", each, asJSON(t, d), want)
+			t.Errorf("%d sessions per agent: got difference %s, want the mean 1, with an interval: %t", perAgent, asJSON(t, d), want)
 		}
 		if want && *d.Low <= 0 {
-			t.Errorf("%d sessions per agent: got lower bound %v of a difference of 1, want above 0", each, *d.Low)
+			t.Errorf("%d sessions per agent: got lower bound %v of a difference of 1, want above 0", perAgent, *d.Low)
 		}
 	}
 }

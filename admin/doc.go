@@ -34,7 +34,7 @@
 // the place in the navigation. Parts of a page (lesson_*.go, session_*.go) take their data as arguments. archive.go and
 // session_query.go query the store, for pages and for /api. Handlers return errors, and Server.fail answers them. html
 // gets the frame, whose methods return addresses: f.Link("/path") keeps the tenant, and f.With("key", "value") is the
-// present page with another query.
+// current page with a different query.
 //
 // nodes.go has the building blocks of pages (title, section, grid, timeOf), and forms.go has those of a filter. text.go
 // formats numbers (count, points), and frame.go divides a list into pages. Every number has a unit and a definition,

@@ -15,7 +15,7 @@ import (
 type dotNames struct {
 	emptyArchive
 
-	asked *[]string
+	requested *[]string
 }
 
 func (dotNames) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
@@ -23,21 +23,21 @@ func (dotNames) Browse(context.Context, store.SessionQuery) (store.SessionList, 
 }
 
 func (d dotNames) Run(_ context.Context, _, name string) (store.RunSessions, error) {
-	*d.asked = append(*d.asked, "run "+name)
+	*d.requested = append(*d.requested, "run "+name)
 	return store.RunSessions{Name: name, Sessions: []store.SessionItem{{ID: "."}}}, nil
 }
 
 func (d dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
-	*d.asked = append(*d.asked, "session "+name)
+	*d.requested = append(*d.requested, "session "+name)
 	return store.Transcript{SessionItem: store.SessionItem{ID: name}}, nil
 }
 
 // Browsers resolve the segments . and .. of a path even if the segments are escaped. The links and forms of a run or a
 // session with such a name therefore have the name in the query, and the pages and the API read the name there.
 func TestRunsAndSessionsNamedDotHaveLinks(t *testing.T) {
-	var asked []string
+	var requested []string
 	forgetter := &fakeForgetter{}
-	f := newFixture(t, func(o *Options) { o.Read.Archive, o.Write.Forget = dotNames{asked: &asked}, forgetter })
+	f := newFixture(t, func(o *Options) { o.Read.Archive, o.Write.Forget = dotNames{requested: &requested}, forgetter })
 	cookie, csrf := f.browser(t)
 	for _, tc := range []struct{ page, link, want string }{
 		{"/sessions?tenant=acme", "..", "/sessions/-?name=..&tenant=acme"},
@@ -56,7 +56,7 @@ func TestRunsAndSessionsNamedDotHaveLinks(t *testing.T) {
 	for _, path := range []string{"/api/runs/-?name=..", "/api/sessions/-?name=..", "/api/sessions/-", "/api/sessions/s-1?name=x"} {
 		get(t, f, path, http.StatusOK)
 	}
-	if got, want := strings.Join(asked, ", "), "run .., session ., run .., session .., session -, session s-1"; got != want {
+	if got, want := strings.Join(requested, ", "), "run .., session ., run .., session .., session -, session s-1"; got != want {
 		t.Errorf("requests asked for %s, want %s", got, want)
 	}
 	f.do(t, "POST", "/sessions/-/forget?name=..&tenant=acme", func(r *http.Request) {
@@ -64,7 +64,7 @@ func TestRunsAndSessionsNamedDotHaveLinks(t *testing.T) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Body = io.NopCloser(strings.NewReader(url.Values{csrfField: {csrf}, "sure": {"yes"}}.Encode()))
 	})
-	if forgetter.asked != "acme|.." {
-		t.Errorf("the form for a deletion forgot %q, want acme|..", forgetter.asked)
+	if forgetter.lastCall != "acme|.." {
+		t.Errorf("the form for a deletion forgot %q, want acme|..", forgetter.lastCall)
 	}
 }

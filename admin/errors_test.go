@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// The log has the cause of a server error once, with the request id of the response. Only a browser gets a page.
+// After a server error, the log has the cause once, with the request id of the response. Only a browser gets a page.
 func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{err: errors.New("disk canary")} })
 	cookie, csrf := f.browser(t)
@@ -39,7 +39,7 @@ func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 	}
 }
 
-// Client errors write no line to the log.
+// The log has no line about a client error.
 func TestClientErrorsAreNotLogged(t *testing.T) {
 	f := newFixture(t, nil)
 	for target, status := range map[string]int{

@@ -14,18 +14,18 @@ import (
 	"precept/bandit/report"
 )
 
-// drawn is a row of a forest plot, as the page draws it. The coordinate of a missing mark is NaN.
-type drawn struct {
+// forestRow is a row of a forest plot, as the page draws it. The coordinate of a missing mark is NaN.
+type forestRow struct {
 	lo, effect, hi, truth float64 // x coordinates
-	cutLow, cutHigh       bool
+	cutLow, cutHigh       bool    // the interval is clipped at this end
 }
 
-// plots returns the rows of the forest plot on the page target, and the number of ticks of the axis.
-func plots(
+// forestPlot returns the rows of the forest plot on the page at target, and the number of ticks of its axis.
+func forestPlot(
 	t interface {
 		Fatalf(format string, args ...any)
 	}, rows []report.Row, truth func(string) (float64, bool), target string,
-) (out []drawn, ticks int) {
+) (out []forestRow, ticks int) {
 	w := newWordSource("word")
 	w.report.Lessons, w.report.Global.Bands = rows, nil
 	o := w.options()
@@ -48,7 +48,7 @@ func plots(
 	}
 	_, table, _ := strings.Cut(page, "<tbody>")
 	for _, svg := range regexp.MustCompile(`<svg class="forest .*?</svg>`).FindAllString(table, -1) {
-		out = append(out, drawn{
+		out = append(out, forestRow{
 			lo: number(svg, `class="reach" d="M([^ ]+) `), hi: number(svg, `class="reach" d="M[^ ]+ 15H([^"]+)"`),
 			effect: number(svg, `cx="([^"]+)"`), truth: number(svg, `class="truth" d="M([^ ]+) `),
 			cutLow: strings.Contains(svg, "11l-6 4 6 4z"), cutHigh: strings.Contains(svg, "11l6 4-6 4z"),
@@ -77,7 +77,7 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 		scale := rapid.SampledFrom([]string{"", "all", "5", "100"}).Draw(t, "scale")
 		trueEffect := rapid.Float64Range(-9, 9).Draw(t, "truth")
 		truth := func(string) (float64, bool) { return trueEffect, true }
-		got, ticks := plots(t, rows, truth, "/lessons?zoom="+scale)
+		got, ticks := forestPlot(t, rows, truth, "/lessons?zoom="+scale)
 		if len(got) != len(rows) || ticks < 3 || ticks > 12 {
 			t.Fatalf("got %d rows, want %d; got %d ticks, want 3 to 12", len(got), len(rows), ticks)
 		}
@@ -101,27 +101,27 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 		rows = append(rows, newRow(i, e, e-0.03, e+0.03))
 	}
 	rows = append(rows, newRow(19, 0.02, -0.9, 0.9))
-	at := func(scale string) (usual, wide drawn) {
-		got, _ := plots(t, rows, nil, "/lessons?sort=name&zoom="+scale)
+	draw := func(scale string) (usual, wide forestRow) {
+		got, _ := forestPlot(t, rows, nil, "/lessons?sort=name&zoom="+scale)
 		return got[4], got[19]
 	}
-	usual, wide := at("")
+	usual, wide := draw("")
 	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.effect) {
 		t.Errorf("fitted scale: got usual interval %+v, want it unclipped and at least 60 wide; got wide interval %+v, want it clipped at both ends", usual, wide)
 	}
-	if usual, wide = at("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
+	if usual, wide = draw("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
 		t.Errorf("zoom=all: got usual interval %+v, want at most 20 wide; got wide interval %+v, want it unclipped", usual, wide)
 	}
-	if usual, _ = at("1"); !math.IsNaN(usual.effect) || usual.cutLow || !usual.cutHigh {
+	if usual, _ = draw("1"); !math.IsNaN(usual.effect) || usual.cutLow || !usual.cutHigh {
 		t.Errorf("effect of 4 points with zoom=1: got %+v, want no effect, clipped only at the upper end", usual)
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
-		if usual, wide = at(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
+		if usual, wide = draw(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
 			t.Errorf("zoom=%s: got %+v and %+v, want the fitted scale", scale, usual, wide)
 		}
 	}
 	truth := func(string) (float64, bool) { return 0.3, true }
-	if got, _ := plots(t, rows[:1], truth, "/lessons"); got[0].truth < got[0].hi || got[0].truth > 230 {
+	if got, _ := forestPlot(t, rows[:1], truth, "/lessons"); got[0].truth < got[0].hi || got[0].truth > 230 {
 		t.Errorf("true effect above the interval: got %+v, want it inside the axis and above the interval", got[0])
 	}
 }
@@ -130,7 +130,7 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	valid, invalid := newRow(0, 0.02, 0, 0.04), newRow(1, 0.9, 0.8, 1)
 	invalid.Verdict = report.Invalid
-	got, _ := plots(t, []report.Row{valid, invalid}, nil, "/lessons?sort=name")
+	got, _ := forestPlot(t, []report.Row{valid, invalid}, nil, "/lessons?sort=name")
 	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].effect) || got[0].hi < 150 {
 		t.Errorf("got rows %+v, want no interval and no effect in the second, and an upper bound of at least 150 in the first", got)
 	}

@@ -11,20 +11,20 @@ import (
 
 // fakeForgetter records its newest call.
 type fakeForgetter struct {
-	asked string // tenant and session, separated by |
-	err   error
+	lastCall string // tenant and session, separated by |
+	err      error  // returned by each call
 }
 
 func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, error) {
-	f.asked = tenant + "|" + session
+	f.lastCall = tenant + "|" + session
 	return 3, f.err
 }
 
 func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 	for _, tc := range []struct {
-		name, body, asked string
-		status            int
-		fail              error
+		name, body, call string
+		status           int
+		err              error
 	}{
 		{"a session", `{"tenant":"acme","session":"ci-42"}`, "acme|ci-42", 200, nil},
 		{"a session without a tenant", `{"session":"ci-42"}`, "default|ci-42", 200, nil},
@@ -38,15 +38,15 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 		{"a failing store", `{"session":"x"}`, "default|x", 503, errors.New("the disk is full")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			forgetter := &fakeForgetter{err: tc.fail}
+			forgetter := &fakeForgetter{err: tc.err}
 			f := newFixture(t, func(o *Options) { o.Write.Forget = forgetter })
 			res := f.do(t, "POST", "/api/forget", func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(tc.body))
 			})
 			text := body(t, res)
-			if res.StatusCode != tc.status || forgetter.asked != tc.asked {
-				t.Errorf("got status %d, body %s, want status %d; got call %q to the forgetter, want %q", res.StatusCode, text, tc.status, forgetter.asked, tc.asked)
+			if res.StatusCode != tc.status || forgetter.lastCall != tc.call {
+				t.Errorf("got status %d, body %s, want status %d; got call %q to the forgetter, want %q", res.StatusCode, text, tc.status, forgetter.lastCall, tc.call)
 			}
 			if tc.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
 				t.Errorf("got body %s, want {\"forgotten\":3}", text)
@@ -59,25 +59,25 @@ func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
 func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Write.Forget = forgetter })
-	const all = `{"tenant":"acme","all":true}`
-	with := func(change func(*http.Request)) func(*http.Request) {
+	const request = `{"tenant":"acme","all":true}`
+	withBody := func(change func(*http.Request)) func(*http.Request) {
 		return func(r *http.Request) {
-			r.Body = io.NopCloser(strings.NewReader(all))
+			r.Body = io.NopCloser(strings.NewReader(request))
 			change(r)
 		}
 	}
-	if res := f.do(t, "POST", "/api/forget", with(func(*http.Request) {})); res.StatusCode != http.StatusUnauthorized {
+	if res := f.do(t, "POST", "/api/forget", withBody(func(*http.Request) {})); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}
 	cookie, _ := f.browser(t)
-	if res := f.do(t, "POST", "/api/forget", with(func(r *http.Request) { r.AddCookie(cookie) })); res.StatusCode != http.StatusForbidden {
+	if res := f.do(t, "POST", "/api/forget", withBody(func(r *http.Request) { r.AddCookie(cookie) })); res.StatusCode != http.StatusForbidden {
 		t.Errorf("without a CSRF token: got status %d, want 403", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/forget", bearer(token)); res.StatusCode == http.StatusOK {
 		t.Error("GET /api/forget: got status 200, want an error status")
 	}
-	if forgetter.asked != "" {
-		t.Errorf("the forgetter got call %q, want none", forgetter.asked)
+	if forgetter.lastCall != "" {
+		t.Errorf("the forgetter got call %q, want none", forgetter.lastCall)
 	}
 }
 

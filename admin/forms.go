@@ -25,15 +25,16 @@ func field(label, name string, input g.Node) g.Node {
 	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
 }
 
-// entry returns a text input. size is its width in characters, and more holds further attributes.
-func entry(name, value, size string, more ...g.Node) g.Node {
+// entry returns a text input. size is the width of the input in characters. attributes are further attributes of the
+// input.
+func entry(name, value, size string, attributes ...g.Node) g.Node {
 	return h.Input(
-		h.ID(name), h.Name(name), h.Value(visible(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(more),
+		h.ID(name), h.Name(name), h.Value(visible(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(attributes),
 	)
 }
 
-func wordField(label, name, value, size string, more ...g.Node) g.Node {
-	return field(label, name, entry(name, value, size, more...))
+func wordField(label, name, value, size string, attributes ...g.Node) g.Node {
+	return field(label, name, entry(name, value, size, attributes...))
 }
 
 func dateField(label, name, value, example string) g.Node {
@@ -43,7 +44,7 @@ func dateField(label, name, value, example string) g.Node {
 // choice is an option of a selection. Key is the value in the query, and Name is the text on the page.
 type choice struct{ Key, Name string }
 
-// anyOf returns the options of a filter: the option any, which does not filter, and one option for each of words.
+// anyOf returns the options of a filter: the option any, which does not filter, and one option for each word.
 func anyOf(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {
@@ -84,7 +85,7 @@ func windowField(value string) g.Node {
 	}
 }
 
-// keptFields returns a hidden field for each of keys that the query of the page has, so that a form keeps these
+// keptFields returns a hidden field for each of the keys that the query of the page has, so that a form keeps their
 // values.
 func keptFields(f frame, keys ...string) g.Node {
 	return g.Map(keys, func(key string) g.Node {

@@ -36,9 +36,9 @@ func TestCheckboxesShowTheQueryAndOverviewHasTotalRow(t *testing.T) {
 			t.Errorf("%s: the checkbox is missing or checked", unselected)
 		}
 	}
-	for target, all := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {
-		if n := strings.Count(get(target), `<tr class="all">`); n != all {
-			t.Errorf("%s: got %d rows of all lessons together, want %d", target, n, all)
+	for target, wantRows := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {
+		if n := strings.Count(get(target), `<tr class="all">`); n != wantRows {
+			t.Errorf("%s: got %d rows of all lessons together, want %d", target, n, wantRows)
 		}
 	}
 }

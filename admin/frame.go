@@ -103,8 +103,8 @@ func (f frame) linkWithFilters(path string) string {
 	return f.Link(path, query...)
 }
 
-// unapplied returns a sentence that names the filters of keys in the query, and the reason why this page does not apply
-// them.
+// unapplied returns a sentence that names the filters in the query with the given keys, and the reason why this page
+// does not apply these filters.
 func (f frame) unapplied(reason string, keys ...string) g.Node {
 	var names []string
 	for _, key := range keys {
@@ -128,7 +128,7 @@ func (f frame) help(page string) string {
 }
 
 // With returns the address of this page with a changed query. query holds alternating keys and values; an empty value
-// removes its key. The address leads to the first page of rows, because another order or filter changes the rows of
+// removes its key. The address leads to the first page of rows, because a different order or filter changes the rows of
 // each page.
 func (f frame) With(query ...string) string {
 	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
@@ -161,10 +161,10 @@ func (f frame) session(id string) string {
 }
 
 // rewardedSessions returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or
-// withheld. The list covers the window of this page's report. An empty slug means any lesson. more holds further keys
-// and values of the query.
-func (f frame) rewardedSessions(slug, arm string, more ...string) string {
-	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, more...)...)
+// withheld. The list covers the window of this page's report. An empty slug means any lesson. extraQuery holds further
+// keys and values of the query, alternating.
+func (f frame) rewardedSessions(slug, arm string, extraQuery ...string) string {
+	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, extraQuery...)...)
 }
 
 // sessionsInWindow returns the address of the list of sessions with filters, which are alternating keys and values. The
@@ -181,8 +181,8 @@ func (f frame) sessionsInWindow(filters ...string) string {
 }
 
 // armLink returns a link to the list of a lesson's rewarded sessions in an arm. The text of the link is n, the number
-// of these sessions. more holds further keys and values of the link's query.
-func (f frame) armLink(n int64, slug, arm string, more ...string) g.Node {
+// of these sessions. extraQuery holds further keys and values of the link's query, alternating.
+func (f frame) armLink(n int64, slug, arm string, extraQuery ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")
 	}
@@ -190,7 +190,7 @@ func (f frame) armLink(n int64, slug, arm string, more ...string) g.Node {
 	if slug != "" {
 		about = visible(short(slug)) + ": " + about
 	}
-	return h.A(h.Href(f.rewardedSessions(slug, arm, more...)), labelled(about), g.Text(count(n)))
+	return h.A(h.Href(f.rewardedSessions(slug, arm, extraQuery...)), labelled(about), g.Text(count(n)))
 }
 
 // run returns the address of a run's page.
@@ -270,7 +270,7 @@ func joinPath(prefix, segment string, action []string) string {
 }
 
 // withoutFilters returns the address of this page without the filters in keys and without the saved view. If the query
-// has none of the keys, clear returns an empty string. The order, the tenant and other parameters stay.
+// has none of the keys, withoutFilters returns an empty string. The order, the tenant and other parameters stay.
 func (f frame) withoutFilters(keys ...string) string {
 	if !f.hasQuery(keys...) {
 		return ""
@@ -290,8 +290,9 @@ func (f frame) hasQuery(keys ...string) bool {
 // csrfInput returns the hidden field with the CSRF token, which every form that writes needs.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decision returns a form that applies action a to lesson l. After the action, the browser opens the address back. The
-// form sends the hash and the state of l, so that the action fails if the lesson has changed since the page was made.
+// decision returns a form that applies action a to lesson l. After the action, the browser opens the address in back.
+// The form sends the hash and the state of l, so that the action fails if the lesson has changed since the page was
+// made.
 func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
 		h.Method("post"), h.Action(f.lesson(l.Slug, string(a))), f.csrfInput(),
@@ -301,11 +302,11 @@ func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children
 }
 
 // sorter returns a link for a column heading that sorts the page by key. The first click sorts the largest first if
-// down is true, else the smallest first. The second click reverses the order. text is the visible text, and name
-// describes the column to screen readers.
-func (f frame) sorter(key, name, text string, down bool) g.Node {
+// largestFirst is true, else the smallest first. The second click reverses the order. text is the visible text, and
+// name describes the column to screen readers.
+func (f frame) sorter(key, name, text string, largestFirst bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
-	first := ifElse(down, 1, 0)
+	first := ifElse(largestFirst, 1, 0)
 	next, arrow := first, ifElse(text == "", "↕", "")
 	for i, mark := range []string{"▲", "▼"} {
 		if f.query.Get("sort") == keys[i] {

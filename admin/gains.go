@@ -27,13 +27,13 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 }
 
 // sessionsOfWeek returns the address of the list of sessions of an arm in the last seven days, or in the window of the
-// query if the window is shorter. more holds further keys and values of the query.
-func (f frame) sessionsOfWeek(arm string, more ...string) string {
+// query if the window is shorter. extraQuery holds further keys and values of the query, alternating.
+func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
-		return f.rewardedSessions("", arm, append([]string{"min_reward", ""}, more...)...)
+		return f.rewardedSessions("", arm, append([]string{"min_reward", ""}, extraQuery...)...)
 	}
-	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, more...)...)
+	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, extraQuery...)...)
 }
 
 // gainFigures returns the figures that the overview shows below the net result: the effect of all lessons together, the

@@ -31,7 +31,7 @@ import (
 	"precept/store"
 )
 
-// With hostile text in every field of lessons, agents, clients and queries, each page has the same elements and
+// Every field of lessons, agents, clients and queries has a hostile text. Each page has the same elements and
 // attributes as with a plain word, and each link leads to a page of the dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := readPages(t, "word")
@@ -39,21 +39,21 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 		`"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `" onmouseover="alert(1)" x="`, `javascript:alert(1)`, `//evil.example/`,
 		`</textarea></select></title><b>`, `<!-- <svg/onload=alert(1)> --`, `{{.}}`, `]]>&lt;script&gt;`, "`${alert(1)}`", "a\u2028b\x00c",
 	} {
-		for at, page := range readPages(t, hostile) {
-			if got, want := page.shape, plain[at].shape; !slices.Equal(got, want) {
+		for name, page := range readPages(t, hostile) {
+			if got, want := page.shape, plain[name].shape; !slices.Equal(got, want) {
 				i := 0
 				for i < min(len(got), len(want)) && got[i] == want[i] {
 					i++
 				}
-				t.Errorf("%q changes the elements of page %s: got %q, want %q", hostile, at, rest(got, i), rest(want, i))
+				t.Errorf("%q changes the elements of page %s: got %q, want %q", hostile, name, threeElements(got, i), threeElements(want, i))
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
-					t.Errorf("%q on page %s: got link %q, want a link inside the dashboard", hostile, at, link)
+					t.Errorf("%q on page %s: got link %q, want a link inside the dashboard", hostile, name, link)
 				}
 			}
 			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
-				t.Errorf("page %s lacks text %q", at, hostile)
+				t.Errorf("page %s lacks text %q", name, hostile)
 			}
 		}
 	}
@@ -64,8 +64,10 @@ func visible(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
-// rest returns at most three elements of shape, starting at index i.
-func rest(shape []string, i int) []string { return shape[min(i, len(shape)):min(i+3, len(shape))] }
+// threeElements returns at most three elements of a page, from the element with the index i.
+func threeElements(shape []string, i int) []string {
+	return shape[min(i, len(shape)):min(i+3, len(shape))]
+}
 
 // parsedPage is a parsed HTML page.
 type parsedPage struct {
@@ -75,7 +77,7 @@ type parsedPage struct {
 	quotes bool // the page shows the text of users
 }
 
-// readPages reads every page of a server whose texts are all equal to word, as an operator in a browser.
+// readPages reads every page in the browser of an operator. All texts in the data of the server are the given word.
 func readPages(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
 	w := newWordSource(word)
@@ -88,15 +90,15 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 	for _, key := range []string{"price", "sort", "q", "state", "verdict", "zoom", "session", "words", "tool", "error", "agent", "model", "lesson", "family", "since", "back", "x"} {
 		query.Set(key, word)
 	}
-	slug, asked := url.PathEscape(word), "?"+query.Encode()
+	slug, filters := url.PathEscape(word), "?"+query.Encode()
 	tenant := "?tenant=" + url.QueryEscape(word)
 	out := map[string]parsedPage{}
 	for name, target := range map[string]string{
-		"overview": "/", "overview, filtered": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, filtered": "/lessons" + asked,
+		"overview": "/", "overview, filtered": "/" + filters, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, filtered": "/lessons" + filters,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
-		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, filtered": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
-		"sessions": "/sessions", "sessions, filtered": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
-		"samples": "/samples", "samples, filtered": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, filtered": "/breakdown" + filters, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"sessions": "/sessions", "sessions, filtered": "/sessions" + filters, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
+		"samples": "/samples", "samples, filtered": "/samples" + filters, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
 		res := serve(h, target, cookie)
 		page := parsePage(t, res)
@@ -106,7 +108,7 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 	if w.askedSession != word {
 		t.Errorf("the page of session %q reads session %q, want the same session", word, w.askedSession)
 	}
-	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+asked, nil))
+	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+filters, nil))
 	w.fail = true
 	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/samples"} {
 		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = parsePage(t, serve(h, target, cookie))
@@ -161,7 +163,7 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 type wordSource struct {
 	word         string
 	fail         bool   // the store is unavailable
-	askedSession string // session of the newest query
+	askedSession string // name of the session in the newest query
 	report       report.Report
 	book         *lesson.Book
 	findings     []lesson.Finding
@@ -209,8 +211,8 @@ func newWordSource(word string) *wordSource {
 	return f
 }
 
-// fillTexts sets every string in v to word, and every slice to two entries. Strings of a named type, such as a
-// state, keep their value, because no user writes them.
+// fillTexts sets every string in a value to the given word, and every slice to two entries. Strings of a named type,
+// such as a state, keep their value, because no user writes them.
 func fillTexts(v reflect.Value, word string, depth int) {
 	switch v.Kind() {
 	case reflect.String:

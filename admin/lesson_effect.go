@@ -119,7 +119,7 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 
 // lessonOverTime returns the effect of a row over time, and the table of its planned trials. since holds the effects
 // that the server has computed since its start. If both the days of the row and since have fewer than two values, only
-// the present effect is drawn.
+// the current effect is drawn.
 func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	if r == nil {
 		return mutedText(g.Text("No data yet."))

@@ -27,8 +27,8 @@ type oldText struct {
 const textsShown = 10
 
 // readOlderTexts sets session in each element of older, and sorts older by the start of this session, newest first.
-// readOlderTexts also sets text in the first textsShown elements. The texts come from stored sessions, because the
-// bank holds only the present text.
+// readOlderTexts also sets text in the first textsShown elements. The texts come from stored sessions, because the bank
+// holds only the current text.
 func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].session, _ = survey.Example(older[i].row.Arm)
@@ -49,13 +49,13 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 	}
 }
 
-// olderTexts returns a table of the measurements of older texts, and the texts. block is the present block of the
+// olderTexts returns a table of the measurements of older texts, and the texts. block is the current block of the
 // lesson.
 func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
 	}
-	present := inject.LessonLines(block, trial.LessonSlug(slug))
+	current := inject.LessonLines(block, trial.LessonSlug(slug))
 	return g.Group{
 		mutedText(g.Text("Older texts and other presentations: each is a separate arm.")),
 		cards(
@@ -70,21 +70,21 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 				)
 			}),
 		),
-		g.Map(older[:min(len(older), textsShown)], func(o oldText) g.Node { return o.html(f, present) }),
+		g.Map(older[:min(len(older), textsShown)], func(o oldText) g.Node { return o.html(f, current) }),
 	}
 }
 
-// html returns the older text. If the lesson has a present text, html returns the difference from the older to the
-// present text.
-func (o oldText) html(f frame, present string) g.Node {
+// html returns the older text, or if current is not empty, the difference from the older text to current. current is
+// the current text of the lesson.
+func (o oldText) html(f frame, current string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
 		return h.Details(summary, mutedText(g.Text("No stored session contains this text: its sessions are deleted, "+
 			"have no reward, or share the random assignment of a run.")))
 	}
 	text, marks := prose(o.text), ""
-	if present != "" {
-		text = diffOf(o.text, present)
+	if current != "" {
+		text = diffOf(o.text, current)
 		marks = " Lines marked − were removed, lines marked + were added since then."
 	}
 	return h.Details(
@@ -114,9 +114,9 @@ func eventsTable(events []lesson.Event) g.Node {
 	}
 }
 
-// triggerList returns the triggers of a lesson that are set. If no trigger is set, triggerList returns the text never.
-func triggerList(l *lesson.Lesson, never string) g.Node {
-	one := func(name string, values ...g.Node) g.Node {
+// triggerList returns the triggers of a lesson that are set. If no trigger is set, triggerList returns noTriggers.
+func triggerList(l *lesson.Lesson, noTriggers string) g.Node {
+	row := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))
 	}
 	t := &l.Trigger
@@ -137,11 +137,11 @@ func triggerList(l *lesson.Lesson, never string) g.Node {
 	} {
 		if len(f.values) > 0 {
 			value := func(v string) g.Node { return g.Group{code(v), space()} }
-			out = append(out, one(f.name, some(f.values, h.Span, value)))
+			out = append(out, row(f.name, some(f.values, h.Span, value)))
 		}
 	}
 	if out == nil {
-		out = g.Group{one("never", g.Text(never))}
+		out = g.Group{row("never", g.Text(noTriggers))}
 	}
 	return h.Dl(h.Class("facets"), out)
 }

@@ -16,8 +16,9 @@ import (
 	"precept/store"
 )
 
-// linkAddresses returns the addresses of the links and forms in the main part of a page. The key is the text of the
-// link, "form " and the text of the button for a GET form, or "post " and the action for another form.
+// linkAddresses returns the addresses of the links and forms in the main part of a page. The key of a link is its text.
+// The key of a GET form is "form " followed by the text of its button. The key of a POST form is "post " followed by
+// its action.
 func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")
@@ -178,9 +179,9 @@ func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
 // The page of an unknown run or session names the missing object, and links to the stored sessions.
 func TestPageOfUnknownRunOrSessionLinksToSessions(t *testing.T) {
 	f := newFixture(t, nil)
-	for path, what := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {
+	for path, kind := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {
 		page := body(t, f.do(t, "GET", path+"?tenant=acme&list=%2Fsessions%3Fagent%3Dcoder", func(r *http.Request) { bearer(token)(r); r.Header.Set("Accept", "text/html") }))
-		for _, want := range []string{"Unknown " + what, "No data of this " + what + " is stored", "the tenant <code>acme</code>", `<a href="/sessions?tenant=acme">all stored sessions</a>`, `<a href="/sessions?agent=coder&amp;tenant=acme">Sessions</a>`} {
+		for _, want := range []string{"Unknown " + kind, "No data of this " + kind + " is stored", "the tenant <code>acme</code>", `<a href="/sessions?tenant=acme">all stored sessions</a>`, `<a href="/sessions?agent=coder&amp;tenant=acme">Sessions</a>`} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the page lacks %q: %s", path, want, page)
 			}

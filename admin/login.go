@@ -47,9 +47,9 @@ func (s *Server) missingToken(c echo.Context) error {
 }
 
 // unauthorized sets the header WWW-Authenticate, and returns an error with status 401.
-func unauthorized(c echo.Context, why string) *echo.HTTPError {
+func unauthorized(c echo.Context, reason string) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
-	return echo.NewHTTPError(http.StatusUnauthorized, why)
+	return echo.NewHTTPError(http.StatusUnauthorized, reason)
 }
 
 // askToken answers a browser with the login page, and a program with err. If a person follows a link on another site,

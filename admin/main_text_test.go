@@ -9,7 +9,8 @@ import (
 	"precept/admin"
 )
 
-// mainText returns the main part of a page for an operator, unescaped and with plain spaces; change alters the data.
+// mainText returns the main part of a page for an operator, unescaped. change alters the data of the server before the
+// page is read, unless change is nil.
 func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
 	w := newWordSource("word")
@@ -30,13 +31,14 @@ func mainText(t *testing.T, target string, change func(*wordSource, *admin.Optio
 	return html.UnescapeString(main)
 }
 
-// checkPage checks that a page contains each wanted text. A text with a leading ! must be absent.
-func checkPage(t *testing.T, what, page string, wanted ...string) {
+// checkPage checks that a page contains each wanted text. A text with a leading ! must be absent. A failure message
+// begins with name.
+func checkPage(t *testing.T, name, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
-		text, not := strings.CutPrefix(want, "!")
-		if strings.Contains(page, text) == not {
-			t.Errorf("%s: the page contains %q: %v, want %v; the page is\n%s", what, text, not, !not, page)
+		text, unwanted := strings.CutPrefix(want, "!")
+		if strings.Contains(page, text) == unwanted {
+			t.Errorf("%s: the page contains %q: %v, want %v; the page is\n%s", name, text, unwanted, !unwanted, page)
 		}
 	}
 }

@@ -59,8 +59,8 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 func TestLastWeekHasSevenDates(t *testing.T) {
 	now := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
 	var days []report.Day
-	for back := range 10 {
-		days = append(days, report.Day{Date: now.AddDate(0, 0, -back).Format(time.DateOnly), NTreated: 1})
+	for daysAgo := range 10 {
+		days = append(days, report.Day{Date: now.AddDate(0, 0, -daysAgo).Format(time.DateOnly), NTreated: 1})
 	}
 	if sum := lastWeek(days, now); sum.NTreated != 7 {
 		t.Errorf("lastWeek: got %d dates, want 7", sum.NTreated)
@@ -68,7 +68,7 @@ func TestLastWeekHasSevenDates(t *testing.T) {
 }
 
 // The search of the help finds the section of the docs that contains all words, and a page lists its sections.
-func TestHelpHasContentsAndSearch(t *testing.T) {
+func TestHelpListsSectionsAndFindsThem(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {

@@ -11,14 +11,14 @@ import (
 // maxShownText, and hidden characters become visible. Texts of this package use g.Text.
 func quoted(text string) g.Node { return g.Text(visible(truncateBytes(text, maxShownText))) }
 
-// some returns the first 100 elements of a list as nodes that one makes. If there are more elements, last makes a node
-// that states their number.
-func some[T any](list []T, last func(...g.Node) g.Node, one func(T) g.Node) g.Node {
+// some returns a node from render for each of the first 100 elements of a list. If there are more elements, the result
+// ends with a node from renderRest that states the number of the other elements.
+func some[T any](list []T, renderRest func(...g.Node) g.Node, render func(T) g.Node) g.Node {
 	const maxItems = 100
 	if len(list) <= maxItems {
-		return g.Map(list, one)
+		return g.Map(list, render)
 	}
-	return append(g.Map(list[:maxItems], one), last(g.Text("and "+count(len(list)-maxItems)+" more")))
+	return append(g.Map(list[:maxItems], render), renderRest(g.Text("and "+count(len(list)-maxItems)+" more")))
 }
 
 // lastRow returns the last row of a table with at most six columns, as one cell that spans the columns.
@@ -67,9 +67,9 @@ func empty(text string, children ...g.Node) g.Node {
 	return h.Div(h.Class("empty"), h.H2(g.Text(text)), g.Group(children))
 }
 
-// folded returns content that a click on a line opens. words is the text of the line.
-func folded(words string, children ...g.Node) g.Node {
-	return h.Details(h.Summary(g.Text(words)), g.Group(children))
+// folded returns content that a click on a line opens. summary is the text of the line.
+func folded(summary string, children ...g.Node) g.Node {
+	return h.Details(h.Summary(g.Text(summary)), g.Group(children))
 }
 
 // paper returns a text on the background that lesson texts have.
@@ -93,12 +93,12 @@ func keys(names ...string) g.Node {
 }
 
 // timeOf returns a time in UTC, which page.js converts to the reader's time zone.
-func timeOf(at time.Time, more ...g.Node) g.Node {
+func timeOf(at time.Time, attributes ...g.Node) g.Node {
 	if at.IsZero() {
 		return g.Text(none)
 	}
 	at = at.UTC()
-	return h.Time(h.DateTime(at.Format(time.RFC3339)), g.Group(more), g.Text(at.Format("2006-01-02 15:04 UTC")))
+	return h.Time(h.DateTime(at.Format(time.RFC3339)), g.Group(attributes), g.Text(at.Format("2006-01-02 15:04 UTC")))
 }
 
 // script returns the element that loads a script of this server after the page.

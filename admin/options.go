@@ -30,10 +30,11 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Address holds the addresses of this listener and of the data listener, for checks and links.
+// Address holds the addresses of the admin listener and of the data listener. The server checks requests against these
+// addresses, and puts them into links.
 type Address struct {
-	Base   string // path prefix under which a proxy serves this listener, such as /precept; empty: none
-	Listen string // host:port of this listener
+	Base   string // path prefix under which a proxy serves the admin listener, such as /precept; empty: none
+	Listen string // host:port of the admin listener
 	Data   string // base URL of the data listener for agents
 }
 
@@ -119,8 +120,8 @@ type Surveyor interface {
 // Keeper changes the state of lessons in the bank. A change takes effect within two seconds, when the watcher of the
 // lessons has read the change.
 type Keeper interface {
-	// Act applies action a to the lesson slug for the person by, and returns the changed lesson. Act fails if the
-	// lesson differs from seen, the version that the person saw. A zero seen skips this check.
+	// Act applies action a to the lesson slug, and returns the changed lesson. by is the name of the person who acts.
+	// Act fails if the lesson differs from seen, the version that the person saw. A zero seen skips this check.
 	Act(ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 

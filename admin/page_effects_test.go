@@ -22,27 +22,27 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	row := func(slug, state string, v report.Verdict) report.Row {
 		return report.Row{Slug: slug, Arm: slug + "@1", State: state, Verdict: v, Picked: 1}
 	}
-	waits := func(n int) *lesson.Book {
-		var all []*lesson.Lesson
+	waitingLessons := func(n int) *lesson.Book {
+		var lessons []*lesson.Lesson
 		for i := range n {
-			all = append(all, &lesson.Lesson{Slug: fmt.Sprint("c-", i), State: lesson.Candidate})
+			lessons = append(lessons, &lesson.Lesson{Slug: fmt.Sprint("c-", i), State: lesson.Candidate})
 		}
-		return lesson.NewBook(all)
+		return lesson.NewBook(lessons)
 	}
 	harmful, invalid := row("h", "active", report.Harms), row("i", "active", report.Invalid)
-	again := harmful
-	again.Slug, again.Arm = "h2", "h2@1"
+	harmful2 := harmful
+	harmful2.Slug, harmful2.Arm = "h2", "h2@1"
 	archived := harmful
 	archived.State = "archived"
 	for name, tc := range map[string]struct {
 		rows     []report.Row
-		waits    int
-		bad      bool
+		waiting  int  // number of lessons that wait for approval
+		bad      bool // a figure needs attention
 		wantText []string
 	}{
 		"no task":         {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"No open task", "!Needs a person"}},
 		"one harms":       {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">its poor sessions</a>`, "!No open task"}},
-		"two harm":        {[]report.Row{harmful, again}, 0, false, []string{">2 active lessons harm<"}},
+		"two harm":        {[]report.Row{harmful, harmful2}, 0, false, []string{">2 active lessons harm<"}},
 		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
 		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
 		"one waits":       {nil, 1, false, []string{`<li class="warn"><a href="/queue">A lesson waits for approval<`}},
@@ -50,7 +50,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 		"a bad figure":    {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
 		checkPage(t, name, mainText(t, "/", func(f *wordSource, _ *admin.Options) {
-			f.report.Lessons, f.book = tc.rows, waits(tc.waits)
+			f.report.Lessons, f.book = tc.rows, waitingLessons(tc.waiting)
 			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: tc.bad}}
 		}), tc.wantText...)
 	}
@@ -154,7 +154,7 @@ func TestPagesWithoutReportShowReason(t *testing.T) {
 
 // The page of a lesson shows the recorded data, and omits the elements that have no data.
 func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
-	type pageData struct { // what a case may change
+	type pageData struct { // the data that a case may change
 		*wordSource
 		row    *report.Row
 		lesson *lesson.Lesson
@@ -198,7 +198,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		"planned looks": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Evaluated: true, Verdict: report.Helps}}
 		}, []string{"Planned looks", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
-		"looks on an outcome": {func(w *pageData) {
+		"planned look on an outcome": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Evaluated: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
 		}, []string{`<td class="text">recurrence</td><td>121 of 121</td><td>-40.0 [-50.0, -30.0]</td><td class="text">proven: prevents its error</td>`}},
 		"trial ended": {func(w *pageData) {
@@ -216,7 +216,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		}, []string{"!data-chart", "No effect yet"}},
 		"no row":                          {func(w *pageData) { w.report.Lessons = nil }, []string{"No data yet.", "!class=\"stats\"", "!Cost", ": active", "Its title"}},
 		"removed":                         {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
-		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blockless{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
+		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blocklessLibrary{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"No stored session", "They were read at <time"}},
 		"reward histogram": {func(*pageData) {}, []string{
@@ -237,26 +237,26 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		})
 		checkPage(t, name, page, tc.wantText...)
 	}
-	tried := func(b backtest.Result) string {
+	pageWithBacktest := func(b backtest.Result) string {
 		return mainText(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
 	}
-	checkPage(t, "backtest with matches", tried(backtest.Result{
+	checkPage(t, "backtest with matches", pageWithBacktest(backtest.Result{
 		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
 	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try the lesson")
-	checkPage(t, "backtest with near misses", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
+	checkPage(t, "backtest with near misses", pageWithBacktest(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
 		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
-	checkPage(t, "backtest with matches by likeness", tried(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
+	checkPage(t, "backtest with matches by likeness", pageWithBacktest(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
-	checkPage(t, "backtest with too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
+	checkPage(t, "backtest with too few sessions for likeness", pageWithBacktest(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
 	checkPage(t, "backtest with unreadable sessions", mainText(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
-// blockless returns an empty block for each lesson, as if the lesson exceeded the budget.
-type blockless struct{ *wordSource }
+// blocklessLibrary returns an empty block for each lesson, as if the lesson exceeded the budget.
+type blocklessLibrary struct{ *wordSource }
 
-func (blockless) Block(string, *lesson.Lesson) string { return "" }
+func (blocklessLibrary) Block(string, *lesson.Lesson) string { return "" }
 
 // failingSessions returns an error from each read of sessions.
 type failingSessions struct{}
@@ -275,12 +275,12 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 
 // The queue lists the lessons that wait for approval, oldest first, with the data for a decision.
 func TestQueueListsOldestCandidateFirst(t *testing.T) {
-	at := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
+	created := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
 	queue := func(target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {
 		return mainText(t, target, func(f *wordSource, o *admin.Options) {
 			f.findings = nil
-			l := &lesson.Lesson{Slug: "late", Title: "Late", State: lesson.Candidate, CreatedAt: at(2)}
-			f.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: at(1)}, {Slug: "on", State: lesson.Active, Body: "a\nb"}})
+			l := &lesson.Lesson{Slug: "late", Title: "Late", State: lesson.Candidate, CreatedAt: created(2)}
+			f.book = lesson.NewBook([]*lesson.Lesson{l, {Slug: "early", State: lesson.Quarantined, CreatedAt: created(1)}, {Slug: "on", State: lesson.Active, Body: "a\nb"}})
 			change(f, l, o)
 		})
 	}

@@ -22,7 +22,7 @@ import (
 type lessonView struct {
 	slug     string
 	lesson   *lesson.Lesson // nil if the bank does not have the lesson any more
-	row      *report.Row    // measurements of the present text, or else of the last text; nil if none
+	row      *report.Row    // measurements of the current text, or else of the last text; nil if none
 	truth    *float64       // true effect in the demo; else nil
 	since    []effectAt     // effects that the server has computed since its start
 	block    string         // text that a session gets; empty if no session gets the lesson
@@ -91,8 +91,8 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decide
 	}
 }
 
-// splitRows sets row to the row of the present text, and older to the other rows of the lesson. If no row belongs to
-// the present text, row is the last row of the lesson, which is also in older.
+// splitRows sets row to the row of the current text, and older to the other rows of the lesson. If no row belongs to
+// the current text, row is the last row of the lesson, which is also in older.
 func (v *lessonView) splitRows(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {
@@ -100,9 +100,9 @@ func (v *lessonView) splitRows(rows []report.Row) {
 		if r.Slug != v.slug {
 			continue
 		}
-		present := v.lesson == nil || r.State != string(lesson.Archived) || r.ContentHash == v.lesson.ContentHash
+		current := v.lesson == nil || r.State != string(lesson.Archived) || r.ContentHash == v.lesson.ContentHash
 		last = r
-		if v.row == nil && !isPast(r) && present {
+		if v.row == nil && !isPast(r) && current {
 			v.row = r
 			continue
 		}

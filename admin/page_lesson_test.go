@@ -64,9 +64,9 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 // candidate.
 func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
-	text := func(slug, title, more string) *lesson.Lesson {
+	newLesson := func(slug, title, frontMatter string) *lesson.Lesson {
 		raw := fmt.Sprintf("---\nschema: learning/v1\nslug: %s\ntitle: %s\ntrigger:\n  description: When a test is flaky.\n  tags: [testing]\n  metadata:\n    precept:\n      keywords: [flaky test, <b>bold</b>]\n"+
-			"outcome: success\nevidence:\n  - kind: run\n    ref: s-1\nconfidence: 0.5\nsuccess_count: 0\nfailure_count: 0\n%s---\n# %s\n\n## What to do (or avoid)\n\nRun it alone, <script>alert(1)</script> ten times.\n", slug, title, more, title)
+			"outcome: success\nevidence:\n  - kind: run\n    ref: s-1\nconfidence: 0.5\nsuccess_count: 0\nfailure_count: 0\n%s---\n# %s\n\n## What to do (or avoid)\n\nRun it alone, <script>alert(1)</script> ten times.\n", slug, title, frontMatter, title)
 		l, err := lesson.Parse(slug+".md", []byte(raw))
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 		return l
 	}
 	f := &fakeLibrary{book: lesson.NewBook([]*lesson.Lesson{
-		text("helpful", "Run a flaky test alone", ""), text("newer", "Run a flaky test alone, ten times", "supersedes: [helpful]\nmetadata:\n  precept:\n    state: quarantined\n    source: distill\n"), text("waiting", "Read the log first", "metadata:\n  precept:\n    state: candidate\n    source: distill\n"),
+		newLesson("helpful", "Run a flaky test alone", ""), newLesson("newer", "Run a flaky test alone, ten times", "supersedes: [helpful]\nmetadata:\n  precept:\n    state: quarantined\n    source: distill\n"), newLesson("waiting", "Read the log first", "metadata:\n  precept:\n    state: candidate\n    source: distill\n"),
 	})}
 	f.events = []lesson.Event{
 		{Time: time.Date(2026, 4, 1, 8, 0, 0, 0, time.UTC), Action: "propose", Slug: "helpful", By: "distill", To: lesson.Quarantined, Hash: "0123456789abcdef"},
@@ -119,8 +119,8 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// The page shows an older text of the lesson as a session received the text, and marks the differences from the current
-// text. For an older text that no stored session received, the page has a note.
+// The page shows an older text of the lesson, as a stored session received it, and marks the differences from the
+// current text. If no stored session received an older text, the page has a note instead.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
@@ -145,7 +145,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	}
 }
 
-// The page of a lesson shows the recorded data, escaped, and notes which data is missing.
+// The page of a lesson shows the recorded data, escaped, and states which data is missing.
 func TestLessonPageShowsDataAndNotesGaps(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
@@ -204,14 +204,14 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("unknown action: got status %d, want 404", res.StatusCode)
 	}
-	backs := map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"}
-	for back, want := range backs {
+	locations := map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"}
+	for back, want := range locations {
 		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
 			t.Errorf("pause with back=%q: got status %d and Location %q, want 303 and %q", back, res.StatusCode, res.Header.Get("Location"), want)
 		}
 	}
-	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(backs) {
-		t.Errorf("the lesson service got %d calls, newest %q, want a pause of helpful for each of %d posts", lessonService.count, lessonService.lastCall, len(backs))
+	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(locations) {
+		t.Errorf("the lesson service got %d calls, newest %q, want a pause of helpful for each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
 	}
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))

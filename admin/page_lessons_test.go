@@ -63,7 +63,7 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	if got := listedSlugs(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2,002") {
 		t.Errorf("first page: got %d rows, want %d and the text \"1 to 100 of 2,002\"", len(got), rowsPerPage)
 	}
-	if !f.reports.asked.Bands {
+	if !f.reports.lastQuery.Bands {
 		t.Error("the page requested a report without daily intervals, which the sparklines need")
 	}
 	if len(first) > 600_000 {

@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// sessionWith returns the page of a session with one turn, after change has altered the session.
-func sessionWith(t *testing.T, change func(*store.Transcript)) string {
+// sessionPageWith returns the page of a session with one turn. change alters the session before the page is read.
+func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return mainText(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
 		f.transcript = store.Transcript{
@@ -28,7 +28,7 @@ func sessionWith(t *testing.T, change func(*store.Transcript)) string {
 // A turn has marks only for its unusual properties.
 func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	const mark = `<span class="mark">`
-	if page := sessionWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
+	if page := sessionPageWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
 		t.Errorf("page of a turn without unusual properties has a mark or a number of tokens:\n%s", page)
 	}
 	for want, change := range map[string]func(*store.TurnItem){
@@ -41,7 +41,7 @@ func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 		" · 12,345 tokens in (7 cached), 9 out":          func(x *store.TurnItem) { x.Input, x.Cached, x.Output = 12345, 7, 9 },
 		" · gpt · 1.25 s</span>":                         func(*store.TurnItem) {},
 	} {
-		checkPage(t, want, sessionWith(t, func(s *store.Transcript) { change(&s.TurnItems[0]) }), want)
+		checkPage(t, want, sessionPageWith(t, func(s *store.Transcript) { change(&s.TurnItems[0]) }), want)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 		`<pre dir="auto">` + long + `</pre></div>`:                              {Kind: "user", Text: long},
 		`<details><summary>` + long[:90] + `…</summary><pre dir="auto">` + long: {Kind: "user", Text: long + "x"},
 	} {
-		page := sessionWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
+		page := sessionPageWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
 		checkPage(t, e.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
 			t.Errorf("entry of kind %q: got folded = %v, want %v", e.Kind, !folded, folded)
@@ -161,7 +161,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
-		checkPage(t, name, sessionWith(t, tc.change), tc.wantText...)
+		checkPage(t, name, sessionPageWith(t, tc.change), tc.wantText...)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestOnlyPagesWithNewestDataRefresh(t *testing.T) {
 
 // The page of a session links the samples, the transcript and the tags, and shows the ids of the turns.
 func TestSessionPageLinksSamplesTranscriptAndTags(t *testing.T) {
-	page := sessionWith(t, func(s *store.Transcript) {
+	page := sessionPageWith(t, func(s *store.Transcript) {
 		s.Tags = []string{"team:blue"}
 		s.TurnItems[0].ID, s.TurnItems[0].RequestID, s.TurnItems[0].Response = "x-1", "req_1", "resp_1"
 	})

@@ -41,14 +41,14 @@ func (v *viewsView) html(f frame) g.Node {
 	}
 }
 
-// open returns the address of the sessions that the view selects. The sessions keep the order of the present list.
+// open returns the address of the sessions that the view selects. The sessions keep the order of the current list.
 func (v *View) open(f frame) string {
 	q := v.filters()
 	q.Set("view", v.ID)
 	return listOf(f, q)
 }
 
-// listOf returns the address of the list of sessions with filters, in the tenant and the order of the present list.
+// listOf returns the address of the list of sessions with filters, in the tenant and the order of the current list.
 func listOf(f frame, filters url.Values) string {
 	for _, key := range []string{"tenant", "order"} {
 		if value := f.query.Get(key); value != "" {
@@ -88,7 +88,7 @@ func (v *View) row(f frame) g.Node {
 	)
 }
 
-// viewLinks returns links to the saved views, and the forms that save the present filters as a new view or in the
+// viewLinks returns links to the saved views, and the forms that save the filters of the page as a new view or in the
 // current view.
 func (v *sessionsView) viewLinks(f frame) g.Node {
 	saved, present := f.query.Get("view"), filtersOf(f.query)

@@ -164,7 +164,7 @@ func TestDifferenceMarksRemovedAndAddedLines(t *testing.T) {
 // Keys show the help, select the next candidate, approve it, and reject it after a second key press.
 func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	tb := newTab(t)
-	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
@@ -178,12 +178,12 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 		t.Errorf("ids of the current candidate and of the focused element after j: got %s, want \"candidate-waitingcandidate-waiting\"", second)
 	}
 	tb.do(t, chromedp.KeyEvent("r"))
-	if keeper.lastCall != "" || tb.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
+	if lessonService.lastCall != "" || tb.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
 		t.Error("one press of r rejects the lesson, or the page lacks \"Press r again to reject\"")
 	}
 	tb.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
-	if !strings.HasPrefix(keeper.lastCall, "waiting reject 0 0 operator ") {
-		t.Errorf("the lesson service got call %q, want a rejection of the lesson waiting", keeper.lastCall)
+	if !strings.HasPrefix(lessonService.lastCall, "waiting reject 0 0 operator ") {
+		t.Errorf("the lesson service got call %q, want a rejection of the lesson waiting", lessonService.lastCall)
 	}
 	if got := tb.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("the page shows candidates %s, want candidate-newer", got)
@@ -192,8 +192,8 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 		t.Errorf("location.hash after the rejection is %s, want \"#candidate-newer\"", got)
 	}
 	tb.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
-	if !strings.HasPrefix(keeper.lastCall, "newer approve 0 0 operator ") {
-		t.Errorf("the lesson service got call %q, want an approval of the lesson newer", keeper.lastCall)
+	if !strings.HasPrefix(lessonService.lastCall, "newer approve 0 0 operator ") {
+		t.Errorf("the lesson service got call %q, want an approval of the lesson newer", lessonService.lastCall)
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)

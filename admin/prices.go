@@ -115,8 +115,8 @@ type meanPrice struct {
 	models   []string // models without a price
 }
 
-// mean returns the mean price over the sessions of list that selects accepts. If all models have one price, mean
-// returns this price.
+// mean returns the mean price over the sessions of list for which selects returns true. If all models have one price,
+// mean returns this price.
 func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
 	if modelPrice := p.singlePrice(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}
@@ -168,8 +168,8 @@ func (m *meanPrice) note(p *Prices) g.Node {
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }
 
-// weekly returns the mean price over the sessions of the last seven days that selects accepts. If none of these
-// sessions has tokens, weekly returns the mean price over all sessions of the seven days.
+// weekly returns the mean price over the sessions of the last seven days for which selects returns true. If none of
+// these sessions has tokens, weekly returns the mean price over all sessions of the seven days.
 func (s *Server) weekly(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
 	if p.Models == nil || p.singlePrice() != nil {
 		return p.mean(nil, selects)

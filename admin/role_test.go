@@ -23,19 +23,19 @@ func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := s.addSessionWithMarkup(t)
-	lib, keeper := newFakeLibrary(t), &fakeLessonService{}
+	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
 	f := newStoreFixture(t, s, func(o *Options) {
-		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper
+		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, lessonService
 		o.Access.Viewers = []string{viewerToken}
 	})
-	return f, keeper, id.String()
+	return f, lessonService, id.String()
 }
 
 // With the token of a viewer, only GET requests of the routes that isViewable lists succeed, except text searches. A
 // new route is therefore refused until isViewable lists the route.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
-	f, keeper, id := newRoleFixture(t)
-	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
+	f, lessonService, id := newRoleFixture(t)
+	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // need no token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
 	viewed := 0
 	for _, r := range f.echo.Routes() {
@@ -53,8 +53,8 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			t.Errorf("%s %s: got status %d, body %.200s, want status %d", r.Method, r.Path, res.StatusCode, text, want)
 		}
 	}
-	if viewed < 10 || keeper.lastCall != "" {
-		t.Errorf("got %d viewable routes, want at least 10; got call %q to the lesson service, want none", viewed, keeper.lastCall)
+	if viewed < 10 || lessonService.lastCall != "" {
+		t.Errorf("got %d viewable routes, want at least 10; got call %q to the lesson service, want none", viewed, lessonService.lastCall)
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(viewerToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
@@ -116,7 +116,7 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 // The pages of a viewer have no forms for actions, and an action that the browser of a viewer sends is refused. The
 // audit log has the refused action and the actions of an operator, with the role and the start of the token's digest.
 func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
-	f, keeper, id := newRoleFixture(t)
+	f, lessonService, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
 	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {
 		t.Fatalf("login: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
@@ -146,8 +146,8 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 		r.AddCookie(cookie)
 		r.Header.Set(csrfHeader, csrf)
 	})
-	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || keeper.lastCall != "" {
-		t.Errorf("retirement by a viewer: got status %d, body %s, want 403 and \"cannot change anything\"; got call %q to the lesson service, want none", res.StatusCode, text, keeper.lastCall)
+	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || lessonService.lastCall != "" {
+		t.Errorf("retirement by a viewer: got status %d, body %s, want 403 and \"cannot change anything\"; got call %q to the lesson service, want none", res.StatusCode, text, lessonService.lastCall)
 	}
 	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))
 	digestStart := func(token string) string {
@@ -165,12 +165,12 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 // If a reload makes the token of a viewer a token of an operator, the token can act at once. If a reload removes the
 // token, its requests are refused.
 func TestViewerTokenFollowsReload(t *testing.T) {
-	f, keeper, _ := newRoleFixture(t)
+	f, lessonService, _ := newRoleFixture(t)
 	if err := f.SetAccess(Access{Tokens: []string{token, viewerToken}}); err != nil {
 		t.Fatal(err)
 	}
-	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(viewerToken)); res.StatusCode != http.StatusOK || keeper.lastCall == "" {
-		t.Errorf("pause with the token as an operator: got status %d, call %q to the lesson service, want 200 and a call", res.StatusCode, keeper.lastCall)
+	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(viewerToken)); res.StatusCode != http.StatusOK || lessonService.lastCall == "" {
+		t.Errorf("pause with the token as an operator: got status %d, call %q to the lesson service, want 200 and a call", res.StatusCode, lessonService.lastCall)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{token}}); err != nil {
 		t.Fatal(err)

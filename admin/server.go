@@ -49,8 +49,8 @@ type page struct {
 // ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// SetAccess validates a and replaces the access rules for new requests. A token that a lacks, and the logins with this
-// token, are refused from then on. After an error, the previous rules stay in effect.
+// SetAccess validates a and replaces the access rules for new requests. From then on, tokens that are not in a are
+// refused, and so are the logins with these tokens. After an error, the previous rules stay in effect.
 func (s *Server) SetAccess(a Access) error {
 	parsed, err := parseAccess(a, s.options.Address.Listen)
 	if err != nil {
@@ -121,11 +121,11 @@ func (s *Server) redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.options.Address.Base+path)
 }
 
-// seeOther redirects to path after a form was sent. The next page shows text as a notice, once. object is the address
-// of a lesson to which the notice links; without object, the notice has no link.
-func (s *Server) seeOther(c echo.Context, path, text string, object ...string) error {
+// seeOther redirects to path after a form was sent. The next page shows text as a notice, once. lessonAddress is the
+// address of a lesson to which the notice links; without lessonAddress, the notice has no link.
+func (s *Server) seeOther(c echo.Context, path, text string, lessonAddress ...string) error {
 	if sess, ok := c.Get(sessionKey).(*session); ok {
-		s.sessions.keepNotice(sess, notice{text, strings.Join(object, "")})
+		s.sessions.keepNotice(sess, notice{text, strings.Join(lessonAddress, "")})
 	}
 	return s.redirect(c, path)
 }

@@ -112,7 +112,7 @@ func (s *Server) setCosts(list []store.SessionItem) {
 
 // recentKey identifies a list of sessions that pages share for facets (counts by agent, model and other values) and
 // comparisons. The key of a named range has no bounds. The bounds of such a range move with the clock, and would give
-// each request another key.
+// each request a different key.
 type recentKey struct {
 	Tenant, Range string
 	Zone          int       // zone of a named range, in seconds east of UTC

@@ -123,17 +123,17 @@ func reasonOf(x *store.Fate) string {
 // aboutSession returns the section with the names and ids of a session, and with links to its samples and its
 // transcript.
 func aboutSession(f frame, x *store.SessionItem) g.Node {
-	one := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
+	row := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(
 		h.Class("about"),
-		one("Name", quoted(nameOf(x))), one("Id", code(x.ID)), one("Recognised by", quoted(x.Method)), one("Tenant", quoted(x.Tenant)),
-		g.If(len(x.Tags) > 0, one("Tags", g.Map(x.Tags, func(tag string) g.Node {
+		row("Name", quoted(nameOf(x))), row("Id", code(x.ID)), row("Recognised by", quoted(x.Method)), row("Tenant", quoted(x.Tenant)),
+		g.If(len(x.Tags) > 0, row("Tags", g.Map(x.Tags, func(tag string) g.Node {
 			return g.Group{h.A(h.Href(f.Link("/sessions", "tag", tag)), quoted(tag)), space()}
 		}))),
-		one("Alike", g.Group{sameAs(f, "agent", x.Agent), space(), sameAs(f, "model", x.Model)}),
-		one("Samples", h.A(h.Href(f.Link("/samples", "session", x.ID)), g.Text("samples of this session"))),
-		one("Whole text", h.A(h.Href(f.Link("/api/export/sessions", "session", x.ID, "format", "transcripts")), g.Attr("download"), g.Text("transcript"))),
-		one("Follow", code("precept watch "+x.ID)), one("Export", code("precept export --session "+x.ID)),
+		row("Alike", g.Group{sameAs(f, "agent", x.Agent), space(), sameAs(f, "model", x.Model)}),
+		row("Samples", h.A(h.Href(f.Link("/samples", "session", x.ID)), g.Text("samples of this session"))),
+		row("Whole text", h.A(h.Href(f.Link("/api/export/sessions", "session", x.ID, "format", "transcripts")), g.Attr("download"), g.Text("transcript"))),
+		row("Follow", code("precept watch "+x.ID)), row("Export", code("precept export --session "+x.ID)),
 	))
 }
 

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// startedIn returns a server that starts at the time now with a data directory. Each call represents a start of
-// precept.
-func startedIn(t *testing.T, dir string, now time.Time, change func(*Options)) *fixture {
+// startedIn returns a server that has started in a data directory at the given time. Two calls with the same directory
+// represent a restart of precept.
+func startedIn(t *testing.T, dir string, start time.Time, change func(*Options)) *fixture {
 	t.Helper()
 	var f *fixture
 	f = newFixture(t, func(o *Options) {
 		o.DataDir, o.Now = dir, func() time.Time {
 			if f == nil {
-				return now
+				return start
 			}
 			return f.now
 		}
@@ -30,7 +30,7 @@ func startedIn(t *testing.T, dir string, now time.Time, change func(*Options)) *
 			change(o)
 		}
 	})
-	f.now = now
+	f.now = start
 	return f
 }
 
@@ -57,11 +57,11 @@ func loginTime() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 // and after the next start.
 func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
-	viewers := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
-	f := startedIn(t, dir, loginTime(), viewers)
+	addViewer := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
+	f := startedIn(t, dir, loginTime(), addViewer)
 	cookie, csrf := f.browser(t)
 	other, _ := f.browser(t)
-	reader := f.do(t, "GET", "/login?token=only-looks-at-the-figures", nil).Cookies()[0]
+	viewer := f.do(t, "GET", "/login?token=only-looks-at-the-figures", nil).Cookies()[0]
 	file := filepath.Join(dir, sessionsFile)
 	text, err := os.ReadFile(file)
 	info, statErr := os.Stat(file)
@@ -75,17 +75,17 @@ func TestLoginSurvivesRestart(t *testing.T) {
 		}
 	}
 
-	f = startedIn(t, dir, loginTime().Add(time.Hour), viewers)
+	f = startedIn(t, dir, loginTime().Add(time.Hour), addViewer)
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }))
 	if !strings.Contains(page, `name="csrf_token" value="`+csrf+`"`) {
 		t.Error("the page after a restart lacks the CSRF token from before the restart")
 	}
-	if got := f.do(t, "GET", "/samples", func(r *http.Request) { r.AddCookie(reader) }).StatusCode; got != 403 {
+	if got := f.do(t, "GET", "/samples", func(r *http.Request) { r.AddCookie(viewer) }).StatusCode; got != 403 {
 		t.Errorf("samples for a viewer after a restart: got status %d, want 403", got)
 	}
 	f.logOut(t, cookie, csrf)
 
-	f = startedIn(t, dir, loginTime().Add(2*time.Hour), viewers)
+	f = startedIn(t, dir, loginTime().Add(2*time.Hour), addViewer)
 	if got := f.statusWith(t, cookie); got != 401 {
 		t.Errorf("overview after a logout and a restart: got status %d, want 401", got)
 	}
@@ -103,7 +103,7 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	cookie, _ := startedIn(t, dir, loginTime(), nil).browser(t)
 	f := startedIn(t, dir, loginTime(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
 	if got := f.statusWith(t, cookie); got != 401 {
-		t.Errorf("overview with another admin token: got status %d, want 401", got)
+		t.Errorf("overview after a change of the admin token: got status %d, want 401", got)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 // line about each. If a logout can remove the file, the log says so; otherwise the log asks the operator to delete it.
 func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	for name, tc := range map[string]struct {
-		content string // name of a file in the directory that replaces the logins file
+		content string // file in the directory that replaces the logins file; "" for an empty directory
 		want    string
 	}{
 		"not removable": {"x", "delete the file before the restart"},
@@ -141,7 +141,7 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	entry := `{"cookie_sha256":"` + id + `","token_hmac":"` + id + `","used":"2026-05-01T12:00:00Z","expires":"2026-05-02T00:00:00Z"}`
 	for name, text := range map[string]string{
-		"empty": "", "half": `{"version":1,"logins":[`, "another version": `{"version":2,"logins":[]}`,
+		"empty": "", "half": `{"version":1,"logins":[`, "unknown version": `{"version":2,"logins":[]}`,
 		"short digest": `{"version":1,"logins":[{"cookie_sha256":"ab","token_hmac":"` + id + `"}]}`,
 		"huge":         `{"version":1,"logins":[]}` + strings.Repeat(" ", maxSessionsBytes),
 		"too many":     `{"version":1,"logins":[` + strings.Repeat(entry+",", maxSessions) + entry + `]}`,
@@ -163,14 +163,14 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	}
 }
 
-// If the clock was set back by more than the slack, a stored login is invalid, because its age is unknown.
+// If the clock was set back by more than clockSlack, a stored login is invalid, because its age is unknown.
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
-	for back, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
+	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
 		dir := t.TempDir()
 		cookie, _ := startedIn(t, dir, loginTime(), nil).browser(t)
-		f := startedIn(t, dir, loginTime().Add(-back), nil)
+		f := startedIn(t, dir, loginTime().Add(-setBack), nil)
 		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "from the future") != (want == 401) {
-			t.Errorf("%v before the login: got status %d and log %q, want %d, and a log line only for status 401", back, got, f.log, want)
+			t.Errorf("%v before the login: got status %d and log %q, want %d, and a log line only for status 401", setBack, got, f.log, want)
 		}
 	}
 }

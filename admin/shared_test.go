@@ -18,7 +18,7 @@ import (
 type slowCounter struct {
 	delay time.Duration
 	made  atomic.Int64 // number of computed values
-	fails atomic.Bool
+	fails atomic.Bool  // compute returns an error
 }
 
 func (counter *slowCounter) compute(ctx context.Context, key string) (int64, error) {
@@ -110,8 +110,8 @@ func TestFastComputedValueIsNeverStale(t *testing.T) {
 	})
 }
 
-// The worker recomputes the pinned value every minute or two. Other values are no longer recomputed an hour after they
-// were last requested. The number of values is bounded.
+// The worker recomputes the pinned value every minute or two. It stops the recomputation of another value an hour after
+// the last request for the value. The number of values is bounded.
 func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -193,7 +193,7 @@ func TestExpireRecomputesValues(t *testing.T) {
 	})
 }
 
-// A value that has not been requested for the time unused is removed, even the pinned value.
+// A value that has not been requested for the time removeAfter is removed, even the pinned value.
 func TestUnusedValueIsRemoved(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()

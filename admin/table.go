@@ -38,8 +38,8 @@ type table struct {
 	refusals bool // show the column of refused sessions
 }
 
-// tableOf returns a table of rows in the given order. all adds the row of all lessons together. zoom has the meaning
-// that fitAxis describes.
+// tableOf returns a table of rows in the given order. If all is true, the first row is that of all lessons together.
+// zoom has the meaning that fitAxis describes.
 func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth truths) table {
 	t := table{report: r, rows: rows, all: all, truth: truth}
 	var effects []*effect

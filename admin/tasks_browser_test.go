@@ -47,16 +47,16 @@ func storeWithWork(t *testing.T) *sessionStore {
 
 // Each task takes at most three clicks from the overview.
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
-	tb, k := newTab(t), storeWithWork(t)
-	f := newStoreFixture(t, k, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearMissSurveyor{} })
+	tb, sessionStore := newTab(t), storeWithWork(t)
+	f := newStoreFixture(t, sessionStore, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearMissSurveyor{} })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav")))
 	const sessions, compare = "nav a[href='/sessions']", "nav a[href='/compare']"
 	for name, task := range map[string]struct {
-		text   string // typed into #error before the second click
-		clicks []string
-		then   string // expression that is true at the end
+		text   string   // typed into #error before the second click
+		clicks []string // selectors
+		result string   // JavaScript expression that is true at the end
 	}{
 		"find the session with ECONNREFUSED": {
 			"ECONNREFUSED",
@@ -85,14 +85,14 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 		},
 	} {
 		tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS("nav")))
-		for i, at := range task.clicks {
+		for i, selector := range task.clicks {
 			if i == 1 && task.text != "" {
 				tb.do(t, chromedp.WaitVisible(chromedp.CSS("#error")), chromedp.SendKeys(chromedp.CSS("#error"), task.text))
 			}
 			tb.eval(t, `document.documentElement.dataset.before = "1"`)
-			tb.do(t, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
+			tb.do(t, chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
 		}
-		if len(task.clicks) > 3 || tb.eval(t, task.then) != "true" {
+		if len(task.clicks) > 3 || tb.eval(t, task.result) != "true" {
 			t.Errorf("%s: the task is not finished after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), tb.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
 		}
 	}

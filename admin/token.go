@@ -17,7 +17,7 @@ const TokenFile = "admin-token"
 // EnsureToken returns the admin token in the data directory. If there is no token, EnsureToken generates a token of 32
 // random bytes, and stores the token in a file that only its owner can read. isNew reports that the token was
 // generated. If the file cannot be written, EnsureToken returns the generated token with an error, because the next
-// start generates another token. If the file cannot be read, token is empty.
+// start generates a new token. If the file cannot be read, token is empty.
 func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)
@@ -38,7 +38,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, er
 	return token, true, nil
 }
 
-// tighten makes a token file readable only by its owner, because a copy or a restored backup may have another mode.
+// tighten makes a token file readable only by its owner, because a copy or a restored backup may have a different mode.
 func tighten(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {

@@ -39,14 +39,14 @@ func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 // The navigation marks only the current page.
 func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 	f, _, _ := newRoleFixture(t)
-	for at, want := range map[string]string{
+	for path, want := range map[string]string{
 		"/": "Overview", "/lessons": "Lessons", "/lessons/helpful": "Lessons", "/sessions": "Sessions", "/help/DASHBOARD": "Help", "/queue": "Queue",
 	} {
-		_, nav, _ := strings.Cut(body(t, f.do(t, "GET", at, bearer(token))), `<nav aria-label="Pages">`)
+		_, nav, _ := strings.Cut(body(t, f.do(t, "GET", path, bearer(token))), `<nav aria-label="Pages">`)
 		nav, _, _ = strings.Cut(nav, "</nav>")
 		_, here, _ := strings.Cut(nav, `aria-current="page">`)
 		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(here, want) {
-			t.Errorf(`%s: got %s, want one element with aria-current, which begins with %q`, at, nav, want)
+			t.Errorf(`%s: got %s, want one element with aria-current, which begins with %q`, path, nav, want)
 		}
 	}
 }

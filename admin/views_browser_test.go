@@ -122,16 +122,16 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 		if _, err := chromedp.Call(tb.ctx, emulation.SetEmulatedMedia, media); err != nil {
 			t.Fatal(err)
 		}
-		for _, wide := range []int64{360, 1280, 2560} {
-			if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: wide, Height: 1000, DeviceScaleFactor: 1}); err != nil {
+		for _, width := range []int64{360, 1280, 2560} {
+			if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 1000, DeviceScaleFactor: 1}); err != nil {
 				t.Fatal(err)
 			}
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 				if got := tb.eval(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the screen of %d px, because of elements %s", name, wide, tb.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+					t.Errorf("%s is wider than the screen of %d px, because of elements %s", name, width, tb.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
-				tb.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
+				tb.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, width))
 			}
 		}
 	}

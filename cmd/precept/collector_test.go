@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tuneCollector adjusts GOGC, the growth of the heap in percent before a collection, when the live heap grows or
-// shrinks. GOGC in the environment takes precedence.
+// tuneCollector adjusts GOGC when the live heap grows or shrinks. GOGC is the growth of the heap, in percent, that
+// starts a garbage collection. GOGC in the environment takes precedence.
 func TestGOGCFollowsLiveHeap(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })

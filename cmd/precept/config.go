@@ -207,11 +207,11 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	return c, nil
 }
 
-// loadFaulty is like load, but returns the faults of a configuration file instead of an error, for a command that
-// reports faults and continues. faults holds the faults of all keys, and warnings the faults of keys that only a
+// loadDespiteFaults is like load, but returns the faults of a configuration file instead of an error, for a command
+// that reports faults and continues. faults holds the faults of all keys, and warnings the faults of keys that only a
 // server needs. A faulty flag, and a file that is missing or not trusted, are errors. If a fault affects the data
 // directory or the store, c is nil.
-func (f *configFlags) loadFaulty(inv *invocation) (c *configs.Config, faults, warnings configs.Faults, err error) {
+func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, faults, warnings configs.Faults, err error) {
 	f.announce(inv)
 	c, err = f.source(inv, true).Load()
 	faults, _ = configs.AsFaults(err)
@@ -242,8 +242,8 @@ func (f *configFlags) loadFaulty(inv *invocation) (c *configs.Config, faults, wa
 // usePlaces sets the data directory and the lessons of a command. If one of them differs from the configured value,
 // usePlaces prints it on standard error.
 func (f *configFlags) usePlaces(inv *invocation, c *configs.Config) {
-	if dir, why := f.dataDir(inv, c.DataDir); dir != c.DataDir {
-		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), why)
+	if dir, reason := f.dataDir(inv, c.DataDir); dir != c.DataDir {
+		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), reason)
 		c.DataDir = dir
 	}
 	f.useServedLessons(inv, c)
@@ -326,11 +326,11 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 	}, err
 }
 
-// dataDir returns the data directory of a command. If this is not the configured directory, why is the reason. If no
-// data directory is configured and ./data has no data of precept, a command uses the data of this user's running
-// server, or else the data of earlier runs of `precept run` without a server. The same applies if the running server
-// uses the same configuration file, because paths in the file are relative to the server's working directory.
-func (f *configFlags) dataDir(inv *invocation, configured string) (dir, why string) {
+// dataDir returns the data directory of a command. If this is not the configured directory, reason says why. If no data
+// directory is configured and ./data has no data of precept, a command uses the data of this user's running server, or
+// else the data of earlier runs of `precept run` without a server. The same applies if the running server uses the same
+// configuration file, because paths in the file are relative to the server's working directory.
+func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason string) {
 	r, running := server.ReadUserRunFile(inv.env)
 	isPlaceChosen := f.isDataPlaceSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
 	if isPlaceChosen || server.HoldsData(configured) {

@@ -218,8 +218,8 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	if s.Untroubled > 0 {
 		fmt.Fprintf(out, "  %s without a sign of trouble: the judge was not asked for lessons\n", amount(s.Untroubled, "session"))
 	}
-	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
-		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
+	for _, reason := range slices.Sorted(maps.Keys(s.Refused)) {
+		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[reason], report.Printable(reason))
 	}
 	for i := range s.Waiting {
 		fmt.Fprintf(out, "  %s waits for a person: %s\n", report.Printable(s.Waiting[i].Slug), report.Printable(s.Waiting[i].Reason))

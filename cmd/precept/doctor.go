@@ -36,7 +36,7 @@ type diagnosis struct {
 	StoreError string           `json:"store_error,omitempty"` // reason why the store cannot be read
 	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64 `json:"missing,omitempty"`
-	// EvictionPolicy is the policy under which Redis may delete keys of its own accord; empty if Redis deletes none.
+	// EvictionPolicy is the policy by which a full Redis deletes keys; empty if Redis deletes none.
 	EvictionPolicy string          `json:"eviction_policy,omitempty"`
 	Running        *server.RunFile `json:"running,omitempty"`
 	// Ready is the answer of /readyz of the running server; nil without a server.
@@ -102,7 +102,7 @@ func (inv *invocation) doctor() *cobra.Command {
 	addJSON(c, &asJSON)
 	flags := inv.addConfigFlags(c, append(storeKeys(), "listen")...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, faults, warnings, err := flags.loadFaulty(inv)
+		cfg, faults, warnings, err := flags.loadDespiteFaults(inv)
 		if err != nil {
 			return err
 		}

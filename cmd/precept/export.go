@@ -231,8 +231,8 @@ func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job
 	return job.Write(ctx, f.format)
 }
 
-// explainNoPairs prints why an export of pairs has no pair. If the export has pairs or another format, explainNoPairs
-// prints nothing.
+// explainNoPairs prints why an export of pairs has no pair. If the export has pairs or a different format,
+// explainNoPairs prints nothing.
 func explainNoPairs(console io.Writer, job *server.ExportJob, f *exportFlags) {
 	if f.format != "preference" || f.stats || job.Records > 0 {
 		return

@@ -15,7 +15,7 @@ import (
 func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).root()
-	each(root, func(c *cobra.Command) {
+	forEachCommand(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); !kinds[kind] {
 				t.Errorf("%s --%s: got value kind %q, want a known kind", c.CommandPath(), f.Name, kind)
@@ -43,7 +43,7 @@ func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 
 // Each command has the flag --json, except command groups and the commands of cobra, which print no result.
 func TestEachCommandHasJSONFlag(t *testing.T) {
-	each(new(invocation).root(), func(c *cobra.Command) {
+	forEachCommand(new(invocation).root(), func(c *cobra.Command) {
 		path := c.CommandPath()
 		if c.HasSubCommands() || strings.HasPrefix(path, "precept completion") || path == "precept help" {
 			return
@@ -57,7 +57,7 @@ func TestEachCommandHasJSONFlag(t *testing.T) {
 // Each example in the help has flags and arguments that its command accepts.
 func TestExamplesInHelpAreAccepted(t *testing.T) {
 	examples := 0
-	each(new(invocation).root(), func(c *cobra.Command) {
+	forEachCommand(new(invocation).root(), func(c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
 			examples++
 			root := new(invocation).root()
@@ -90,10 +90,10 @@ func splitWords(line string) (words []string) {
 	return words
 }
 
-// each calls do for a command and all its subcommands.
-func each(c *cobra.Command, do func(*cobra.Command)) {
-	do(c)
+// forEachCommand calls check for a command and all its subcommands.
+func forEachCommand(c *cobra.Command, check func(*cobra.Command)) {
+	check(c)
 	for _, sub := range c.Commands() {
-		each(sub, do)
+		forEachCommand(sub, check)
 	}
 }

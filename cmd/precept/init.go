@@ -99,7 +99,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 		return addDirectoryRemedy(err)
 	}
 	inv.acceptFile([]byte(text))
-	written, err := f.lessons(lessons)
+	written, err := f.writeLessons(lessons)
 	if err != nil {
 		return addDirectoryRemedy(err)
 	}
@@ -192,9 +192,9 @@ func upstreamName(host string, taken map[string]bool) string {
 //go:embed begin/precept.yaml
 var shortConfig string
 
-// lessons creates the lesson directory and writes the starter lessons or, into an empty directory, an example lesson.
-// lessons returns the paths of the written files.
-func (f *initFlags) lessons(dir string) ([]string, error) {
+// writeLessons creates the lesson directory and writes the starter lessons or, into an empty directory, an example
+// lesson. writeLessons returns the paths of the written files.
+func (f *initFlags) writeLessons(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // other users may read the lessons
 		return nil, err
 	}

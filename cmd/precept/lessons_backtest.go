@@ -187,8 +187,8 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	if r.Near.Sessions > 0 {
 		fmt.Fprintf(out, "  near misses in %s:\n", amount(r.Near.Sessions, "other"))
 	}
-	for _, why := range r.Near.Why {
-		fmt.Fprintf(out, "  %6d  %s\n", why.Sessions, report.Printable(why.Word))
+	for _, reason := range r.Near.Why {
+		fmt.Fprintf(out, "  %6d  %s\n", reason.Sessions, report.Printable(reason.Word))
 	}
 }
 

@@ -197,7 +197,7 @@ func companionOf(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf returns the sum of the judges' opinions on the present text of a lesson, over all tenants in the scope of
+// opinionsOf returns the sum of the judges' opinions on the current text of a lesson, over all tenants in the scope of
 // the lesson. If there are no opinions, or if the store cannot be read, opinionsOf returns nil, because `lessons show`
 // also works without opinions.
 func opinionsOf(

@@ -257,8 +257,8 @@ func printTryAnswer(out io.Writer, t *tryAnswer) {
 		if len(l.By) > 0 {
 			fmt.Fprintf(out, "          by %s\n", report.Printable(lesson.CauseText(l.By)))
 		}
-		for _, why := range l.WhyNot {
-			fmt.Fprintf(out, "          but %s\n", report.Printable(why))
+		for _, reason := range l.WhyNot {
+			fmt.Fprintf(out, "          but %s\n", report.Printable(reason))
 		}
 	}
 }

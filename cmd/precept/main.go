@@ -69,10 +69,10 @@ func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, which may be model output or a key
 	inv := &invocation{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, tools: server.Tools{
-		Now: time.Now, Random: rand.Reader, Damaged: server.DamageReport(func(of session.Ref, err error) {
+		Now: time.Now, Random: rand.Reader, Damaged: server.DamageReport(func(ref session.Ref, err error) {
 			fmt.Fprintf(
 				os.Stderr, "precept: session %s of tenant %s has a damaged exchange, and its content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
-				of.ID, of.Tenant, err,
+				ref.ID, ref.Tenant, err,
 			)
 		}),
 	}}

@@ -152,8 +152,8 @@ func (f *measureFlags) register(
 				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normalize(body), Share: f.share, State: rules.Queued,
 				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Prohibition(body), Added: now.UTC(),
 			}
-			if why := f.skipReason(s, &r, list, all, text); why != "" {
-				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, why})
+			if reason := f.skipReason(s, &r, list, all, text); reason != "" {
+				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, reason})
 				continue
 			}
 			list = slices.DeleteFunc(list, func(o rules.Registered) bool { return o.Arm() == r.Arm() })

@@ -29,7 +29,7 @@ type judgement struct {
 	text    string
 	row     *report.Row // row of the section in the report; nil if the section was not measured
 	rule    string      // rule by which the section can be removed; "" keeps the section
-	why     string      // reason for keeping the section
+	reason  string      // reason for keeping the section
 }
 
 // rulesPropose returns the command that prints a rules file without the sections that can be removed.
@@ -118,7 +118,7 @@ func propose(name, text string, judged []judgement) proposal {
 	for i := range judged {
 		j := &judged[i]
 		if j.rule == "" {
-			p.Kept = append(p.Kept, keptSection{j.section.Name, j.why})
+			p.Kept = append(p.Kept, keptSection{j.section.Name, j.reason})
 			continue
 		}
 		cuts = append(cuts, rules.Span{Start: j.section.Start, End: j.section.End})
@@ -170,13 +170,13 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 		j := judgement{section: s, text: body}
 		switch {
 		case at < 0:
-			j.why = "not measured"
+			j.reason = "not measured"
 		default:
 			j.row = &rep.Lessons[at]
-			j.rule, j.why = removalRule(j.row, margin)
+			j.rule, j.reason = removalRule(j.row, margin)
 		}
 		if word := rules.Prohibition(body); j.rule != "" && word != "" && !force {
-			j.rule, j.why = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", j.rule, word)
+			j.rule, j.reason = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", j.rule, word)
 		}
 		if j.rule != "" {
 			removed = rules.Span{Start: s.Start, End: s.End}
@@ -186,9 +186,9 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 	return out
 }
 
-// removalRule returns the rule by which a section can be removed. If no rule applies, rule is "" and why is the reason
-// for keeping the section. The effect in the row is the reward with the section minus the reward without the section.
-func removalRule(r *report.Row, margin float64) (rule, why string) {
+// removalRule returns the rule by which a section can be removed. If no rule applies, rule is "", and reason says why
+// the section is kept. The effect in the row is the reward with the section minus the reward without the section.
+func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	switch r.Verdict {
 	case report.Invalid:
 		return "", "the measurement is invalid; `precept report --explain` shows why"
@@ -359,7 +359,7 @@ var (
 	// letter, an abbreviation such as "e.g." would end the sentence.
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
 	// clauseEnd matches the place at which a long sentence may be cut. A sentence is not cut before a condition
-	// (unless, if, except), because the sentence without its condition has another meaning.
+	// (unless, if, except), because the sentence without its condition has a different meaning.
 	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
 )
 

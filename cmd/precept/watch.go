@@ -96,7 +96,7 @@ type watcher struct {
 }
 
 // poll prints the turns that were stored since the last call. done is true after the last turn of a closed session and,
-// with --once, after the present turns.
+// with --once, after the stored turns.
 func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 	if w.name == "" {
 		if err := w.findNewest(ctx); err != nil {
@@ -131,13 +131,13 @@ func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 
 // reportWait prints the reason for waiting when it is first called. With --once, reportWait returns the reason as an
 // error.
-func (w *watcher) reportWait(why string) (done bool, err error) {
+func (w *watcher) reportWait(reason string) (done bool, err error) {
 	if w.flags.once {
-		return true, errors.New(why + "; omit --once to wait")
+		return true, errors.New(reason + "; omit --once to wait")
 	}
 	if !w.waitPrinted && !w.flags.asJSON {
 		w.waitPrinted = true
-		fmt.Fprintln(w.invocation.stderr, why+"; waiting (Ctrl-C to stop)")
+		fmt.Fprintln(w.invocation.stderr, reason+"; waiting (Ctrl-C to stop)")
 	}
 	return false, nil
 }

@@ -20,14 +20,14 @@ func TestWatchPageFitsColumns(t *testing.T) {
 		{Kind: sample.MessageResult, Tool: "bash", Outcome: "error", Text: "Error 2"},
 		{Kind: sample.MessageSystem, Text: strings.Repeat("rule\n", 50)},
 	}}
-	for _, wide := range []int{40, 80, 132} {
-		for _, line := range (pageStyle{width: wide}).turn(&turn) {
+	for _, columns := range []int{40, 80, 132} {
+		for _, line := range (pageStyle{width: columns}).turn(&turn) {
 			n := 0
 			for _, r := range line {
 				n += runeWidth(r) // a wide character has 2 columns
 			}
-			if n > wide || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
-				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d and no control characters", n, wide, line)
+			if n > columns || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
+				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d and no control characters", n, columns, line)
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.measureParallel(t, a)
 }
 
-// measureRefused runs the agent through precept. The model refuses requests with lessons.
+// measureRefused runs the agent through precept with a model that refuses requests with lessons.
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
@@ -177,7 +177,7 @@ type sandboxedAgent struct {
 	box   *sandbox
 	model *harness.Model
 	tap   *tap
-	// interrupt makes ask send ^C to the agent when the channel receives a value.
+	// When interrupt receives a value, ask sends ^C to the agent.
 	interrupt <-chan struct{}
 	codes     []int
 	outs      []string
@@ -195,8 +195,8 @@ func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent
 	return tr
 }
 
-// startPrecept starts a precept between the agent and the model. One lesson matches the task, and a keyword adds a
-// lesson with this keyword.
+// startPrecept starts a precept between the agent and the model. Its lesson directory has a lesson that matches the
+// task, and a lesson for each keyword.
 func (s *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)

@@ -28,7 +28,7 @@ func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
 		faultUnless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		faultUnless(slices.Max(direct.codes) == 0, "exit codes of the direct run: %v: %s", direct.codes, direct.outs))...)
-	var control row // a direct run has no blocks, so checkBlocks must find faults
+	var control row // checkBlocks must find faults in a direct run, which has no blocks
 	control.checkBlocks(direct)
 	r.set("control", "", faultUnless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "checkBlocks finds no fault in a direct run"))
 	d, p := counts(direct.calls()), counts(through.calls())
@@ -159,7 +159,7 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 	r.set("session", "", nonEmpty(faultUnless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
 }
 
-// checkNewSession checks that the last call, a new conversation with the same words, is a new session.
+// checkNewSession checks that the last call, which begins a new conversation with the same words, begins a new session.
 func (r *row) checkNewSession(tr *sandboxedAgent) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
@@ -234,16 +234,16 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	}
 	var faults []string
 	mains := tr.mainRequests()
-	slug, all, shown := "["+errorSlug+"]", 0, false
+	slug, total, shown := "["+errorSlug+"]", 0, false
 	for i := range mains {
 		n := strings.Count(mains[i].Raw, slug)
-		all += n
+		total += n
 		// qwen sometimes loses the output of a command. The lesson is inserted once a request has the output.
 		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
 		faults = append(faults, faultUnless(tr.agent.delta || n == want, "request %d has the lesson %d times, want %d", i, n, want))
 	}
-	faults = append(faults, faultUnless(all > 0, "no request has the lesson"), faultUnless(!tr.agent.delta || all == 1, "all requests have the lesson %d times, want once", all))
+	faults = append(faults, faultUnless(total > 0, "no request has the lesson"), faultUnless(!tr.agent.delta || total == 1, "all requests have the lesson %d times, want once", total))
 	r.set("error", "", nonEmpty(faults...)...)
 }
 
@@ -339,20 +339,20 @@ func (r *row) checkRetries(direct, through *sandboxedAgent) {
 		faultUnless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		faultUnless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
 	for _, f := range agentFaults() {
-		d, p := direct.repeat(f.Name), through.repeat(f.Name)
+		d, p := direct.reactionTo(f.Name), through.reactionTo(f.Name)
 		if f.Unfinished {
-			r.set(f.Name, p.what, append(same, nonEmpty(faultUnless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what))...)...)
+			r.set(f.Name, p.kind, append(same, nonEmpty(faultUnless(d.kind == p.kind, "reaction: %s directly, %s through precept", d.kind, p.kind))...)...)
 			continue
 		}
-		if d.what != repeated && d.what == p.what {
-			r.set(f.Name, p.what)
+		if d.kind != repeated && d.kind == p.kind {
+			r.set(f.Name, p.kind)
 			continue
 		}
 		r.set(f.Name, "", nonEmpty(
-			faultUnless(d.what == p.what, "reaction: %s directly, %s through precept", d.what, p.what),
-			faultUnless(p.what != repeated || p.list, "the retry has another list"),
-			faultUnless(p.what != repeated || p.session, "the retry belongs to another session"),
-			faultUnless(p.what != repeated || p.block || through.agent.delta, "the retry does not have exactly one lesson"))...)
+			faultUnless(d.kind == p.kind, "reaction: %s directly, %s through precept", d.kind, p.kind),
+			faultUnless(p.kind != repeated || p.sameList, "the retry has a different list"),
+			faultUnless(p.kind != repeated || p.sameSession, "the retry belongs to another session"),
+			faultUnless(p.kind != repeated || p.oneLesson || through.agent.delta, "the retry does not have exactly one lesson"))...)
 	}
 }
 
@@ -361,34 +361,37 @@ const (
 	unseen   = "-"     // the run ended before the fault
 	stopped  = "stops" // no request follows
 	repeated = "again" // a request with an equal list follows
-	changed  = "on"    // a request with another list follows
+	changed  = "on"    // a request with a different list follows
 )
 
-// repetition is the reaction of an agent to a fault. For a repeated request, list and session report whether the list
-// and the session are the same, and block whether the request has exactly one lesson.
-type repetition struct {
-	what                 string
-	list, session, block bool
+// reaction is the reaction of an agent to a fault.
+type reaction struct {
+	kind string // unseen, stopped, repeated or changed
+
+	// The facts about a repeated request.
+	sameList, sameSession, oneLesson bool
 }
 
-// repeat returns the reaction of the agent to a fault. It compares the request that got the fault with the next main
-// request.
-func (s *sandboxedAgent) repeat(name string) repetition {
+// reactionTo returns the reaction of the agent to a fault. reactionTo compares the request that got the fault with the
+// next main request.
+func (s *sandboxedAgent) reactionTo(name string) reaction {
 	mains := s.mainRequests()
-	at := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
-	if at < 0 {
-		return repetition{what: unseen}
+	faultIndex := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
+	if faultIndex < 0 {
+		return reaction{kind: unseen}
 	}
-	if at+1 == len(mains) {
-		return repetition{what: stopped}
+	if faultIndex+1 == len(mains) {
+		return reaction{kind: stopped}
 	}
-	faulted, next := &mains[at], &mains[at+1]
+	faulted, next := &mains[faultIndex], &mains[faultIndex+1]
 	before, after := s.listSent(faulted), s.listSent(next)
 	if len(before) != len(after) || !extends(before, after) {
-		return repetition{what: changed}
+		return reaction{kind: changed}
 	}
-	return repetition{
-		what: repeated, list: len(faulted.Items()) == len(next.Items()) && extends(faulted.Items(), next.Items()),
-		session: s.tap.agentRequest(faulted).session == s.tap.agentRequest(next).session, block: strings.Count(next.Raw, taskSlug) == 1,
+	return reaction{
+		kind:        repeated,
+		sameList:    len(faulted.Items()) == len(next.Items()) && extends(faulted.Items(), next.Items()),
+		sameSession: s.tap.agentRequest(faulted).session == s.tap.agentRequest(next).session,
+		oneLesson:   strings.Count(next.Raw, taskSlug) == 1,
 	}
 }

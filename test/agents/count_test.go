@@ -9,8 +9,8 @@ import (
 	"precept/test/harness"
 )
 
-// counters returns the metrics of precept by name. The value is the sum over the labels, without lines with the label
-// outcome.
+// counters returns the metrics of precept by name. Each value is the sum over all labels. Lines with the label outcome
+// are ignored.
 func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, r.Admin+"/metrics", "e2e-token")

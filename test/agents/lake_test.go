@@ -20,17 +20,17 @@ import (
 	"precept/test/harness"
 )
 
-// sqlRecipe returns the first block of SQL in docs/SAMPLES.md after the text begin.
-func sqlRecipe(t *testing.T, begin string) string {
+// sqlRecipe returns the first block of SQL in docs/SAMPLES.md after a heading.
+func sqlRecipe(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/SAMPLES.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(string(text), begin)
+	_, rest, ok := strings.Cut(string(text), heading)
 	found := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(rest)
 	if !ok || found == nil {
-		t.Fatalf("docs/SAMPLES.md has no sql block after %q", begin)
+		t.Fatalf("docs/SAMPLES.md has no sql block after %q", heading)
 	}
 	return found[1]
 }
@@ -67,8 +67,9 @@ func importConversations(t *testing.T, store []string, tenant string, n int) {
 	harness.MustRun(t, append([]string{"import", path, "--tenant", tenant}, store...)...)
 }
 
-// count is a Python program that prints counts of the lake in the directory lake, as read by DuckDB and by pandas.
-const count = `import sys, duckdb, pandas
+// countProgram is a Python program that reads the lake in the directory lake with DuckDB and with pandas, and prints
+// counts of its rows and samples.
+const countProgram = `import sys, duckdb, pandas
 print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
 // DuckDB and pandas read the lake of an embedded store and of a store in Redis. Repeated exports write each sample
@@ -89,7 +90,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				harness.MustRun(t, export...)
 				harness.MustRun(t, export...)
 			}
-			if got, want := python(t, dir, count), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
+			if got, want := python(t, dir, countProgram), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
 				t.Errorf("rows, samples, tenants and dates in DuckDB, rows and tenants in pandas: got %s, want %s", got, want)
 			}
 			run := `import sys, duckdb; duckdb.connect("warehouse.duckdb").execute(sys.argv[1])`
@@ -166,8 +167,8 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	dir := t.TempDir()
 	store := []string{"--data-dir", filepath.Join(dir, "data")}
 	importConversations(t, store, "default", 3)
-	export := func(output string, more ...string) []string {
-		return append([]string{"export", "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", output}, more...)
+	export := func(output string, storeFlags ...string) []string {
+		return append([]string{"export", "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", output}, storeFlags...)
 	}
 	checkRefused := func(want string, args []string) {
 		t.Helper()
@@ -202,8 +203,8 @@ func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	var prefixes []string
 	for writes := int64(1); ; writes++ {
 		prefix := fmt.Sprint("delayed-", writes)
-		export := func(endpoint, data string) (string, int) {
-			_, stderr, code := harness.RunCommand(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, data), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
+		export := func(endpoint, dataDir string) (stderr string, code int) {
+			_, stderr, code = harness.RunCommand(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, dataDir), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
 			return stderr, code
 		}
 		var writesLeft atomic.Int64

@@ -32,7 +32,7 @@ func TestAgentsLoad(t *testing.T) {
 	}
 }
 
-// load runs a crowd of copies of the agent at once, and checks sessions, metrics and rewards.
+// load runs crowd copies of the agent at once, and checks sessions, metrics and rewards.
 func (a *agent) load(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())
@@ -60,14 +60,14 @@ func (a *agent) load(t *testing.T) {
 			t.Errorf("%s = %d, want %d", name, got[name], want)
 		}
 	}
-	if n := got["precept_fail_open_total"]; n > 0 { // a look-up must take at most 25 ms, which fifty programs may delay
+	if n := got["precept_fail_open_total"]; n > 0 { // with fifty programs, a look-up may exceed its limit of 25 ms
 		t.Logf("%d steps failed open", n)
 	}
 	rewardSessions(t, p, names)
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
-// insertions has the numbers of inserted blocks and of loop warnings. A block that later requests repeat counts once.
+// insertions holds the numbers of inserted blocks and of loop warnings. A block that later requests repeat counts once.
 type insertions struct{ blocks, loops int }
 
 // sessionsOfCrowd groups the main requests by the first answer of the model, checks that each group is one session, and
@@ -77,7 +77,7 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
 	for _, r := range s.mainRequests() {
 		name := s.tap.agentRequest(&r).session
-		began := strings.Index(r.Raw, "step_0_")
+		firstStep := strings.Index(r.Raw, "step_0_")
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!s.agent.delta || r.Step == 0) {
 			t.Errorf("session %s, step %d: got %d lessons, want 1", name, r.Step, n)
 		}
@@ -88,16 +88,16 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 			loops[name] = true
 		}
 		lessons[name] = true
-		if began < 0 {
+		if firstStep < 0 {
 			first[name]++
 			continue
 		}
-		mark := harness.StepMark.FindString(r.Raw[began:])
+		mark := harness.StepMark.FindString(r.Raw[firstStep:])
 		if s.agent.delta && r.Step > 1 {
 			continue // only the first result contains the mark
 		}
-		if was := owner[mark]; was != "" && was != name {
-			t.Errorf("conversation %s: got session %s, want %s as before", mark, name, was)
+		if earlier := owner[mark]; earlier != "" && earlier != name {
+			t.Errorf("conversation %s: got session %s, want %s as before", mark, name, earlier)
 		}
 		owner[mark] = name
 	}

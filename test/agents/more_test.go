@@ -106,7 +106,7 @@ func pythonAgents(home string) []agent {
 type framework struct {
 	name, folder, file string
 	env                []string
-	once               bool   // the program takes only one task
+	once               bool   // the program accepts only one task
 	delta              bool   // the provider keeps the history
 	forgets            bool   // the program drops a failed turn
 	edits              bool   // the model edits files, which have no result

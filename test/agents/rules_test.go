@@ -19,8 +19,8 @@ const (
 	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent in a project with a rules file, of which two sections are measured. The coins cut one
-// section and keep the other. Each main request must be the agent's request without the cut section.
+// measureRules runs an agent in a project with a rules file, of which two sections are measured. The random decisions
+// (coins) cut one section and keep the other. Each main request must be the agent's request without the cut section.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rules == "" {

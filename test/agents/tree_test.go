@@ -15,21 +15,21 @@ import (
 	"precept/test/harness"
 )
 
-// branchingChat is one of many conversations with the same first message. names has the number of requests by session.
+// branchingChat is one of many conversations with the same first message.
 type branchingChat struct {
-	t      *testing.T
-	sender string
-	url    func() string
-	list   []harness.Object
-	mu     sync.Mutex
-	names  map[string]int
+	t        *testing.T
+	sender   string
+	url      func() string
+	list     []harness.Object
+	mu       sync.Mutex
+	requests map[string]int // number of requests, by session
 }
 
-// ask sends the list with the fields in more, and returns the choices of the answer.
-func (c *branchingChat) ask(list []harness.Object, more harness.Object) []harness.Object {
+// ask sends the list in a request with further fields, and returns the choices of the answer.
+func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harness.Object {
 	c.t.Helper()
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
-	maps.Copy(body, more)
+	maps.Copy(body, fields)
 	raw, _ := json.Marshal(body)
 	status, reply, name := postNamed(c.t, c.url()+"/v1/chat/completions", c.sender, string(raw))
 	var got struct {
@@ -43,7 +43,7 @@ func (c *branchingChat) ask(list []harness.Object, more harness.Object) []harnes
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.names[name]++
+	c.requests[name]++
 	var out []harness.Object
 	for _, c := range got.Choices {
 		out = append(out, c.Message)
@@ -62,9 +62,9 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 	return list
 }
 
-// newManyAnswersModel starts a model that returns the requested number of choices, each with a different call. The
-// model calls seen with the sender and the body of each request.
-func newManyAnswersModel(t *testing.T, seen func(sender, body string)) *httptest.Server {
+// newManyAnswersModel starts a model that returns the requested number of choices, each with a different call. For each
+// request, the model calls inspect with the sender and the body.
+func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -72,7 +72,7 @@ func newManyAnswersModel(t *testing.T, seen func(sender, body string)) *httptest
 		}
 		raw, _ := io.ReadAll(r.Body)
 		_ = json.Unmarshal(raw, &body)
-		seen(r.Header.Get("X-Who"), string(raw))
+		inspect(r.Header.Get("X-Who"), string(raw))
 		var choices []harness.Object
 		for i := range max(body.N, 1) {
 			choices = append(choices, harness.Object{"index": i, "finish_reason": "tool_calls", "message": harness.Object{"role": "assistant", "content": nil, "tool_calls": []harness.Object{
@@ -118,7 +118,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 			c.list = withAnswer(c.list, answer, "ok")
 		},
 		"forked by the user": func(c *branchingChat, i, turn int) {
-			if turn == 2 { // continues after the first answer with another message
+			if turn == 2 { // continues after the first answer with a different message
 				c.list = append(c.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
 			}
 			c.list = withAnswer(c.list, c.ask(c.list, nil)[0], "ok")
@@ -130,8 +130,8 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	}
 }
 
-// growTrees plays branching conversations at once. shape plays a turn of a conversation. If kill is true, the server is
-// killed and restarted halfway.
+// growTrees runs branching conversations concurrently. shape sends one turn of a conversation. If kill is true, the
+// server is killed and restarted halfway.
 func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
@@ -150,7 +150,7 @@ func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill boo
 	p := harness.Start(t, t.TempDir(), flags...)
 	all := make([]*branchingChat, crowd)
 	for i := range all {
-		all[i] = &branchingChat{t: t, sender: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, names: map[string]int{}}
+		all[i] = &branchingChat{t: t, sender: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, requests: map[string]int{}}
 		all[i].list = []harness.Object{{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look at the build script"}}
 	}
 	counted := map[string]int{}
@@ -169,12 +169,12 @@ func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill boo
 	}
 	owner := map[string]string{}
 	for _, c := range all {
-		if len(c.names) != 1 {
-			t.Errorf("%s: got sessions %v, want 1", c.sender, c.names)
+		if len(c.requests) != 1 {
+			t.Errorf("%s: got sessions %v, want 1", c.sender, c.requests)
 		}
-		for name := range c.names {
-			if was := owner[name]; was != "" {
-				t.Errorf("%s and %s share session %s", c.sender, was, name)
+		for name := range c.requests {
+			if earlier := owner[name]; earlier != "" {
+				t.Errorf("%s and %s share session %s", c.sender, earlier, name)
 			}
 			owner[name] = c.sender
 		}

@@ -15,23 +15,23 @@ import (
 
 // Fifty conversations begin with the same message. Half of them stay equal byte for byte, so precept cannot distinguish
 // them and excludes them from the experiment. The others call a tool with different arguments. All conversations get
-// the lesson in each request, and all get feedback. Before and after a restart, the report counts the distinguished
-// half, and counts the other half as excluded.
-func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
+// the lesson in each request, and all get feedback. Before and after a restart, the report counts the different half,
+// and counts the equal half as excluded.
+func TestReportExcludesEqualConversations(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
 	blocks := map[string]int{}
-	waiting, all := 2*n, make(chan struct{})
+	waiting, allArrived := 2*n, make(chan struct{})
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		sender := r.Header.Get("X-Who")
 		mu.Lock()
 		blocks[sender] += strings.Count(string(body), taskSlug)
 		if waiting--; waiting == 0 {
-			close(all)
+			close(allArrived)
 		}
 		mu.Unlock()
-		<-all
+		<-allArrived
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]}}]}`,
 			strings.Count(string(body), `"role":"tool"`), `{"command":"cat `+sender+`"}`)
 	}))

@@ -92,8 +92,8 @@ func TestFirstPaint(t *testing.T) {
 	}
 	rows := min(nLessons, 100)
 	for _, page := range []struct {
-		at, css string
-		least   int
+		path, css string
+		minimum   int // number of elements
 	}{
 		{"/", "tbody th.name", min(nLessons, 25)},
 		{"/lessons", "tbody th.name", rows},
@@ -110,14 +110,14 @@ func TestFirstPaint(t *testing.T) {
 	} {
 		var paints []float64
 		for range 4 {
-			paints = append(paints, firstPaint(t, ctx, p.Admin+page.at))
+			paints = append(paints, firstPaint(t, ctx, p.Admin+page.path))
 		}
 		n, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("main `+page.css+`").length`))
-		if err != nil || n < page.least {
-			t.Errorf("%s: got %d elements %q, error %v, want at least %d and no error", page.at, n, page.css, err, page.least)
+		if err != nil || n < page.minimum {
+			t.Errorf("%s: got %d elements %q, error %v, want at least %d and no error", page.path, n, page.css, err, page.minimum)
 		}
 		slices.Sort(paints[1:])
-		t.Logf("%-34s first paint %4.0f ms, then %4.0f ms (median of 3)", page.at, paints[0], paints[2])
+		t.Logf("%-34s first paint %4.0f ms, then %4.0f ms (median of 3)", page.path, paints[0], paints[2])
 	}
 }
 
@@ -139,7 +139,7 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	return ms
 }
 
-// seedSessions plays sessions over HTTP until they are closed, two for each lesson, and returns their number.
+// seedSessions sends two sessions for each lesson over HTTP, waits until all are closed, and returns their number.
 func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	t.Helper()
 	p := harness.Start(t, dir, flags...)
@@ -223,11 +223,11 @@ func multiply(t *testing.T, file string, copies int) {
 	}
 	do("BEGIN")
 	for k := 1; k <= copies; k++ {
-		idOffset, back := k*maxID, int64(k)*int64(paintDays)*86_400_000_000/int64(copies+1)
-		do("INSERT INTO sessions(sid, tenant, started, seen, state, id, data, standin) SELECT sid + ?, tenant, started - ?, seen - ?, state, randomblob(16), data, standin FROM sessions WHERE sid <= ? AND data IS NOT NULL", idOffset, back, back, maxID)
+		idOffset, age := k*maxID, int64(k)*int64(paintDays)*86_400_000_000/int64(copies+1)
+		do("INSERT INTO sessions(sid, tenant, started, seen, state, id, data, standin) SELECT sid + ?, tenant, started - ?, seen - ?, state, randomblob(16), data, standin FROM sessions WHERE sid <= ? AND data IS NOT NULL", idOffset, age, age, maxID)
 		do("INSERT INTO settled SELECT sid + ?, version, told, reward, tier, frozen FROM settled WHERE sid <= ?", idOffset, maxID)
-		do("INSERT INTO exchanges(sid, k, tenant, at, data, items) SELECT sid + ?, k, tenant, at - ?, data, items FROM exchanges WHERE sid <= ?", idOffset, back, maxID)
-		do("INSERT INTO samples(sid, k, tenant, at, agent, data) SELECT sid + ?, k, tenant, at - ?, agent, data FROM samples WHERE sid <= ?", idOffset, back, maxID)
+		do("INSERT INTO exchanges(sid, k, tenant, at, data, items) SELECT sid + ?, k, tenant, at - ?, data, items FROM exchanges WHERE sid <= ?", idOffset, age, maxID)
+		do("INSERT INTO samples(sid, k, tenant, at, agent, data) SELECT sid + ?, k, tenant, at - ?, agent, data FROM samples WHERE sid <= ?", idOffset, age, maxID)
 	}
 	do("UPDATE totals SET n = n * ?", copies+1)
 	do("WITH RECURSIVE back(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM back WHERE d < ?) INSERT OR IGNORE INTO counters SELECT tenant, scope, day - d, v FROM counters, back WHERE day > 1000", paintDays-1)

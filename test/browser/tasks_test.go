@@ -31,8 +31,8 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	}
 	for _, task := range []struct {
 		name   string
-		clicks []string // selectors, from the overview on
-		then   string   // JavaScript expression that must become true
+		clicks []string // selectors of the clicked elements, in order; the first is on the overview
+		result string   // JavaScript expression that must become true
 	}{
 		{"the costs of this week", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
 		{
@@ -63,21 +63,21 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 		if err := chromedp.Do(ctx, chromedp.Navigate(base+"/"), chromedp.WaitVisible(chromedp.CSS("nav"))); err != nil {
 			t.Fatal(err)
 		}
-		for _, at := range task.clicks {
-			if err := chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(at)), chromedp.Click(chromedp.CSS(at))); err != nil {
-				t.Fatalf("%s: got error %v from a click on %s, want none", task.name, err, at)
+		for _, selector := range task.clicks {
+			if err := chromedp.Do(ctx, chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector))); err != nil {
+				t.Fatalf("%s: got error %v from a click on %s, want none", task.name, err, selector)
 			}
 		}
 		if len(task.clicks) > 3 {
 			t.Errorf("%s: got %d clicks, want at most 3", task.name, len(task.clicks))
 		}
-		done := waitForTrue(ctx, task.then)
+		done := waitForTrue(ctx, task.result)
 		if !done && len(task.clicks) == 0 { // the first page may be older than the last sessions
-			done = chromedp.Do(ctx, chromedp.Reload()) == nil && waitForTrue(ctx, task.then)
+			done = chromedp.Do(ctx, chromedp.Reload()) == nil && waitForTrue(ctx, task.result)
 		}
 		if !done {
-			at, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
-			t.Errorf("%s: got page %s, want %s to be true", task.name, at, task.then)
+			page, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
+			t.Errorf("%s: got page %s, want %s to be true", task.name, page, task.result)
 		}
 	}
 }

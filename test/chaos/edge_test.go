@@ -96,7 +96,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	p.Eventually("the upstream to see every disconnect", func() bool { return disconnected.Load() == clients })
-	// The check itself needs a connection and goroutines, and the server keeps some for the next request.
+	// The check adds up to 4 goroutines and files: it needs a connection, and the server keeps idle goroutines.
 	p.Eventually("the goroutines and files of the streams to end", func() bool {
 		g, f := goroutinesAndFiles(t, p)
 		return g <= goroutines+4 && f <= files+4

@@ -19,13 +19,17 @@ import (
 // lost.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
-	const limit, flood, ordinary = 32, 150, 2 // limit: the value of limits.sessions; ordinary: the sessions that began before the flood
-	var asked atomic.Int64
+	const (
+		limit   = 32  // limits.sessions
+		flood   = 150 // requests of the flood
+		earlier = 2   // sessions that began before the flood
+	)
+	var floodRequests atomic.Int64
 	release := make(chan struct{})
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), "flood") {
-			asked.Add(1)
+			floodRequests.Add(1)
 			<-release
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -57,7 +61,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 			t.Errorf("request of a session from before the flood: got status %d, body %s, want 200", code, answer)
 		}
 	}
-	for i := range ordinary {
+	for i := range earlier {
 		turn(i, "")
 	}
 	p.WaitUntilDrained(dir)
@@ -70,15 +74,15 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 			}
 		})
 	}
-	p.Eventually("every request of the flood at the upstream", func() bool { return asked.Load() == flood })
+	p.Eventually("every request of the flood at the upstream", func() bool { return floodRequests.Load() == flood })
 	if n := metric("precept_sessions_live"); n > limit {
 		t.Errorf("sessions in memory: got %d, want at most %d", n, limit)
 	}
-	began, excluded := metric("precept_sessions_total")-ordinary, metric(busy)
+	began, excluded := metric("precept_sessions_total")-earlier, metric(busy)
 	if began+excluded != flood || began < limit/2 {
 		t.Errorf("sessions of the flood: got %d begun and %d excluded as busy, want %d in total and at least %d begun", began, excluded, flood, limit/2)
 	}
-	for i := range ordinary {
+	for i := range earlier {
 		turn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
 	}
 	if n := metric(busy); n != excluded {
@@ -86,9 +90,9 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	}
 	close(release)
 	all.Wait()
-	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*ordinary+began) })
+	p.Eventually("every exchange with a session in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(2*earlier+began) })
 	p.Stop()
-	if d := harness.Doctor(t, dir); d.Store["sessions"] != int64(ordinary+began) {
-		t.Errorf("stored sessions: got %d, want %d", d.Store["sessions"], ordinary+began)
+	if d := harness.Doctor(t, dir); d.Store["sessions"] != int64(earlier+began) {
+		t.Errorf("stored sessions: got %d, want %d", d.Store["sessions"], earlier+began)
 	}
 }

@@ -109,11 +109,11 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 
 // streamInSession sends a streaming request in a named session and reads the stream to its end. The channel holds the
 // error.
-func streamInSession(t *testing.T, data, name string) <-chan error {
+func streamInSession(t *testing.T, baseURL, name string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, data+"/v1/chat/completions", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/v1/chat/completions", body)
 	if err != nil {
 		ended <- err
 		return ended
@@ -187,7 +187,8 @@ func closingListener(t *testing.T) string {
 }
 
 // damageOutbox moves the content of the outbox's write-ahead log into its file, clears every third page of rows, and
-// flips a bit in one page of twelve. Pages that refer to pages of rows stay, because their loss would cost most rows.
+// flips a bit in one page of twelve. Pages that refer to pages of rows stay intact, because without them most rows
+// would be lost.
 func damageOutbox(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")

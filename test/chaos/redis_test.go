@@ -78,8 +78,8 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis restarts without its data. Precept writes the delivered rows that the outbox still keeps again: in this test,
-// all rows.
+// Redis restarts without its data. The outbox still has some delivered rows (in this test, all rows). Precept writes
+// these rows again.
 func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {

@@ -90,8 +90,8 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// breakDuringLoad runs a load whose sessions close meanwhile. During the load it calls breakStore, which breaks the
-// store, and then repair.
+// breakDuringLoad breaks and repairs the store during a load. breakStore breaks the store, and its result repairs the
+// store. Sessions of the load close before, during and after the outage.
 func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)

@@ -102,8 +102,8 @@ func TestMigrateManyTenants(t *testing.T) {
 	})
 }
 
-// fillOldLayout writes idle tenants, each with a settled session, an exchange, an echo (a key by which a later request
-// finds the session), a sample and counters.
+// fillOldLayout writes idle tenants, each with a settled (counted) session, an exchange, an echo (a key by which a
+// later request finds the session), a sample and counters.
 func fillOldLayout(t *testing.T, url string, tenants int) {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})

@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// When the client has a reply, all replicas know the picks of the session: the next turn may reach another replica at
-// once. Every second session is named; the others are recognised by tool-call ids.
+// When the client has a reply, all replicas know the picks of the session (the lessons chosen for it), because the next
+// turn may reach another replica at once. Every second session is named; the others are recognised by tool-call ids.
 func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -148,8 +148,8 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// An opt-out also covers the data that a replica publishes before the reply ends: Redis gets no data of a session with
-// an opted-out path, but data of another session.
+// A replica publishes data of a session to Redis before the reply ends. If a tool call of the session has an opted-out
+// path, Redis gets no data of the session. Redis gets the data of the other session.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const optedOutWord, learnedWord = "heliotrope-4711", "marigold-0815"

@@ -106,13 +106,13 @@ func (c *conversation) turn(t *testing.T, p *harness.Process) {
 	c.turns++
 }
 
-// startReplicas starts n replicas on one Redis. Unless the flags in more say otherwise, half of the picks are withheld,
-// and no session is a control session.
-func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
+// startReplicas starts n replicas on one Redis. By default, half of the picked lessons are withheld, and no session is
+// a control session. Extra flags override the defaults.
+func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, extraFlags ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
 		"--upstream", upstream + "/v1", "--lessons", lessons, "--store-url", redisURL, "--bandit-epsilon", "0.5", "--bandit-control", "0", "--inject-k", "3",
-	}, more...)
+	}, extraFlags...)
 	for range n {
 		dir := t.TempDir()
 		list = append(list, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, flags...).WaitUntilReady(dir))
@@ -156,9 +156,9 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// checkPrefix checks that the messages of the request after begin with the messages of the request before, byte for
-// byte, including the inserted lessons.
-func checkPrefix(t *testing.T, before, after string) {
+// checkPrefix checks that the newer request begins with the messages of the older request, byte for byte, including the
+// inserted lessons.
+func checkPrefix(t *testing.T, older, newer string) {
 	t.Helper()
 	list := func(body string) []json.RawMessage {
 		var v struct {
@@ -169,7 +169,7 @@ func checkPrefix(t *testing.T, before, after string) {
 		}
 		return v.Messages
 	}
-	a, b := list(before), list(after)
+	a, b := list(older), list(newer)
 	if len(b) <= len(a) {
 		t.Fatalf("newest request: got %d messages, want more than the %d of the previous request", len(b), len(a))
 	}
@@ -208,8 +208,8 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		id := session.IDOf("default", session.NamespaceSession, c.sender)
 		var first *session.Record
 		before := ""
-		for i, at := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
-			c.turn(t, fleet[(at+n)%3])
+		for i, replica := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
+			c.turn(t, fleet[(replica+n)%3])
 			rec := waitForTurn(t, db, id, c.turns)
 			after := model.last(c.sender)
 			if first == nil {
@@ -339,7 +339,8 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// The second replica replaces the stand-in, the session that it made while Redis was frozen, by the stored session.
+	// While Redis was frozen, the second replica made a stand-in: a new session instead of the stored one. Now it
+	// replaces the stand-in by the stored session.
 	p := fleet[1]
 	p.Eventually("the lesson in the moved session", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
 	p.Eventually("the lesson in the nameless session, once", func() bool {

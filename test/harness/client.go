@@ -147,10 +147,10 @@ func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 
 // Stream starts a streamed chat completion through precept and returns after the first byte. The channel receives the
 // error that ended the stream, or nil after a complete stream.
-func Stream(t *testing.T, data string) <-chan error {
+func Stream(t *testing.T, baseURL string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, data+"/v1/chat/completions", body)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+"/v1/chat/completions", body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// EndedTurns returns the number of turns that have ended, from the account of exchanges in a data directory, or 0 if
-// the account cannot be read.
+// EndedTurns returns the number of ended turns that the outbox in a data directory has counted, or 0 if the outbox
+// cannot be read.
 func EndedTurns(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
@@ -110,8 +110,8 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 }
 
 // CheckOneExchangeEach fails the test unless each request has exactly one exchange, and this exchange is complete, with
-// a reply and one new message.
-func CheckOneExchangeEach(t *testing.T, what string, requests []string, got map[string][]sample.Exchange) {
+// a reply and one new message. The failure message begins with subject.
+func CheckOneExchangeEach(t *testing.T, subject string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, faulty []string
 	for _, id := range requests {
@@ -123,7 +123,7 @@ func CheckOneExchangeEach(t *testing.T, what string, requests []string, got map[
 		}
 	}
 	if len(missing)+len(faulty) > 0 {
-		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several or an incomplete one (such as %v)", what, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
+		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several or an incomplete one (such as %v)", subject, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
 	}
 }
 

@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// Longer returns chaos under `make chaos` (PRECEPT_CHAOS=1), else usual.
-func Longer[T any](usual, chaos T) T {
+// Longer returns chaosValue under `make chaos` (PRECEPT_CHAOS=1), and usualValue otherwise.
+func Longer[T any](usualValue, chaosValue T) T {
 	if os.Getenv("PRECEPT_CHAOS") != "" {
-		return chaos
+		return chaosValue
 	}
-	return usual
+	return usualValue
 }
 
 // DurableAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make chaos`,
@@ -56,12 +56,12 @@ func NewLoad(t *testing.T, pause time.Duration) *Load {
 }
 
 // Start lets workers send until the context ends; wait returns when they have stopped.
-func (l *Load) Start(ctx context.Context, data string, workers int) (wait func()) {
+func (l *Load) Start(ctx context.Context, baseURL string, workers int) (wait func()) {
 	var all sync.WaitGroup
 	for range workers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				l.Send(ctx, data)
+				l.Send(ctx, baseURL)
 				select {
 				case <-ctx.Done():
 				case <-time.After(l.pause):
@@ -80,17 +80,17 @@ func (l *Load) WaitForMore(n int64) {
 }
 
 // Send sends one request. Failures after the end of ctx are not counted.
-func (l *Load) Send(ctx context.Context, data string) {
+func (l *Load) Send(ctx context.Context, baseURL string) {
 	n := l.Started.Add(1)
 	if l.BaseURL != nil {
-		data = l.BaseURL()
+		baseURL = l.BaseURL()
 	}
 	stream := ""
 	if l.IsStream != nil && l.IsStream(n) {
 		stream = `"stream":true,`
 	}
 	body := fmt.Sprintf(`{`+stream+`"model":"m","messages":[{"role":"user","content":"question %d %s"}]}`, n, strings.Repeat("and so on ", 50))
-	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, data+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, baseURL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		l.t.Error(err)
 		return
@@ -120,12 +120,12 @@ func (l *Load) Send(ctx context.Context, data string) {
 	}
 }
 
-// EndedBefore returns the ids of the requests whose responses ended at the client before at.
-func (l *Load) EndedBefore(at time.Time) (requests []string) {
+// EndedBefore returns the ids of the requests whose responses ended at the client before a point in time.
+func (l *Load) EndedBefore(limit time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	for _, a := range l.Answers {
-		if a.ended.Before(at) {
+		if a.ended.Before(limit) {
 			requests = append(requests, a.request)
 		}
 	}

@@ -60,7 +60,8 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchWith(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchWith is Launch with a command line that ends in precept, such as a shell that limits the number of open files.
+// LaunchWith is like Launch. The command line to start precept ends in precept, and may begin with another program,
+// such as a shell that limits the number of open files.
 func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -126,7 +127,7 @@ func (p *Process) Eventually(event string, happened func() bool) {
 	p.EventuallyAt(20*time.Millisecond, event, happened)
 }
 
-// EventuallyAt is Eventually with a given pause between two calls of ok.
+// EventuallyAt is like Eventually, with the given pause between two calls of happened.
 func (p *Process) EventuallyAt(interval time.Duration, event string, happened func() bool) {
 	p.T.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(interval) {
@@ -218,24 +219,24 @@ func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	return d
 }
 
-// Ask gets a path of the admin listener with the token "e2e-token" and returns the status. A *string receives the
-// body as text; another pointer receives the decoded JSON.
-func (p *Process) Ask(t *testing.T, path string, into any) int {
+// Ask requests a path of the admin listener with the token "e2e-token" and returns the status. If the result pointer is
+// a *string, it receives the body as text; any other pointer receives the decoded JSON.
+func (p *Process) Ask(t *testing.T, path string, result any) int {
 	t.Helper()
 	status, body := Get(t, p.Admin+path, "e2e-token")
-	switch into := into.(type) {
+	switch result := result.(type) {
 	case nil:
 	case *string:
-		*into = body
+		*result = body
 	default:
-		if err := json.Unmarshal([]byte(body), into); err != nil {
-			t.Fatalf("%s: decode body %s as %T: %v", path, body, into, err)
+		if err := json.Unmarshal([]byte(body), result); err != nil {
+			t.Fatalf("%s: decode body %s as %T: %v", path, body, result, err)
 		}
 	}
 	return status
 }
 
-// Metrics returns /metrics in the format that the Accept header accept asks for, with the token "e2e-token".
+// Metrics requests /metrics with an Accept header and the token "e2e-token", and returns the body.
 func (p *Process) Metrics(t *testing.T, accept string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/metrics", nil)

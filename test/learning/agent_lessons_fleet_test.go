@@ -116,7 +116,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 			harness.MustRun(t, append([]string{"import", importFile}, storeFlags...)...)
 			distillArgs := append([]string{"distill", "--json", "--judge", judge.URL + "/v1", "--model", "m", "--lessons", t.TempDir()}, storeFlags...)
 
-			first := exec.Command("precept", distillArgs...) //nolint:noctx // it is killed below
+			first := exec.Command("precept", distillArgs...) //nolint:noctx // the process is killed below
 			if err := first.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,8 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// expireKey checks that one key contains part and expires within two minutes, and lets the key expire at once.
+// expireKey checks that exactly one key has part in its name, and that the key expires within two minutes. Then
+// expireKey makes the key expire at once.
 func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)

@@ -53,8 +53,8 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts precept demo --circle, which shows a lesson from the first failures to its measured effect, with
-// its files in dir. stop interrupts the process, and done receives its error.
+// playCircle starts precept demo --circle, with its files in dir. The demo shows a lesson from the first failures to
+// its measured effect. stop interrupts the process, and done receives its error.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}

@@ -22,16 +22,16 @@ import (
 	"precept/test/harness"
 )
 
-// playSessions plays the sessions from, from+1, ..., to-1. Up to three lessons match a session, nine of ten sessions
-// get a reward, and only the lesson look-at-apples has an effect.
-func playSessions(t *testing.T, data string, from, to int) {
+// sendSessions sends the sessions with the numbers first to end-1 to a server. Up to three lessons match a session,
+// nine of ten sessions get a reward, and only the lesson look-at-apples has an effect.
+func sendSessions(t *testing.T, baseURL string, first, end int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
 		b, err := json.Marshal(body)
 		if err != nil {
 			return "", err
 		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, data+path, strings.NewReader(string(b)))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, baseURL+path, strings.NewReader(string(b)))
 		if err != nil {
 			return "", err
 		}
@@ -47,7 +47,7 @@ func playSessions(t *testing.T, data string, from, to int) {
 		}
 		return string(answer), err
 	}
-	play := func(n int) error {
+	sendSession := func(n int) error {
 		name, text := fmt.Sprintf("season-%d", n), "do the work"
 		for k, word := range []string{"apples", "pears", "plums"} {
 			if (n+k)%4 > 0 {
@@ -77,8 +77,8 @@ func playSessions(t *testing.T, data string, from, to int) {
 	var workers sync.WaitGroup
 	for w := range 4 {
 		workers.Go(func() {
-			for n := from + w; n < to; n += 4 {
-				if err := play(n); err != nil {
+			for n := first + w; n < end; n += 4 {
+				if err := sendSession(n); err != nil {
 					t.Error(err)
 					return
 				}
@@ -114,7 +114,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
 		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").WaitUntilReady(dir)
-	runVerb := func(args ...string) []byte {
+	runPrecept := func(args ...string) []byte {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
 		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=season")
@@ -127,25 +127,25 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		return out
 	}
 	var r report.Report
-	runVerb("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
+	runPrecept("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
 	p.Eventually("the trial to begin", func() bool {
-		if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons), &r); err != nil {
+		if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
 		}
 		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.PlannedTrials.Planned == 1
 	})
 	closed := func(sessions int64) func() bool {
 		return func() bool {
-			if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons), &r); err != nil {
+			if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons), &r); err != nil {
 				t.Fatal(err)
 			}
 			return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
 		}
 	}
 	const first, sessions = 150, 400
-	playSessions(t, p.Data, 0, first) // estimates for all sessions need earlier rewards
+	sendSessions(t, p.Data, 0, first) // estimates for all sessions need earlier rewards
 	p.Eventually("the first sessions to be closed", closed(first))
-	playSessions(t, p.Data, first, sessions)
+	sendSessions(t, p.Data, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
 	evaluation := r.Lessons[0].PlannedTrials[0]
 	if !evaluation.Evaluated || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
@@ -165,7 +165,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	p.Eventually("60 corrected sessions in the export", func() bool {
 		corrected := 0
-		for line := range strings.Lines(string(runVerb("export", "--format", "experiment"))) {
+		for line := range strings.Lines(string(runPrecept("export", "--format", "experiment"))) {
 			var c struct {
 				Coin, Arm      string
 				Outcome, First *float64
@@ -185,7 +185,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	})
 	p.Eventually("the corrected rewards in the report", func() bool {
 		r = report.Report{}
-		if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons), &r); err != nil {
+		if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
 		}
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
@@ -197,7 +197,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("reporting after later feedback: got %+v, want the e-value %v as before, and a RewardedTreated other than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
-	trials := string(runVerb("export", "--format", "experiment", "--tenant", "default"))
+	trials := string(runPrecept("export", "--format", "experiment", "--tenant", "default"))
 	// The script omits sessions that closed under an older definition of reward, as the report does.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
@@ -311,24 +311,24 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("rows of the script: got %d arms with an effect, want at least 3; got %d in total, want %d; reported outcomes: got %d, want at least 12", withEffect, len(scriptRows), 2+len(r.Lessons)+outcomes, outcomes)
 	}
 
-	explained := strings.Join(strings.Fields(string(runVerb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
+	explained := strings.Join(strings.Fields(string(runPrecept("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks
 	if !strings.Contains(explained, "sum z / n") || !strings.Contains(explained, "one look") || !strings.Contains(explained, "missing") {
 		t.Errorf("report --explain lacks \"sum z / n\", \"one look\" or \"missing\":\n%s", explained)
 	}
 	var rows []report.Row
-	if err := json.Unmarshal(runVerb("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
+	if err := json.Unmarshal(runPrecept("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
 		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
 		t.Errorf("report --explain --json: got error %v, rows %+v, want one row with the reported effect %v", err, rows, *r.Lessons[0].Effect)
 	}
 
-	// Under another definition of reward, the report counts no session and lists the number of omitted sessions.
+	// Under a different definition of reward, the report counts no session and lists the number of omitted sessions.
 	p.Stop()
 	var other report.Report
-	if err := json.Unmarshal(runVerb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
+	if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
 		t.Fatal(err)
 	}
 	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
-		t.Errorf("report under another definition of reward: got definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
+		t.Errorf("report under a different definition of reward: got definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
 			other.RewardDefinition, other.Global.NTreated, other.Elsewhere, sessions)
 	}
 }

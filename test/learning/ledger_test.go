@@ -29,14 +29,14 @@ func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 }
 
 // requestContains sends a request of an agent about a file, and reports whether the request that reaches the model
-// contains word.
-func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
+// contains the text of a lesson.
+func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, file, lessonText string) bool {
 	t.Helper()
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
-		`{"model":"m","messages":[{"role":"user","content":"Please mend `+about+` today."}]}`)
+		`{"model":"m","messages":[{"role":"user","content":"Please mend `+file+` today."}]}`)
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, word)
+	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, lessonText)
 }
 
 // With --ledger-trust own, a recorded lesson reaches its agent, and no other agent, without approval. With
@@ -85,8 +85,8 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	}
 }
 
-// A bank stores a lesson of a ledger as quarantined, or as active if its agent is trusted (Own). An active lesson
-// matches if its agent mentions its file, and does not match for another agent.
+// A bank stores a lesson from a ledger as active if the agent of the lesson is trusted (Own), and as quarantined
+// otherwise. An active lesson matches if its agent mentions its file. The lesson does not match for another agent.
 func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {
@@ -106,7 +106,7 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	scope := lesson.Scope{Tenant: "default", Agent: "coder"}
 	for _, own := range []bool{false, true} {
 		for i, x := range ledger.Lessons(text) {
-			if i%2 == 0 == own {
+			if i%2 == 0 == own { // the lessons with odd numbers are trusted
 				continue
 			}
 			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})

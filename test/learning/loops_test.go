@@ -11,8 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// A command that fails twice causes a warning in the request to the model, unless the agent waits before it repeats the
-// command, or the command polls.
+// If a command fails twice, the request to the model has a loop warning. There is no warning if the agent waits before
+// it repeats the command, or if the command polls.
 func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 	t.Parallel()
 	var forwarded string

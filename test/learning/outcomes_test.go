@@ -33,9 +33,9 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// A lesson prevents the recurrence of its error. The outcome recurrence proves this effect within 150 short sessions,
-// whose rewards prove nothing.
-func TestRecurrenceIsProvenBeforeReward(t *testing.T) {
+// A lesson prevents the recurrence of its error. The outcome recurrence proves this effect within 150 short sessions.
+// The rewards of these sessions do not prove it.
+func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -61,7 +61,7 @@ func TestRecurrenceIsProvenBeforeReward(t *testing.T) {
 	for w := range 3 {
 		workers.Go(func() {
 			for n := w; n < sessions; n += 3 {
-				playDeploy(t, p.Data, n)
+				sendDeploySession(t, p.Data, n)
 			}
 		})
 	}
@@ -91,9 +91,9 @@ func TestRecurrenceIsProvenBeforeReward(t *testing.T) {
 	}
 }
 
-// playDeploy plays session n: a command fails, and a second command follows. With the lesson, the second command fails
-// in one of five sessions, without the lesson in four of five. One session in four has a reward.
-func playDeploy(t *testing.T, data string, n int) {
+// sendDeploySession sends session n, in which a command fails and a second command follows. The second command fails in
+// one of five sessions with the lesson, and in four of five sessions without it. One session in four has a reward.
+func sendDeploySession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)
 	var list []map[string]any
@@ -102,7 +102,7 @@ func playDeploy(t *testing.T, data string, n int) {
 		if err != nil {
 			t.Error(err)
 		}
-		status, answer := harness.Post(t, data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, string(body))
+		status, answer := harness.Post(t, baseURL+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, string(body))
 		var completion struct {
 			Choices []struct{ Message struct{ Content string } }
 		}
@@ -131,6 +131,6 @@ func playDeploy(t *testing.T, data string, n int) {
 	}
 	run(2, out)
 	if n%4 == 0 {
-		harness.Post(t, data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n/4%2))
+		harness.Post(t, baseURL+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n/4%2))
 	}
 }

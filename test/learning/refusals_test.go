@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startRefusingModel starts a model that refuses a request if it contains lessons and "please refuse", and returns the
-// URL of the model.
+// startRefusingModel starts a model, and returns its URL. The model refuses requests that contain both lessons and
+// "please refuse".
 func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).WaitUntilReady(dir)
 			const sessions = 60
 			for n := range sessions {
-				playRefusals(t, p.Data, n)
+				sendRefusedSession(t, p.Data, n)
 			}
 			var r report.Report
 			readReport := func() {
@@ -87,9 +87,9 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// playRefusals plays session n. By n modulo 3, the model refuses the session if it has lessons (0), a compaction
-// removes the lessons (1), or the client forbids insertions in the second turn (2).
-func playRefusals(t *testing.T, data string, n int) {
+// sendRefusedSession sends session n. If n modulo 3 is 0, the model refuses the requests with lessons. If it is 1, a
+// compaction removes the lessons. If it is 2, the client forbids insertions in the second turn.
+func sendRefusedSession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)
 	text, header := "build the targets", http.Header{"Precept-Session": {name}}
@@ -98,7 +98,7 @@ func playRefusals(t *testing.T, data string, n int) {
 	}
 	turn := func(messages string, header http.Header) {
 		t.Helper()
-		if status, answer := harness.Post(t, data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); status != http.StatusOK {
+		if status, answer := harness.Post(t, baseURL+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); status != http.StatusOK {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 		}
 	}
@@ -112,7 +112,7 @@ func playRefusals(t *testing.T, data string, n int) {
 		off.Set("Precept-Inject", "off")
 		turn(first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`, off)
 	}
-	if status, answer := harness.Post(t, data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
+	if status, answer := harness.Post(t, baseURL+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
 		t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
 	}
 }

@@ -165,7 +165,7 @@ func (s *rulesServer) send(header http.Header, path, body string) []string {
 }
 
 // withoutCuts returns the body that the model should get, without the sections that are cut. halfSection counts as cut
-// if the first body in sent lacks it.
+// if it is not in the first sent body.
 func withoutCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
@@ -203,7 +203,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		}
 	}
 
-	// A side request, such as one for a title, keeps the sections that are cut in its session.
+	// A side request, such as a request for a title, keeps the sections that are cut in its session.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
 	body = strings.Replace(body, toolsJSON, "", 1)
 	if sent := s.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
@@ -211,8 +211,8 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 }
 
-// Each request of a session loses the same sections: also a retry, and requests after a fork or a compaction of the
-// history and after a kill or a restart of precept.
+// The same sections are cut from all requests of a session, including a retry, the requests after a fork or a
+// compaction of the history, and the requests after a kill or a restart of precept.
 func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -235,31 +235,31 @@ func TestSessionCutsAreStable(t *testing.T) {
 		}
 	}
 	const sessions = 4
-	playAll := func(step string, messages ...[2]string) {
+	sendAll := func(step string, messages ...[2]string) {
 		t.Helper()
 		for i := range sessions {
 			turn(fmt.Sprint("s", i), step, messages...)
 		}
 	}
 	first, answer := [2]string{"user", "Fix the till."}, [2]string{"assistant", "Fine."}
-	playAll("first", first)
-	playAll("a retry", first)
-	playAll("the next turn", first, answer, [2]string{"user", "And the door."})
-	playAll("a fork", first, answer, [2]string{"user", "Or the roof."})
-	playAll("a compaction", [2]string{"user", "Summary: the till works. Go on."})
+	sendAll("first", first)
+	sendAll("a retry", first)
+	sendAll("the next turn", first, answer, [2]string{"user", "And the door."})
+	sendAll("a fork", first, answer, [2]string{"user", "Or the roof."})
+	sendAll("a compaction", [2]string{"user", "Summary: the till works. Go on."})
 	s.WaitUntilDrained(s.Dir)
 	s.Kill()
 	s.Process = harness.Start(t, s.Dir, s.args...)
-	playAll("after a kill", first, answer, [2]string{"user", "And the door."}, answer, [2]string{"user", "And the floor."})
+	sendAll("after a kill", first, answer, [2]string{"user", "And the door."}, answer, [2]string{"user", "And the floor."})
 	s.Stop()
 	s.Process = harness.Start(t, s.Dir, s.args...)
-	playAll("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
+	sendAll("after a restart", first, answer, [2]string{"user", "Or the roof."}, answer, [2]string{"user", "And the wall."})
 	if halfCuts[true] == 0 || halfCuts[false] == 0 {
 		t.Errorf("sessions without the section with share 0.5: got %d of 12, want 1 to 11", halfCuts[true])
 	}
 }
 
-// Replicas share the registered sections in Redis, and a session loses the same sections at each replica.
+// Replicas share the registered sections in Redis, and each replica cuts the same sections from a session.
 func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	t.Parallel()
 	url := storetest.StartRedis(t).URL()
@@ -314,7 +314,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
-	sessions := 0 // with a refusal
+	sessions := 0 // number of sessions with a refusal
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, status := range []int{400, 413, 422} {
 			sessions++

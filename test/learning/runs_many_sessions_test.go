@@ -13,7 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// A run of 1,500 sessions shares its coins and its feedback, and is counted as one unit after a restart.
+// The 1,500 sessions of a run share their coins (random decisions) and their feedback. After a restart, the run still
+// counts as one unit of the experiment.
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500

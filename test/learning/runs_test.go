@@ -26,7 +26,7 @@ import (
 type agentsModel struct {
 	*httptest.Server
 	mu      sync.Mutex
-	seen    map[string]map[string]bool // "run/agent" to slugs
+	seen    map[string]map[string]bool // slugs of lessons, by "run/agent"
 	headers []string                   // Precept-* headers that reached the model
 }
 
@@ -35,7 +35,7 @@ var (
 	lessonPattern = regexp.MustCompile(`- \[([a-z0-9-]+)\] `)
 )
 
-// newAgentsModel starts a agentsModel.
+// newAgentsModel starts an agentsModel.
 func newAgentsModel(t *testing.T) *agentsModel {
 	t.Helper()
 	m := &agentsModel{seen: map[string]map[string]bool{}}
@@ -82,12 +82,12 @@ func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
 	return all
 }
 
-// runAgent is an agent of a run that sends its history in each request. given and withheld are slugs of lessons.
+// runAgent is an agent of a run that sends its history in each request.
 type runAgent struct {
 	run, name string
 	history   []map[string]any
-	given     map[string]bool
-	withheld  map[string]bool
+	given     map[string]bool // slugs of the inserted lessons
+	withheld  map[string]bool // slugs of the withheld lessons
 }
 
 // newRunAgent returns an agent of a run, with an empty history.
@@ -96,7 +96,7 @@ func newRunAgent(run, name string) *runAgent {
 }
 
 // sendMessage appends a message of the user and sends the history. The run is named in the path if inPath is true,
-// otherwise in a header. The debugging headers of the response extend given and withheld.
+// otherwise in a header. The lessons in the debugging headers of the response are added to given and withheld.
 func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, text)})
@@ -126,10 +126,10 @@ func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 		t.Fatalf("chat request: got status %q, error %v, want 200 and one choice", res.Status, err)
 	}
 	a.history = append(a.history, answer.Choices[0].Message)
-	for field, to := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {
+	for field, slugs := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {
 		for slug := range strings.SplitSeq(res.Header.Get(field), ",") {
 			if slug != "" {
-				to[slug] = true
+				slugs[slug] = true
 			}
 		}
 	}
@@ -156,21 +156,21 @@ func exportedTrials(t *testing.T, args ...string) (all []exportedTrial) {
 	return all
 }
 
-// topicWords returns a text that matches the lessons on the topics from, from+1, ..., to-1, each modulo 20.
-func topicWords(from, to int) string {
+// topicWords returns a text that matches the lessons on the topics first to end-1, modulo 20.
+func topicWords(first, end int) string {
 	var words []string
-	for i := from; i < to; i++ {
+	for i := first; i < end; i++ {
 		words = append(words, fmt.Sprintf("about topic%02d", i%20))
 	}
 	return strings.Join(words, " and ")
 }
 
 // runFlags returns flags for a server on which a coin injects or withholds each matching lesson.
-func runFlags(m *agentsModel, lessons string, more ...string) []string {
+func runFlags(m *agentsModel, lessons string, extraFlags ...string) []string {
 	return append([]string{
 		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
 		"--limits-lookup-timeout", "10s", "--debug-headers", "--bandit-salt", "a salt of the tests",
-	}, more...)
+	}, extraFlags...)
 }
 
 // writeTopicLessons returns a directory with a lesson on each of 20 topics.
@@ -352,8 +352,8 @@ func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 // their counts.
 func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedTrial, r *report.Report) {
 	t.Helper()
-	type drawn struct{ injected, withheld map[string]bool }
-	byRun := map[string]*drawn{}
+	type coins struct{ injected, withheld map[string]bool } // slugs of lessons
+	byRun := map[string]*coins{}
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
 		if c.Run == "" {
@@ -361,7 +361,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 			continue
 		}
 		if byRun[c.Run] == nil {
-			byRun[c.Run] = &drawn{map[string]bool{}, map[string]bool{}}
+			byRun[c.Run] = &coins{map[string]bool{}, map[string]bool{}}
 		}
 		switch {
 		case c.Coin == "control" && c.Arm == "":
@@ -384,8 +384,8 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 	injected, withheld, shared := map[string]int64{}, map[string]int64{}, 0
 	for i := range agents {
 		a, b := agents[i][0], agents[i][1]
-		coins := byRun[a.run]
-		if coins == nil || units[a.run] != 1 {
+		drawn := byRun[a.run]
+		if drawn == nil || units[a.run] != 1 {
 			t.Fatalf("run %s: got %d units, want 1", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*runAgent{{a, b}, {b, a}} {
@@ -401,21 +401,21 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 			}
 		}
 		saw := m.lessonsOfRun(a.run)
-		if control[a.run] && len(saw)+len(coins.injected)+len(coins.withheld) > 0 {
-			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, saw, coins)
+		if control[a.run] && len(saw)+len(drawn.injected)+len(drawn.withheld) > 0 {
+			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, saw, drawn)
 		}
 		for slug := range saw {
-			if !coins.injected[slug] {
-				t.Errorf("run %s: the model received lesson %s, which no coin injects; coins: %v", a.run, slug, coins)
+			if !drawn.injected[slug] {
+				t.Errorf("run %s: the model received lesson %s, which no coin injects; coins: %v", a.run, slug, drawn)
 			}
 		}
-		for slug := range coins.injected {
+		for slug := range drawn.injected {
 			injected[slug]++
 			if !saw[slug] {
 				t.Errorf("run %s: lesson %s is exported as injected, but the model did not receive it", a.run, slug)
 			}
 		}
-		for slug := range coins.withheld {
+		for slug := range drawn.withheld {
 			withheld[slug]++
 		}
 	}
@@ -474,11 +474,11 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	}
 }
 
-// checkRunSamples checks that the feedback on a run reached each of its sessions.
-func checkRunSamples(t *testing.T, out string, runs int) {
+// checkRunSamples checks that the feedback on each run is in the exported samples of both of its sessions.
+func checkRunSamples(t *testing.T, exported string, runs int) {
 	t.Helper()
 	sessions := map[string]map[string]bool{}
-	for line := range strings.Lines(out) {
+	for line := range strings.Lines(exported) {
 		var s struct {
 			Feedback struct {
 				Type    string
@@ -535,7 +535,8 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 	})
 }
 
-// Feedback on a run, posted before its start or after its close, reaches all of its sessions, and gives one reward.
+// Feedback on a run reaches all of its sessions, before the start and after the close of the run. The run has one
+// reward.
 func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
@@ -577,7 +578,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		}
 		return units == 1
 	})
-	// A turn after the close of the run uses the existing coins, and does not count again.
+	// A session that joins the run after its close uses the existing coins, and does not count again.
 	before := len(exportedTrials(t, "--data-dir", dir))
 	a := newRunAgent("late", "straggler")
 	a.sendMessage(t, p.Data, topicWords(0, 20), false)

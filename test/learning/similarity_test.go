@@ -161,23 +161,23 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 		t.Errorf("edited lesson: got error %v, text %s, want %q", err, edited, want)
 	}
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked, _ := io.ReadAll(r.Body)
-		if !strings.Contains(string(asked), "call that endpoint") {
+		question, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(question), "call that endpoint") {
 			http.Error(w, "the question lacks the near miss", http.StatusBadRequest)
 			return
 		}
 		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"{\"phrases\":[\"endpoint a new name\",\"opening hours\"]}"}}]}`)
 	}))
 	defer judge.Close()
-	asked := append([]string{"lessons", "phrases", "keep-old-endpoints", "--judge"}, storeFlags...)
-	out = harness.MustRun(t, append(asked, "--distill-judge", judge.URL, "--distill-model", "m")...)
+	judgeArgs := append([]string{"lessons", "phrases", "keep-old-endpoints", "--judge"}, storeFlags...)
+	out = harness.MustRun(t, append(judgeArgs, "--distill-judge", judge.URL, "--distill-model", "m")...)
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
 		t.Errorf("proposals with a judge = %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
 	}
-	if _, stderr, code := harness.RunCommand(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(stderr, "distill.judge") {
+	if _, stderr, code := harness.RunCommand(t, "", judgeArgs...); code != harness.ExitMisuse || !strings.Contains(stderr, "distill.judge") {
 		t.Errorf("lessons phrases --judge without a configured judge: got exit code %d, standard error %q, want %d and the key distill.judge", code, stderr, harness.ExitMisuse)
 	}
 	tried := harness.MustRun(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, storeFlags...)...)
@@ -190,8 +190,8 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}
 }
 
-// A request without any phrase of a lesson matches the lesson by embeddings, but only in a later turn. The text of a
-// request with Precept-Learn: off, secrets and the client's key are not sent to the embeddings endpoint.
+// A request that contains no phrase of a lesson can match the lesson by embeddings, but not in its first turn. Secrets,
+// the client's key and the text of a request with Precept-Learn: off are not sent to the embeddings endpoint.
 func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder

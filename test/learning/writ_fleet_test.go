@@ -10,9 +10,8 @@ import (
 	"precept/test/harness"
 )
 
-// A conversation alternates between two servers. The next turn contains the answer to a writ (a command in a reply)
-// once, and earlier turns stay the same, byte for byte. The servers share the hit count of a lesson, also after a
-// restart.
+// A conversation alternates between two servers. The turn after a writ (a command in a reply) contains the answer once,
+// and earlier turns stay the same, byte for byte. The servers share the hit count of a lesson, also after a restart.
 func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8

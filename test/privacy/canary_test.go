@@ -45,15 +45,15 @@ func canaries() map[string]string {
 	}
 }
 
-// leaks returns the occurrences of the canaries in texts, each with the kind, the name of the text and the
-// surrounding bytes. The first two thirds of a canary count as an occurrence.
+// leaks finds canaries in texts, which are by name. It returns each occurrence with the kind of canary, the name of the
+// text and the surrounding bytes. The first two thirds of a canary count as an occurrence.
 func leaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
 			for _, form := range []string{part, strings.ReplaceAll(part, "\n", `\n`), strings.ReplaceAll(part, "\n", `\\n`)} {
 				for _, name := range harness.FilesWith(texts, form) {
-					at := strings.Index(texts[name], form)
-					found = append(found, fmt.Sprintf("%s in %s: %q", kind, name, texts[name][max(0, at-60):min(len(texts[name]), at+90)]))
+					start := strings.Index(texts[name], form)
+					found = append(found, fmt.Sprintf("%s in %s: %q", kind, name, texts[name][max(0, start-60):min(len(texts[name]), start+90)]))
 				}
 			}
 		}
@@ -62,9 +62,10 @@ func leaks(texts map[string]string, values map[string]string) (found []string) {
 	return slices.Compact(found)
 }
 
-// newStreamingModel starts a model that streams text as the content and as an argument of a tool call, in pieces of
-// seven bytes. If a request contains "hang up", the model streams three quarters of cut and closes the connection.
-func newStreamingModel(t *testing.T, text string, cut string) *httptest.Server {
+// newStreamingModel starts a model that streams a text as the content and as an argument of a tool call, in pieces of
+// seven bytes. If a request contains "hang up", the model streams three quarters of truncated, and closes the
+// connection.
+func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -83,7 +84,7 @@ func newStreamingModel(t *testing.T, text string, cut string) *httptest.Server {
 			}
 		}
 		if strings.Contains(string(body), "hang up") {
-			streamText("Use " + cut[:len(cut)*3/4])
+			streamText("Use " + truncated[:len(truncated)*3/4])
 			panic(http.ErrAbortHandler)
 		}
 		streamText(text)
@@ -147,8 +148,8 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, about := range []string{name, "nobody has " + values["slack"]} { // a known session, and an unknown one
-			entry := strings.Replace(string(b), `"session_id":`+jsonString(name), `"session_id":`+jsonString(about), 1)
+		for _, session := range []string{name, "nobody has " + values["slack"]} { // a known session, and an unknown one
+			entry := strings.Replace(string(b), `"session_id":`+jsonString(name), `"session_id":`+jsonString(session), 1)
 			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, entry); code != 202 {
 				t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
 			}

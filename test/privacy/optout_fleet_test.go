@@ -15,8 +15,8 @@ import (
 
 // A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn reaches
 // another replica at once and repeats the opted-out text without the header. No file of a replica and no key of Redis
-// contains the opted-out text, and the new text is stored. The test also has a session that returns to the first
-// replica, and a session of which only a turn in the middle opts out.
+// contains the opted-out text, and the new text is stored. Two further sessions behave differently: one returns to the
+// first replica, and in the other only the second of three turns opts out.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -39,31 +39,33 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 		fleet = append(fleet, harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", up.URL+"/v1", "--store-url", server.URL(), "--limits-lookup-timeout", "10s").WaitUntilReady(dir))
 	}
 	off := http.Header{"Precept-Learn": {"off"}}
-	send := func(at int, name, list string, header http.Header) {
+	send := func(replica int, name, list string, header http.Header) {
 		t.Helper()
 		h := http.Header{"Precept-Session": {name}}
 		maps.Copy(h, header)
-		if code, answer := harness.Post(t, fleet[at].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
+		if code, answer := harness.Post(t, fleet[replica].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
 			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
 	}
 	messageJSON := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
-	appendMessages := func(list string, more ...string) string { return strings.Join(append([]string{list}, more...), ",") }
+	appendMessages := func(list string, messages ...string) string {
+		return strings.Join(append([]string{list}, messages...), ",")
+	}
 	for form, header := range map[string]http.Header{"by header": off, "by path": nil} {
-		// All turns so far opted out, at one replica.
+		// The first turn opts out at one replica. The second turn reaches another replica.
 		one := messageJSON("user", "Look for "+canary+" "+form+".")
 		send(0, "one "+form, one, header)
 		one = appendMessages(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+newText+"?"))
 		send(1, "one "+form, one, nil)
 	}
-	// All turns so far opted out, at two replicas. Then the session returns to the first replica.
+	// Two turns opt out, at two replicas. The third turn returns to the first replica.
 	two := messageJSON("user", "Look for "+canary+".")
 	send(0, "two", two, off)
 	two = appendMessages(two, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "More of "+canary+"."))
 	send(1, "two", two, off)
 	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+newText+"?"))
 	send(0, "two", two, nil)
-	// Only a turn in the middle opts out, at another replica.
+	// Only the second of three turns opts out, at another replica.
 	mid := messageJSON("user", "Begin with mid "+newText+".")
 	send(2, "mid", mid, nil)
 	mid = appendMessages(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))

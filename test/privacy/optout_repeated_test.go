@@ -63,7 +63,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					p.Eventually("only one session in memory", func() bool { return p.Health().Since.InMemory == 1 })
 				}
-				// The history of the next request has a reply that quotes the opted-out text.
+				// The history of the next request has the opted-out text and a reply that quotes it.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+newText+`?"}`, nil)
 				p.WaitUntilDrained(dir)
 				p.Stop()
@@ -87,15 +87,15 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 				}
 				if n != 1 {
-					t.Errorf("stored exchanges of the session: got %d, want 1, of its second turn", n)
+					t.Errorf("stored exchanges of the session: got %d, want 1 (the second turn)", n)
 				}
 			})
 		}
 	}
 }
 
-// skipReason sends a request of a session, and returns the header Precept-Skip of the response, the reason why no
-// lesson is injected.
+// skipReason sends a request of a session, and returns the header Precept-Skip of the response. The header has the
+// reason why no lesson is injected.
 func skipReason(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -147,20 +147,20 @@ func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 
 // The services in compose.yaml name existing services, files and volumes, and publish ports on 127.0.0.1 only. nginx
 // and Prometheus use the ports of precept.
-func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
+func TestComposeNamesAndPortsAgree(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)
 	var targets, upstreams []string
 	for name, s := range c.Services {
-		for _, other := range s.DependsOn {
-			if _, ok := c.Services[other]; !ok {
-				t.Errorf("%s depends on %s, which is not a service", name, other)
+		for _, dependency := range s.DependsOn {
+			if _, ok := c.Services[dependency]; !ok {
+				t.Errorf("%s depends on %s, which is not a service", name, dependency)
 			}
 		}
 		for _, v := range s.Volumes {
-			from, _, _ := strings.Cut(v, ":")
-			if _, named := c.Volumes[from]; !named && !exists(filepath.Join(repo, "deploy", from)) {
-				t.Errorf("%s mounts %s, which is neither a volume nor a file in deploy", name, from)
+			source, _, _ := strings.Cut(v, ":")
+			if _, named := c.Volumes[source]; !named && !exists(filepath.Join(repo, "deploy", source)) {
+				t.Errorf("%s mounts %s, which is neither a volume nor a file in deploy", name, source)
 			}
 		}
 		for _, p := range s.Ports {
@@ -226,18 +226,18 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 	c, secrets := readCompose(t)
 	config, dir := "", t.TempDir()
 	for _, v := range c.Services["prometheus"].Volumes {
-		from, at, _ := strings.Cut(strings.TrimSuffix(v, ":ro"), ":")
-		if !strings.HasPrefix(at, "/etc/prometheus/") {
+		source, target, _ := strings.Cut(strings.TrimSuffix(v, ":ro"), ":")
+		if !strings.HasPrefix(target, "/etc/prometheus/") {
 			continue
 		}
-		text := strings.ReplaceAll(readRepoFile(t, filepath.Join("deploy", from)), "/etc/prometheus/", dir+"/")
+		text := strings.ReplaceAll(readRepoFile(t, filepath.Join("deploy", source)), "/etc/prometheus/", dir+"/")
 		text = strings.ReplaceAll(text, "/run/secrets", secrets)
-		at = filepath.Join(dir, filepath.Base(at))
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+		target = filepath.Join(dir, filepath.Base(target))
+		if err := os.WriteFile(target, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if filepath.Base(at) == "prometheus.yml" {
-			config = at
+		if filepath.Base(target) == "prometheus.yml" {
+			config = target
 		}
 	}
 	out, err := exec.CommandContext(t.Context(), tool, "check", "config", config).CombinedOutput()

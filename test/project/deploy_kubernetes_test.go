@@ -223,8 +223,9 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does: each file is a symbolic link into ..data, which is a symbolic link to
-// the directory version. A later mount replaces the link ..data. change edits the text of each file.
+// mount writes the ConfigMap as the kubelet does. The files are in dir/version, and dir/..data is a symbolic link to
+// this directory. Each file in dir is a symbolic link into ..data. A later mount replaces the link ..data. change edits
+// the text of each file.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {

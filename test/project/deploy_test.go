@@ -110,28 +110,29 @@ func environ(env map[string]string) (out []string) {
 	return out
 }
 
-// checkVariables fails the test for each variable PRECEPT_* that neither precept reads nor another variable refers to.
-func checkVariables(t *testing.T, where string, env map[string]string) {
+// checkVariables fails the test for each variable PRECEPT_* that precept does not read and that no other variable
+// refers to. file is the file that sets the variables.
+func checkVariables(t *testing.T, file string, env map[string]string) {
 	t.Helper()
 	known := gatherNames(t).env
 	for name := range env {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
 		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !named {
-			t.Errorf("%s sets variable %s, which precept does not read", where, name)
+			t.Errorf("%s sets variable %s, which precept does not read", file, name)
 		}
 	}
 }
 
-// checkCommandLine fails the test for an unknown command or flag of precept.
-func checkCommandLine(t *testing.T, where string, args []string) {
+// checkCommandLine fails the test for an unknown command or flag of precept. file is the file with the command line.
+func checkCommandLine(t *testing.T, file string, args []string) {
 	t.Helper()
 	p := gatherNames(t)
-	verb, rest := p.command(args[:1])
+	cmd, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s names %s, which is not a command of precept", where, args[0])
+		t.Errorf("%s names %s, which is not a command of precept", file, args[0])
 	}
-	p.checkFlags(verb, strings.Join(args, " "), t.Errorf)
+	p.checkFlags(cmd, strings.Join(args, " "), t.Errorf)
 }
 
 // port returns the port of an address.
@@ -250,7 +251,7 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 }
 
 // The systemd unit starts an existing command, has only directories of precept as state directories, reloads with
-// SIGHUP, and allows a stop more time than it takes.
+// SIGHUP, and allows more time for a stop than the longest stop takes.
 func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	t.Parallel()
 	text := readRepoFile(t, "deploy/precept.service")

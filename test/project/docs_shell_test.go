@@ -36,30 +36,30 @@ var (
 // docBlocks returns the fenced blocks of a document, and the line numbers of shell commands in indented blocks, which
 // the test cannot run.
 func docBlocks(text string) (blocks []docBlock, indented []int) {
-	var in *docBlock
-	before := ""
+	var current *docBlock
+	previousLine := ""
 	for n, line := range strings.Split(text, "\n") {
 		kind, fence := strings.CutPrefix(line, "```")
 		switch {
-		case fence && in == nil:
-			in = &docBlock{line: n + 1, kind: kind}
-			if m := notRunForm.FindStringSubmatch(before); m != nil {
-				in.notRun = m[1]
+		case fence && current == nil:
+			current = &docBlock{line: n + 1, kind: kind}
+			if m := notRunForm.FindStringSubmatch(previousLine); m != nil {
+				current.notRun = m[1]
 			}
 		case fence:
-			blocks, in = append(blocks, *in), nil
-		case in != nil:
-			in.text += line + "\n"
+			blocks, current = append(blocks, *current), nil
+		case current != nil:
+			current.text += line + "\n"
 		case strings.HasPrefix(line, "    ") && commandForm.MatchString(strings.TrimSpace(line)):
 			indented = append(indented, n+1)
 		}
-		before = line
+		previousLine = line
 	}
 	return blocks, indented
 }
 
-// docBlocks finds commands in fenced and in indented blocks, and does not take an indented table for a command.
-func TestDocBlocks(t *testing.T) {
+// docBlocks finds commands in fenced and in indented blocks. An indented table is not a command.
+func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
@@ -149,7 +149,7 @@ func newDocEnv(t *testing.T) *docEnv {
 	server := storetest.StartRedis(t, "--requirepass", "documents")
 	data := filepath.Join(dir, "data")
 	p := harness.Launch(t, data, []string{"PRECEPT_ADMIN_TOKEN=documents-token", "PRECEPT_HOOKS_GITHUB=documents-hook"}, "--upstream", harness.InstantModel(t).URL+"/v1", "--lessons", filepath.Join(dir, "lessons")).WaitUntilReady(data)
-	playSession(t, p)
+	sendSession(t, p)
 	sendChat(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
 	w := &docEnv{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
 		"127.0.0.1:8080", strings.TrimPrefix(p.Data, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.Admin, "http://"),
@@ -176,8 +176,8 @@ func (d *docEnv) run(t *testing.T, b docBlock) {
 	}
 }
 
-// playSession plays the session ci-42 of one turn.
-func playSession(t *testing.T, p *harness.Process) {
+// sendSession sends the session ci-42, which has one turn.
+func sendSession(t *testing.T, p *harness.Process) {
 	t.Helper()
 	sendChat(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)
 }
@@ -197,12 +197,12 @@ func sendChat(t *testing.T, p *harness.Process, session, body string) {
 	_ = res.Body.Close()
 }
 
-// addSampleToRedis plays a session through a precept with a store in Redis, and waits for the sample.
+// addSampleToRedis sends a session through a precept with a store in Redis, and waits for the sample.
 func (d *docEnv) addSampleToRedis(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", harness.InstantModel(t).URL+"/v1", "--store-url", "redis://:documents@"+d.redis+"/0", "--reward-close-after", "1s").WaitUntilReady(dir)
-	playSession(t, p)
+	sendSession(t, p)
 	p.Eventually("a sample in Redis", func() bool {
 		out, err := exec.CommandContext(t.Context(), "redis-cli", "-p", port(t, d.redis), "-a", "documents", "--no-auth-warning", "--scan", "--pattern", "precept:{*}:f942583df4eeb46b:samples").Output()
 		return err == nil && strings.Count(string(out), "\n") == 1

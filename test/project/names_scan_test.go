@@ -19,7 +19,7 @@ type snippet struct {
 var (
 	spanForm   = regexp.MustCompile("`([^`\n]+)`")
 	linkForm   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
-	verbForm   = regexp.MustCompile(`(?:^|[\s(;|&])(?:bin/|\./)?precept((?:\s+\S+)+)`)
+	lineForm   = regexp.MustCompile(`(?:^|[\s(;|&])(?:bin/|\./)?precept((?:\s+\S+)+)`)
 	flagForm   = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
 	keyForm    = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)+$`)
 	envForm    = regexp.MustCompile(`\bPRECEPT_[A-Z][A-Z_]*\b`)
@@ -60,21 +60,21 @@ func (k *knownNames) faults(file, text string) []string {
 	var out []string
 	report := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, c := range snippets(file, text) {
-		k.checkVerbs(c, report)
+		k.checkCommands(c, report)
 		k.checkNames(c, report)
 	}
 	for _, m := range linkForm.FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(m[1], "://") && !inRepo(path.Join(path.Dir(file), m[1])) {
-			report("the link to %s has no file", m[1])
+			report("the link target %s does not exist", m[1])
 		}
 	}
 	return out
 }
 
-// checkVerbs reports unknown commands and flags of a precept command line.
-func (k *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
+// checkCommands reports unknown commands and flags of a precept command line.
+func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
-		if verb, rest := k.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
+		if cmd, rest := k.command([]string{m[1]}); len(rest) == 0 && len(cmd.subcommands) > 0 {
 			for sub := range strings.SplitSeq(m[2], ", ") {
 				if _, rest := k.command([]string{m[1], sub}); len(rest) > 0 {
 					report("precept %s %s is not a command", m[1], sub)
@@ -87,7 +87,7 @@ func (k *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
 	if c.block {
 		line, _, _ = strings.Cut(line, " # ")
 	}
-	m := verbForm.FindStringSubmatch(line)
+	m := lineForm.FindStringSubmatch(line)
 	if m == nil {
 		if strings.HasPrefix(c.text, "--") {
 			k.checkFlags(k.root, c.text, report)
@@ -95,28 +95,28 @@ func (k *knownNames) checkVerbs(c snippet, report func(string, ...any)) {
 		return
 	}
 	words := strings.Fields(m[1])
-	named := slices.IndexFunc(words, func(w string) bool { return !regexp.MustCompile(`^[a-z]+$`).MatchString(w) })
-	if named < 0 {
-		named = len(words)
+	nameLength := slices.IndexFunc(words, func(w string) bool { return !regexp.MustCompile(`^[a-z]+$`).MatchString(w) })
+	if nameLength < 0 {
+		nameLength = len(words)
 	}
-	verb, rest := k.command(words[:named])
-	if verb == k.root && named > 0 || len(rest) > 0 && len(verb.verbs) > 0 {
+	cmd, rest := k.command(words[:nameLength])
+	if cmd == k.root && nameLength > 0 || len(rest) > 0 && len(cmd.subcommands) > 0 {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
 			return // prose in a block
 		}
-		report("precept %s is not a command", strings.Join(words[:named], " "))
+		report("precept %s is not a command", strings.Join(words[:nameLength], " "))
 		return
 	}
 	preceptArgs, _, _ := strings.Cut(m[1], " -- ") // the command of another program follows
 	preceptArgs, _, _ = strings.Cut(preceptArgs, "|")
-	k.checkFlags(verb, preceptArgs, report)
+	k.checkFlags(cmd, preceptArgs, report)
 }
 
-// checkFlags reports the flags in text that neither the command verb nor a subcommand has.
-func (k *knownNames) checkFlags(verb *command, text string, report func(string, ...any)) {
+// checkFlags reports the flags in text that neither a command nor one of its subcommands has.
+func (k *knownNames) checkFlags(cmd *command, text string, report func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
-		if !verb.hasFlag(m[1]) && !belongsToOtherProgram(text) {
-			report("%s has no flag --%s", verb.path, m[1])
+		if !cmd.hasFlag(m[1]) && !belongsToOtherProgram(text) {
+			report("%s has no flag --%s", cmd.path, m[1])
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	text := regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE|POST/GET) `).ReplaceAllString(c.text, "")
 	if !c.block || strings.HasPrefix(text, "/") {
 		for _, m := range pathForm.FindAllStringSubmatch(text, -1) {
-			at := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
-			if !belongsToOtherProgram(m[1]) && !slices.ContainsFunc(k.routes, func(r *regexp.Regexp) bool { return r.MatchString(at) }) {
+			examplePath := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
+			if !belongsToOtherProgram(m[1]) && !slices.ContainsFunc(k.routes, func(r *regexp.Regexp) bool { return r.MatchString(examplePath) }) {
 				report("no listener answers the path %s", m[1])
 			}
 		}
@@ -178,8 +178,8 @@ func expandBraces(form string) []string {
 	}
 	list, tail, _ := strings.Cut(rest, "}")
 	var out []string
-	for one := range strings.SplitSeq(list, ",") {
-		out = append(out, head+one+tail)
+	for item := range strings.SplitSeq(list, ",") {
+		out = append(out, head+item+tail)
 	}
 	return out
 }

@@ -34,14 +34,14 @@ type knownNames struct {
 	metrics  map[string]bool
 	routes   []*regexp.Regexp
 	headers  map[string]bool // lower case
-	targets  map[string]bool // of the Makefile
+	targets  map[string]bool // targets of the Makefile
 	sections map[string]bool // first segments of keys
 }
 
 // The documents name only existing commands, flags, configuration keys, variables, metrics, paths, headers, make
 // targets and files.
 func TestDocsHaveNoUnknownNames(t *testing.T) {
-	p := gatherNames(t)
+	known := gatherNames(t)
 	files := documents(t)
 	if len(files) < 8 {
 		t.Fatalf("documents() = %q, %d pages, want at least 8", files, len(files))
@@ -57,7 +57,7 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 			_, after, _ := strings.Cut(rest, "\n## ")
 			checked = before + "\n## " + after
 		}
-		for _, f := range p.faults(file, checked) {
+		for _, f := range known.faults(file, checked) {
 			t.Errorf("%s: fault: %s", file, f)
 		}
 	}
@@ -113,8 +113,8 @@ func documents(t *testing.T) []string {
 			return nil
 		}
 		top, _, nested := strings.Cut(file, "/")
-		in := !nested || top == "docs" || top == "examples" || top == "configs" || top == "deploy"
-		if ext := filepath.Ext(file); in && file != "CHANGELOG.md" && (ext == ".md" && d.Name() != "LESSON.md" || ext == ".yaml" && (top == "configs" || top == "deploy")) {
+		isDocFolder := !nested || top == "docs" || top == "examples" || top == "configs" || top == "deploy"
+		if ext := filepath.Ext(file); isDocFolder && file != "CHANGELOG.md" && (ext == ".md" && d.Name() != "LESSON.md" || ext == ".yaml" && (top == "configs" || top == "deploy")) {
 			out = append(out, file)
 		}
 		return nil
@@ -297,12 +297,12 @@ func makeTargets(t *testing.T) map[string]bool {
 
 // command is a command of the program, or the program itself.
 type command struct {
-	path  string // precept lessons approve
-	flags map[string]bool
-	verbs map[string]*command // subcommands by name
+	path        string // such as precept lessons approve
+	flags       map[string]bool
+	subcommands map[string]*command // by name
 }
 
-// commandTree returns the commands and flags of the program, which it reads through the shell completion.
+// commandTree returns the commands and flags that the shell completion of the program prints.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {
@@ -317,26 +317,26 @@ func commandTree(t *testing.T) *command {
 	}
 	var read func(words []string) *command
 	read = func(words []string) *command {
-		c := &command{path: strings.Join(append([]string{"precept"}, words...), " "), flags: map[string]bool{}, verbs: map[string]*command{}}
+		c := &command{path: strings.Join(append([]string{"precept"}, words...), " "), flags: map[string]bool{}, subcommands: map[string]*command{}}
 		for _, flag := range complete(append(slices.Clone(words), "--")...) {
 			c.flags[strings.TrimPrefix(flag, "--")] = true
 		}
 		if len(words) > 0 && words[0] == "help" {
 			return c // the arguments are commands
 		}
-		for _, verb := range complete(append(slices.Clone(words), "")...) {
-			c.verbs[verb] = read(append(slices.Clone(words), verb))
+		for _, name := range complete(append(slices.Clone(words), "")...) {
+			c.subcommands[name] = read(append(slices.Clone(words), name))
 		}
 		return c
 	}
 	return read(nil)
 }
 
-// command returns the command that the first words name, and the remaining words.
+// command returns the command whose name begins a list of words, and the remaining words.
 func (k *knownNames) command(words []string) (c *command, rest []string) {
 	c = k.root
 	for i, word := range words {
-		next, ok := c.verbs[word]
+		next, ok := c.subcommands[word]
 		if !ok {
 			return c, words[i:]
 		}
@@ -350,8 +350,8 @@ func (c *command) hasFlag(name string) bool {
 	if name == "help" || name == "version" || c.flags[name] {
 		return true
 	}
-	for _, below := range c.verbs {
-		if below.hasFlag(name) {
+	for _, sub := range c.subcommands {
+		if sub.hasFlag(name) {
 			return true
 		}
 	}

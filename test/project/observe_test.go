@@ -61,10 +61,10 @@ func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	if len(all) < 25 {
 		t.Fatalf("queries of the rules and the dashboard: got %d, want at least 25", len(all))
 	}
-	for where, expr := range all {
+	for source, expr := range all {
 		for _, name := range metricForm.FindAllString(expr, -1) {
 			if !known[name] {
-				t.Errorf("%s queries metric %s, which the program does not have", where, name)
+				t.Errorf("%s queries metric %s, which the program does not have", source, name)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func responseTypes() []reflect.Type {
 	}
 }
 
-// apiDescription is an OpenAPI description with the operations that a test has called.
+// apiDescription is an OpenAPI description, and records the operations that a test has called.
 type apiDescription struct {
 	t        *testing.T
 	doc      map[string]any
@@ -109,8 +109,8 @@ func (d *apiDescription) resolve(pointer string) (any, string) {
 	return node, path
 }
 
-// pointerRest returns the part of a pointer after the resolved part done.
-func pointerRest(pointer, done string) string { return strings.TrimPrefix(pointer, done) }
+// pointerRest returns the part of a pointer after its resolved prefix.
+func pointerRest(pointer, resolved string) string { return strings.TrimPrefix(pointer, resolved) }
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
 
@@ -119,46 +119,46 @@ func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~
 func (d *apiDescription) check(method, path string, res *http.Response, body []byte) {
 	d.t.Helper()
 	status := strconv.Itoa(res.StatusCode)
-	where := method + " " + path + " " + status
-	d.seen[where] = true
+	operation := method + " " + path + " " + status
+	d.seen[operation] = true
 	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
 	if node, _ := d.resolve(base); node == nil {
-		d.t.Errorf("%s: undescribed response, body %s", where, body)
+		d.t.Errorf("%s: undescribed response, body %s", operation, body)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	content, _ := d.resolve(base + "/content")
 	if content == nil {
 		if len(body) > 0 {
-			d.t.Errorf("%s: got body %q, want none as described", where, body)
+			d.t.Errorf("%s: got body %q, want none as described", operation, body)
 		}
 		return
 	}
 	media, _ := d.resolve(base + "/content/" + escaped(kind))
 	if media == nil {
-		d.t.Errorf("%s: undescribed Content-Type %q", where, kind)
+		d.t.Errorf("%s: undescribed Content-Type %q", operation, kind)
 		return
 	}
 	if kind != "application/json" {
 		return
 	}
-	_, at := d.resolve(base + "/content/" + escaped(kind) + "/schema")
-	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
+	_, schemaPointer := d.resolve(base + "/content/" + escaped(kind) + "/schema")
+	schema, err := d.compiler.Compile("mem:///openapi.json#" + schemaPointer)
 	if err != nil {
-		d.t.Fatalf("%s: compile the schema: %v", where, err)
+		d.t.Fatalf("%s: compile the schema: %v", operation, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		d.t.Errorf("%s: decode the body: %v", where, err)
+		d.t.Errorf("%s: decode the body: %v", operation, err)
 		return
 	}
 	if err := schema.Validate(value); err != nil {
-		d.t.Errorf("%s: body %s does not match the schema: %v", where, body, err)
+		d.t.Errorf("%s: body %s does not match the schema: %v", operation, body, err)
 	}
 }
 
-// call sends a request to a running precept and checks the response. path is a path of the description; values holds
-// pairs of a parameter's name and value.
+// call sends a request to a running precept and checks the response. path is a path of the description. values holds
+// the names and values of the path's parameters, in turn.
 func (d *apiDescription) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}
@@ -168,7 +168,7 @@ func (d *apiDescription) call(base, method, path, token, body string, values ...
 	return d.callWith(header, base, method, path, body, values...)
 }
 
-// callWith is call with a header instead of a token.
+// callWith is like call, with a header instead of a token.
 func (d *apiDescription) callWith(header http.Header, base, method, path, body string, values ...string) []byte {
 	d.t.Helper()
 	url, query, _ := strings.Cut(path, "?")
@@ -295,7 +295,8 @@ func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
-// Each of these schemas refuses an invalid value: a schema that accepts every value would test nothing.
+// Each of these schemas refuses an invalid value. If a schema accepted every value, the other tests would check
+// nothing.
 func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
 	if err != nil {
@@ -330,8 +331,8 @@ func (d *apiDescription) checkAllTested() {
 				continue
 			}
 			called := false
-			for where := range d.seen {
-				if rest, ok := strings.CutPrefix(where, strings.ToUpper(method)+" "+path+" "); ok && (rest[0] == '2' || path == "/login") {
+			for operation := range d.seen {
+				if rest, ok := strings.CutPrefix(operation, strings.ToUpper(method)+" "+path+" "); ok && (rest[0] == '2' || path == "/login") {
 					called = true
 				}
 			}

@@ -111,8 +111,8 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// writeFields writes the fields that encoding/json encodes, including those of embedded structs, to b, and appends the
-// names of fields that are never omitted to required.
+// writeFields writes the schemas of the fields that encoding/json encodes, including the fields of embedded structs. It
+// appends the names of the fields that are never omitted to required.
 func (s *schemas) writeFields(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -156,7 +156,7 @@ func (s *schemas) fieldComment(typ reflect.Type, field string) string {
 	return s.comments[pkg][typ.Name()+"."+field]
 }
 
-// readComments adds the comments of struct fields in a file to notes.
+// readComments adds the comments of the struct fields in a file to s.comments.
 func (s *schemas) readComments(pkg, file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {

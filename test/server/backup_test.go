@@ -42,7 +42,7 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatalf("chat request of session %s: got status %s, want 200", name, res.Status)
 		}
 	}
-	runVerb := func(args ...string) string {
+	runPrecept := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := harness.RunCommand(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
 		if code != harness.ExitOK {
@@ -58,8 +58,8 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatalf("feedback: got status %d, body %s, want 202", code, text)
 		}
 	}
-	p.Eventually("30 exported samples", func() bool { return strings.Count(runVerb("export"), "\n") == 30 })
-	before := reportWithoutTime(t, runVerb("report", "--json"))
+	p.Eventually("30 exported samples", func() bool { return strings.Count(runPrecept("export"), "\n") == 30 })
+	before := reportWithoutTime(t, runPrecept("report", "--json"))
 
 	runShell := func(script string) {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestBackupAndRestore(t *testing.T) {
 	for i := range 10 { // later sessions are not in the backup
 		sendChat(p, fmt.Sprint("later-", i))
 	}
-	p.Eventually("40 exported samples", func() bool { return strings.Count(runVerb("export"), "\n") == 40 })
+	p.Eventually("40 exported samples", func() bool { return strings.Count(runPrecept("export"), "\n") == 40 })
 	p.Kill()
 	runShell(restore)
 	p = start()
@@ -114,14 +114,14 @@ func TestBackupAndRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := reportWithoutTime(t, runVerb("report", "--json")); got != before {
+	if got := reportWithoutTime(t, runPrecept("report", "--json")); got != before {
 		t.Errorf("report after the restore: got\n%s\nwant as at the backup\n%s", got, before)
 	}
-	if n := strings.Count(runVerb("export"), "\n"); n != 30 {
+	if n := strings.Count(runPrecept("export"), "\n"); n != 30 {
 		t.Errorf("exported samples after the restore: got %d, want 30", n)
 	}
 	sendChat(p, "afterwards")
-	p.Eventually("the sample of a session after the restore", func() bool { return strings.Count(runVerb("export"), "\n") == 31 })
+	p.Eventually("the sample of a session after the restore", func() bool { return strings.Count(runPrecept("export"), "\n") == 31 })
 	if d := harness.Doctor(t, dir); d.Dropped["damaged"] != 0 {
 		t.Errorf("exchanges dropped as damaged after the restore: got %d, want 0", d.Dropped["damaged"])
 	}

@@ -73,7 +73,8 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			})
 			postEntries(429, "limits.feedback", "later", "d")
 
-			// Four sessions of a run get one entry each. The run counts three of the entries.
+			// Four sessions of a run get one entry each. The limit of the run is 3, so one entry does not count for the
+			// run.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				sendTurn("Precept-Session", name, "Precept-Run", "r")
 				postEntries(202, "joined", name, "x")

@@ -21,13 +21,13 @@ func TestChaosReloadsFailNoRequest(t *testing.T) {
 	reloadUnderLoad(t, harness.Longer(150, 5000))
 }
 
-// reloadUnderLoad changes the configuration n times under load. It checks that no request fails, and that the numbers
+// reloadUnderLoad changes the configuration n times under load, and checks that no request fails, and that the numbers
 // of goroutines and open files do not grow.
 func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
-	one, other := harness.InstantModel(t), harness.InstantModel(t)
+	firstModel, secondModel := harness.InstantModel(t), harness.InstantModel(t)
 	settings := func(i int) string {
-		up := []string{one.URL, other.URL}[i%2]
+		up := []string{firstModel.URL, secondModel.URL}[i%2]
 		text := fmt.Sprintf("upstream: %s/v1\nadmin: {tokens: [token]}\nbandit: {epsilon: 0.%d}\nlimits: {upstream_header_timeout: %ds}\n"+
 			"learning: {anonymize_pii: %v, opt_out_patterns: ['*.k%d']}\ninject: {k: %d}\n", up, i%9+1, 100+i%5, i%3 == 0, i, i%4)
 		if i%10 == 9 {
@@ -46,17 +46,17 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForMore(40) }) // starts the goroutines and opens the files that stay until the end
+	underLoad(func() { load.WaitForMore(40) }) // so that before includes the goroutines and files that stay open
 	before := s.gauges("go_goroutines", "process_open_fds")
 
-	seen := regexp.MustCompile(`configuration (reloaded|was rejected)`)
+	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)
 	underLoad(func() {
 		for i := 1; i <= n; i++ {
 			s.write(settings(i % n))
 			if i%100 != 0 { // the server must notice the other changes by polling
 				s.Signal(syscall.SIGHUP)
 			}
-			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.countReloads(seen) >= i })
+			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.countReloads(reloadLine) >= i })
 		}
 	})
 	if answered := load.Answered(); answered < n/10 {

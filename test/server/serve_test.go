@@ -299,7 +299,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 	}
-	runVerb := func(args ...string) string {
+	runPrecept := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
 		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=verbs-token")
@@ -311,38 +311,38 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		}
 		return string(out)
 	}
-	p.Eventually("three samples", func() bool { return strings.Count(runVerb("export"), "\n") == 3 })
+	p.Eventually("three samples", func() bool { return strings.Count(runPrecept("export"), "\n") == 3 })
 	var sample map[string]any
-	line, _, _ := strings.Cut(runVerb("export", "--format", "mplp", "--family", "dialog_response"), "\n")
+	line, _, _ := strings.Cut(runPrecept("export", "--format", "mplp", "--family", "dialog_response"), "\n")
 	if err := json.Unmarshal([]byte(line), &sample); err != nil || sample["sample_family"] != "dialog_response" {
 		t.Errorf("export --format mplp: got first line %s, error %v, want the family dialog_response", line, err)
 	}
-	if chat := runVerb("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
+	if chat := runPrecept("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
 		t.Errorf("export --format openai: got %s, want 3 lines with the reply four", chat)
 	}
 	for _, args := range [][]string{{"export", "--format", "experiment"}, {"export", "--format", "preference"}, {"export", "--until", "2020-01-01"}, {"export", "--tenant", "nobody"}} {
-		if out := runVerb(args...); out != "" {
+		if out := runPrecept(args...); out != "" {
 			t.Errorf("precept %v: got %s, want no output", args, out)
 		}
 	}
 	check := func(when string, running bool) {
 		t.Helper()
 		var d harness.Diagnosis
-		if err := json.Unmarshal([]byte(runVerb("doctor", "--json")), &d); err != nil {
+		if err := json.Unmarshal([]byte(runPrecept("doctor", "--json")), &d); err != nil {
 			t.Fatal(err)
 		}
 		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != running {
 			t.Errorf("doctor --json %s: got %+v, running: %v, want 3 admitted and stored exchanges, none spooled or incomplete, and running: %v",
 				when, d, d.Running != nil, running)
 		}
-		if text := runVerb("doctor"); !strings.Contains(text, "exchanges admitted") {
+		if text := runPrecept("doctor"); !strings.Contains(text, "exchanges admitted") {
 			t.Errorf(`doctor %s: got %s, want "exchanges admitted"`, when, text)
 		}
 		var r map[string]any
-		if err := json.Unmarshal([]byte(runVerb("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
+		if err := json.Unmarshal([]byte(runPrecept("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
 			t.Errorf("report --json %s: got %v, error %v, want lessons and global", when, r, err)
 		}
-		if text := runVerb("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
+		if text := runPrecept("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
 			t.Errorf(`report %s: got %s, want "all lessons together" and "not enough data"`, when, text)
 		}
 	}

@@ -20,11 +20,11 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string
 	var raw strings.Builder
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, p *http.Request) {
-		body, err := io.ReadAll(p.Body)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
 		var data otlp.TracesData
-		if err != nil || proto.Unmarshal(body, &data) != nil || p.Header.Get("Authorization") != "Bearer otel-key" {
-			t.Errorf("request to the collector: got read error %v, headers %v, want OTLP data and Authorization: Bearer otel-key", err, p.Header)
+		if err != nil || proto.Unmarshal(body, &data) != nil || r.Header.Get("Authorization") != "Bearer otel-key" {
+			t.Errorf("request to the collector: got read error %v, headers %v, want OTLP data and Authorization: Bearer otel-key", err, r.Header)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -59,7 +59,7 @@ func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	})
 }
 
-// checkSessionViews plays a session and an opted-out session, and checks the pages and API responses of the admin
+// checkSessionViews sends a session and an opted-out session, and checks the pages and API responses of the admin
 // listener.
 func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
@@ -178,22 +178,22 @@ func checkWatch(t *testing.T, dir, id string) {
 func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	t.Helper()
 	for _, format := range admin.ExportFormats() {
-		var web string
-		if code := p.Ask(t, "/api/export?format="+format, &web); code != http.StatusOK || web == "" && format != "preference" {
-			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(web))
+		var apiExport string
+		if code := p.Ask(t, "/api/export?format="+format, &apiExport); code != http.StatusOK || apiExport == "" && format != "preference" {
+			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(apiExport))
 		}
-		if verb := harness.MustRun(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); verb != web && format != "parquet" {
-			t.Errorf("/api/export in format %s: got\n%s\nwant as from precept export\n%s", format, web, verb)
+		if commandExport := harness.MustRun(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); commandExport != apiExport && format != "parquet" {
+			t.Errorf("/api/export in format %s: got\n%s\nwant as from precept export\n%s", format, apiExport, commandExport)
 		}
 	}
 }
 
-// checkHealth checks that /api/health reports a balanced account, a healthy store, the changed settings and the audit
-// log.
+// checkHealth checks that /api/health reports a balanced account of exchanges, a healthy store, the changed settings
+// and the audit log.
 func checkHealth(t *testing.T, p *harness.Process) {
 	t.Helper()
 	var h admin.Health
-	harness.Eventually(t, "the exchange in the account", func() bool {
+	harness.Eventually(t, "the exchange in /api/health", func() bool {
 		p.Ask(t, "/api/health", &h)
 		return h.Account.Stored > 0
 	})

@@ -86,8 +86,8 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	checkMissingReported(false)
 }
 
-// Doctor prints the answer of /readyz, and exits with 1 unless the answer is ok. The answers come from a server with a
-// store, after a failure of the store, with a full outbox, and from a server whose data directory cannot be written.
+// Doctor prints the answer of /readyz, and exits with 1 unless the answer is ok. The test reads four answers: with a
+// store, after a failure of the store, with a full outbox, and with a data directory that cannot be written.
 func TestDoctorAgreesWithReadyz(t *testing.T) {
 	type answer struct {
 		OK    bool
@@ -97,12 +97,12 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		}
 		DataDir string `json:"data_dir_error"`
 	}
-	// waitForAnswer waits until both /readyz and doctor give the answer want. before runs before each attempt, because
-	// a full outbox has room again after a moment.
-	waitForAnswer := func(p *harness.Process, want string, before func(), flags ...string) {
+	// waitForAnswer waits until both /readyz and doctor return the wanted answer. prepare runs before each attempt: it
+	// fills the outbox again, because a full outbox has room again after a moment.
+	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" of /readyz and doctor", func() bool {
-			before()
+			prepare()
 			if _, body := harness.Get(t, p.Data+"/readyz", ""); strings.TrimSpace(body) != want {
 				return false
 			}
@@ -155,8 +155,8 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	}
 }
 
-// Doctor fails if the outbox cannot be read, although the run.json of a killed server names a running process, which is
-// another program.
+// Doctor fails if the outbox cannot be read. The run.json of a killed server does not prevent the failure, although its
+// process id belongs to a running process of another program.
 func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
@@ -172,8 +172,8 @@ func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	}
 }
 
-// If the data directory cannot be read, doctor fails with the cause and asks no server of another folder. Doctor names
-// --store-url if the running server uses a store other than the default.
+// If the data directory cannot be read, doctor fails with the cause, and does not ask the server of another directory.
+// Doctor names --store-url if the running server uses a store other than the default.
 func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	other := harness.StartWithUpstream(t, t.TempDir(), model.URL)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// In addition to the memory of precept version, precept inspect uses at most twice the size of a long transcript.
+// precept inspect needs more memory than precept version: at most twice the size of a long transcript.
 func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes a transcript of 40 MB")

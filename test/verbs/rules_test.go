@@ -11,16 +11,16 @@ import (
 	"precept/test/harness"
 )
 
-// newRulesFile writes a rules file. It returns a function that runs a command of precept rules on the file, and the
-// lesson directory of the command.
-func newRulesFile(t *testing.T, text string) (call func(verb string, flags ...string) (out string, err error), lessons string) {
+// newRulesFile writes a rules file. It returns a function that runs a subcommand of precept rules on the file, and the
+// lesson directory of these commands.
+func newRulesFile(t *testing.T, text string) (call func(subcommand string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return func(verb string, flags ...string) (string, error) {
-		return harness.CommandOutput(t, append([]string{"rules", verb, file, "--lessons", lessons, "--data-dir", data}, flags...)...)
+	return func(subcommand string, flags ...string) (string, error) {
+		return harness.CommandOutput(t, append([]string{"rules", subcommand, file, "--lessons", lessons, "--data-dir", data}, flags...)...)
 	}, lessons
 }
 
@@ -73,7 +73,7 @@ func TestRulesListPrintsDashForUnknownNumbers(t *testing.T) {
 	}
 }
 
-// With lessons in Redis, the file _rules.json has no effect. The log has one warning.
+// With lessons in Redis, the file _rules.json has no effect, and the log has one warning.
 func TestServeWarnsAboutAnUnusedRulesFile(t *testing.T) {
 	dir, url := t.TempDir(), storetest.StartRedis(t).URL()
 	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {

@@ -40,7 +40,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// runIn runs a precept command in the directory dir, and returns its exit code and output.
+// runIn runs a precept command in a directory, and returns its exit code and output.
 func runIn(t *testing.T, dir string, env []string, args ...string) (code int, out, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -66,10 +66,10 @@ func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 	lessons := harness.LessonDir(t)
 	for _, running := range []bool{false, true} {
 		t.Run(map[bool]string{true: "with a running server", false: "without a running server"}[running], func(t *testing.T) {
-			dir, data := t.TempDir(), t.TempDir()
-			flags := append(harness.AlwaysInject(m, lessons), "--data-dir", data, "--reward-close-after", "1s")
+			dir, dataDir := t.TempDir(), t.TempDir()
+			flags := append(harness.AlwaysInject(m, lessons), "--data-dir", dataDir, "--reward-close-after", "1s")
 			if running {
-				harness.Start(t, data, append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
+				harness.Start(t, dataDir, append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
 			}
 			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
 			code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, agentArgs...)...)
@@ -88,14 +88,14 @@ func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 			if b, _ := os.ReadFile(filepath.Join(dir, "AGENT.md")); !strings.Contains(string(b), "F401 unused thing") || !strings.Contains(string(b), "**Intent ID:** ci-42") {
 				t.Errorf(`AGENT.md = %q, want "F401 unused thing" and "**Intent ID:** ci-42"`, string(b))
 			}
-			if _, err := os.Stat(filepath.Join(data, "run.json")); (err == nil) != running {
+			if _, err := os.Stat(filepath.Join(dataDir, "run.json")); (err == nil) != running {
 				t.Errorf("run.json after the run: got error %v, want the file to exist: %v", err, running)
 			}
 			if !strings.Contains(stderr, "(joined)") {
 				t.Errorf("standard error = %q, want \"(joined)\"", stderr)
 			}
 			if running {
-				checkVerdict(t, dir, data)
+				checkVerdict(t, dir, dataDir)
 			}
 		})
 	}
@@ -109,28 +109,29 @@ func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, data := t.TempDir(), t.TempDir()
+	dir, dataDir := t.TempDir(), t.TempDir()
 	flags := append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")
-	harness.Start(t, data, flags...)
-	args := append(append([]string{"run"}, flags...), "--data-dir", data, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
+	harness.Start(t, dataDir, flags...)
+	args := append(append([]string{"run"}, flags...), "--data-dir", dataDir, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
 	code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
 	if code != 0 || !strings.Contains(stderr, "the verifier failed; run ci-7 (joined)") {
 		t.Fatalf(`precept run: got exit code %d, output %q, standard error %q, want 0 and standard error with "the verifier failed; run ci-7 (joined)"`, code, out, stderr)
 	}
-	checkVerdict(t, dir, data)
-	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
+	checkVerdict(t, dir, dataDir)
+	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
 	if n := strings.Count(out, `"run":"ci-7"`); n == 0 || n != strings.Count(out, "\n") {
 		t.Errorf("export --format experiment = %s, want at least one line, and the run ci-7 in each line", out)
 	}
 	// The verdict reaches the samples later than the exported experiment.
 	harness.Eventually(t, "the verdict in all samples", func() bool {
-		_, out, _ = runIn(t, dir, nil, "export", "--data-dir", data)
+		_, out, _ = runIn(t, dir, nil, "export", "--data-dir", dataDir)
 		n := strings.Count(out, "\n")
 		return n > 0 && strings.Count(out, `"run":"ci-7"`) == n && strings.Count(out, `"quality_label":"poor"`) == n
 	})
 }
 
-// A run whose requests all failed proves nothing about a lesson, so the verifier does not rate it.
+// If all requests of a run or session fail, the verifier gives no rating, because the result says nothing about a
+// lesson.
 func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(upstream.Close)
@@ -150,10 +151,10 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 
 // checkVerdict waits until the exported experiment has a closed session or run with the verdict of a verifier, and
 // checks that the reward is 0.
-func checkVerdict(t *testing.T, dir, data string) {
+func checkVerdict(t *testing.T, dir, dataDir string) {
 	t.Helper()
 	harness.Eventually(t, "a closed session or run with a verdict", func() bool {
-		_, out, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
+		_, out, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
 		for line := range strings.Lines(out) {
 			var row struct {
 				Outcome *float64

@@ -20,7 +20,7 @@ type unprivileged struct {
 	as          *syscall.Credential
 }
 
-// newUnprivileged returns the present user or, for root, a user without rights.
+// newUnprivileged returns the current user or, for root, a user without rights.
 func newUnprivileged(t *testing.T) unprivileged {
 	t.Helper()
 	dir := t.TempDir()

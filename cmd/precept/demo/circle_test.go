@@ -20,7 +20,7 @@ import (
 type circleProxy struct {
 	circle *demo.Circle
 	block  string
-	status func(n int) int // status of the response to the nth request; nil or 0: the model answers
+	status func(n int) int // status of the response to the nth request; 0 means the model answers; may be nil
 
 	mu       sync.Mutex
 	requests int
@@ -66,7 +66,7 @@ func (p *circleProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.circle.ServeHTTP(w, r)
 }
 
-// play lets the agents book 400 rooms with the block, and returns the success rate.
+// play runs agents that book 400 rooms, with the block inserted, and returns their success rate.
 func (p *circleProxy) play(t *testing.T) (rate float64) {
 	t.Helper()
 	server := httptest.NewServer(p)
@@ -84,8 +84,8 @@ func (p *circleProxy) play(t *testing.T) (rate float64) {
 	return float64(success) / float64(done)
 }
 
-// Agents without a lesson succeed in a third of their bookings, with the good lesson in most of them, and with the bad
-// lesson in hardly any. The circle counts the sessions that each lesson reached.
+// Agents succeed in a third of their bookings without a lesson, in most bookings with the good lesson, and in hardly
+// any with the bad lesson. The circle counts the sessions that each lesson reached.
 func TestCircleSuccessDependsOnLessons(t *testing.T) {
 	block := func(slugs ...string) string {
 		return "Lessons from past experience:\n- [" + strings.Join(slugs, "] x\n- [") + "] x\nEnd of lessons.\n\n"

@@ -41,14 +41,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 	})
 }
 
-// inParallel calls work for each item from from to to, in the given number of parallel agents. After the first error,
-// or when ctx ends, no further item is started, and inParallel returns the error.
-func inParallel(ctx context.Context, agents, from, to int, work func(ctx context.Context, n int) error) error {
+// inParallel calls work for each number from first to last, in the given number of parallel agents. After the first
+// error, or when ctx ends, no further call is started, and inParallel returns the error.
+func inParallel(ctx context.Context, agents, first, last int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan int)
 	var wg sync.WaitGroup
-	for range max(agents, 1) { // without an agent, the items would never be taken
+	for range max(agents, 1) { // without an agent, the numbers would never be taken
 		wg.Go(func() {
 			for n := range next {
 				if err := work(ctx, n); err != nil {
@@ -57,7 +57,7 @@ func inParallel(ctx context.Context, agents, from, to int, work func(ctx context
 			}
 		})
 	}
-	for n := from; n <= to && ctx.Err() == nil; n++ {
+	for n := first; n <= last && ctx.Err() == nil; n++ {
 		next <- n
 	}
 	close(next)
@@ -65,7 +65,7 @@ func inParallel(ctx context.Context, agents, from, to int, work func(ctx context
 	return context.Cause(ctx)
 }
 
-// work plays one session about a ticket, which consists of the conversation of an agent and the feedback of the user.
+// work runs one session about a ticket, which consists of the conversation of an agent and the feedback of the user.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{{Role: "system", Content: "You are a careful engineer."}, userMessage(f.World.text(t))}

@@ -88,8 +88,10 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
 	var success, expected, variance, without float64
-	type sums struct{ n, with, without, effect float64 }
-	of := make([]sums, len(w.Truths))
+	type sums struct { // over the tickets to which a lesson applies
+		tickets, with, without, effect float64
+	}
+	byLesson := make([]sums, len(w.Truths))
 	for i := 1; i <= n; i++ {
 		tk := w.ticket(i)
 		p := w.chance(tk, tk.lessons)
@@ -98,8 +100,8 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 			success++
 		}
 		for _, l := range tk.lessons {
-			s := &of[l]
-			s.n++
+			s := &byLesson[l]
+			s.tickets++
 			s.with += w.chance(tk, []int{l})
 			s.without += w.chance(tk, nil)
 			s.effect += p - w.chance(tk, slices.DeleteFunc(slices.Clone(tk.lessons), func(k int) bool { return k == l }))
@@ -110,20 +112,20 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	}
 	without /= n
 	for i, l := range w.Truths {
-		s := of[i]
-		if share := s.n / n; share < .1 || share > .7 {
+		s := byLesson[i]
+		if share := s.tickets / n; share < .1 || share > .7 {
 			t.Errorf("%s applies to a share of %.2f of the tickets, want 0.1 to 0.7", l.Slug, share)
 		}
-		if d := s.effect/s.n - l.Effect; math.Abs(d) > .01 {
-			t.Errorf("%s: got mean effect %.3f on the chances of its tickets, want %.3f within 0.01", l.Slug, s.effect/s.n, l.Effect)
+		if d := s.effect/s.tickets - l.Effect; math.Abs(d) > .01 {
+			t.Errorf("%s: got mean effect %.3f on the chances of its tickets, want %.3f within 0.01", l.Slug, s.effect/s.tickets, l.Effect)
 		}
 		// Because of this gap, a comparison of the sessions of a lesson with all sessions is biased.
-		gap := s.without/s.n - without
+		gap := s.without/s.tickets - without
 		if l.difficultyWeight > 0 && gap > -.02 || l.difficultyWeight < 0 && gap < .02 || l.difficultyWeight == 0 && math.Abs(gap) > .01 {
 			t.Errorf("%s: success rate of its tickets without lessons differs by %+.3f from all tickets, want below -0.02 for hard tickets, above 0.02 for easy tickets, else within 0.01 (hard = %v)", l.Slug, gap, l.difficultyWeight)
 		}
 	}
-	rate := func(slug string) float64 { s := of[w.bySlug[slug]]; return s.with / s.n }
+	rate := func(slug string) float64 { s := byLesson[w.bySlug[slug]]; return s.with / s.tickets }
 	for _, c := range [][2]string{
 		{"ask-for-a-screenshot", "pin-the-dependency"},
 		{"restart-the-service-first", "rewrite-the-module"},
@@ -144,7 +146,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	}
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("Load: got problems %+v, error %v, want neither", problems, err)
+		t.Fatalf("Load: got problems %+v, error %v, want no problems and no error", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
 		t.Errorf("got %d lessons, want the %d lessons of the world", book.Len(), len(w.Truths))

@@ -18,7 +18,7 @@ func claudePatterns(e Env) []string {
 // readClaude reads a session of Claude Code. A JSON line of the type user or assistant contains a message in the format
 // of the Messages API. A side chain is the conversation of a sub-agent. If a file has entries outside of side chains,
 // the entries of side chains are skipped. The file of a sub-agent has only entries of a side chain, which are read.
-func readClaude(path string) ([]Conversation, error, error) {
+func readClaude(path string) (conversations []Conversation, skipped, err error) {
 	type entry struct {
 		Type        string          `json:"type"`
 		IsSidechain bool            `json:"isSidechain"`
@@ -28,7 +28,7 @@ func readClaude(path string) ([]Conversation, error, error) {
 	}
 	var main, side []json.RawMessage
 	id := ""
-	skipped, err := eachLine(path, func(e entry) {
+	skipped, err = eachLine(path, func(e entry) {
 		if e.Type != "user" && e.Type != "assistant" || e.IsMeta || len(e.Message) == 0 {
 			return
 		}
@@ -62,14 +62,14 @@ func codexPatterns(e Env) []string {
 
 // readCodex reads a session of Codex. A JSON line of the type response_item contains an item in the format of the
 // Responses API. Old releases wrote each item directly as a line.
-func readCodex(path string) ([]Conversation, error, error) {
+func readCodex(path string) (conversations []Conversation, skipped, err error) {
 	type entry struct {
 		Type    string          `json:"type"`
 		Payload json.RawMessage `json:"payload"`
 	}
 	var items []json.RawMessage
 	id := baseName(path)
-	skipped, err := eachLine(path, func(line json.RawMessage) {
+	skipped, err = eachLine(path, func(line json.RawMessage) {
 		var e entry
 		if json.Unmarshal(line, &e) != nil {
 			return
@@ -103,7 +103,7 @@ func qwenPatterns(e Env) []string {
 }
 
 // readQwen reads a session of Qwen Code. A JSON line contains a message in the format of the Gemini API.
-func readQwen(path string) ([]Conversation, error, error) {
+func readQwen(path string) (conversations []Conversation, skipped, err error) {
 	type part struct {
 		Text    string `json:"text"`
 		Thought bool   `json:"thought"`
@@ -127,7 +127,7 @@ func readQwen(path string) ([]Conversation, error, error) {
 		} `json:"message"`
 	}
 	var list []json.RawMessage
-	skipped, err := eachLine(path, func(e entry) {
+	skipped, err = eachLine(path, func(e entry) {
 		if e.Type != "user" && e.Type != "assistant" && e.Type != "tool_result" {
 			return
 		}
@@ -171,7 +171,7 @@ func clinePatterns(e Env) (patterns []string) {
 }
 
 // readCline reads a task of Cline, which is a list of messages in the format of the Messages API.
-func readCline(path string) ([]Conversation, error, error) {
+func readCline(path string) (conversations []Conversation, skipped, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
 		return nil, nil, err
@@ -209,7 +209,7 @@ func aiderPatterns(e Env) (patterns []string) {
 // readAider reads the chats in a history file of aider, which is Markdown. Each chat begins with a heading. A line of
 // the user's request begins with "#### ", and a line of aider's own output with "> ". All other lines are the model's
 // reply.
-func readAider(path string) ([]Conversation, error, error) {
+func readAider(path string) (conversations []Conversation, skipped, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
 		return nil, nil, err

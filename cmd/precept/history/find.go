@@ -21,7 +21,7 @@ type Client struct {
 	// patterns returns glob patterns of the history files.
 	patterns func(e Env) []string
 	// read returns the conversations of one file. skipped is an error that names the unreadable entries.
-	read func(path string) (list []Conversation, skipped, err error)
+	read func(path string) (conversations []Conversation, skipped, err error)
 }
 
 // Env describes the machine on which histories are searched.
@@ -151,8 +151,8 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	return &out, skipped, nil
 }
 
-// eachLine decodes each JSON line of a file into a T, and calls fn with the T. skipped is an error that names the lines
-// that could not be decoded.
+// eachLine decodes each JSON line of a file, and calls fn with the decoded value. skipped is an error that names the
+// lines that could not be decoded.
 func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	f, err := os.Open(path) //nolint:gosec // the path is an argument of the user or a history file of the chosen client
 	if err != nil {
@@ -160,7 +160,7 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	in := bufio.NewReaderSize(f, 64<<10)
-	var faults faults
+	var skippedLines faults
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -168,14 +168,14 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 			if json.Unmarshal(line, &v) == nil {
 				fn(v)
 			} else {
-				faults.add(fmt.Sprintf("line %d was skipped: the line is not a JSON object; the line may have been cut", n))
+				skippedLines.add(fmt.Sprintf("line %d was skipped: the line is not a JSON object; the line may have been cut", n))
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			return faults.err(), nil
+			return skippedLines.err(), nil
 		}
 		if err != nil {
-			return faults.err(), err
+			return skippedLines.err(), err
 		}
 	}
 }

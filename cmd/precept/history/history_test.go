@@ -32,8 +32,8 @@ func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	return history.Env{Home: home, WorkDir: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
-// conversations returns the conversations in the history of a client, one line each, and the errors about skipped
-// entries.
+// conversations returns the conversations in the history of a client, each as one line of text, and the error about the
+// skipped entries.
 func conversations(t *testing.T, client string, e history.Env) (lines []string, skipped string) {
 	t.Helper()
 	c, paths, err := history.Find(client, e)
@@ -41,14 +41,14 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		in, fault, err := c.Open(path)
+		transcripts, skippedEntries, err := c.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fault != nil {
-			skipped += fault.Error()
+		if skippedEntries != nil {
+			skipped += skippedEntries.Error()
 		}
-		text, _ := io.ReadAll(in)
+		text, _ := io.ReadAll(transcripts)
 		if len(text) == 0 {
 			continue
 		}

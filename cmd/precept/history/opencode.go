@@ -43,7 +43,7 @@ type opencodeMessage struct {
 
 // readOpencode reads sessions of opencode. New releases store all sessions in a SQLite database, and earlier releases
 // store each session in JSON files.
-func readOpencode(path string) ([]Conversation, error, error) {
+func readOpencode(path string) (conversations []Conversation, skipped, err error) {
 	if filepath.Ext(path) == ".db" {
 		return readOpencodeDB(path)
 	}
@@ -51,14 +51,14 @@ func readOpencode(path string) ([]Conversation, error, error) {
 }
 
 // readOpencodeDB reads all sessions in a SQLite database of opencode.
-func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
+func readOpencodeDB(path string) (conversations []Conversation, skipped, err error) {
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var faults faults
-	defer func() { skipped = faults.err() }()
+	var skippedEntries faults
+	defer func() { skipped = skippedEntries.err() }()
 	var order []string
 	messages := map[string]*opencodeMessage{}
 	sessions := map[string][]*opencodeMessage{}
@@ -70,10 +70,10 @@ func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
 	each(`SELECT id, session_id, data FROM message ORDER BY session_id, time_created, id`, func(s *sqlite.Stmt) error {
 		m := &opencodeMessage{}
 		if !json.Valid([]byte(s.ColumnText(2))) {
-			faults.add("message " + s.ColumnText(0) + " was skipped: the message is not JSON")
+			skippedEntries.add("message " + s.ColumnText(0) + " was skipped: the message is not JSON")
 			return nil
 		}
-		_ = json.Unmarshal([]byte(s.ColumnText(2)), m) // fields of another type stay empty
+		_ = json.Unmarshal([]byte(s.ColumnText(2)), m) // fields of a different type stay empty
 		m.ID, m.session = s.ColumnText(0), s.ColumnText(1)
 		if len(sessions[m.session]) == 0 {
 			order = append(order, m.session)
@@ -84,24 +84,24 @@ func readOpencodeDB(path string) (all []Conversation, skipped, err error) {
 	each(`SELECT id, message_id, data FROM part ORDER BY message_id, id`, func(s *sqlite.Stmt) error {
 		p := opencodePart{}
 		if !json.Valid([]byte(s.ColumnText(2))) {
-			faults.add("part " + s.ColumnText(0) + " was skipped: the part is not JSON")
+			skippedEntries.add("part " + s.ColumnText(0) + " was skipped: the part is not JSON")
 			return nil
 		}
-		_ = json.Unmarshal([]byte(s.ColumnText(2)), &p) // fields of another type stay empty
+		_ = json.Unmarshal([]byte(s.ColumnText(2)), &p) // fields of a different type stay empty
 		if m := messages[s.ColumnText(1)]; m != nil {
 			m.parts = append(m.parts, p)
 		}
 		return nil
 	})
 	for _, id := range order {
-		all = append(all, nonEmpty(Conversation{ID: id, Messages: opencodeMessages(sessions[id])})...)
+		conversations = append(conversations, nonEmpty(Conversation{ID: id, Messages: opencodeMessages(sessions[id])})...)
 	}
-	return all, skipped, err
+	return conversations, skipped, err
 }
 
 // readOpencodeFiles reads a session from its JSON files, which are storage/message/SESSION/*.json and
 // storage/part/MESSAGE/*.json. path is the path of the file with the session's metadata.
-func readOpencodeFiles(path string) (all []Conversation, skipped, err error) {
+func readOpencodeFiles(path string) (conversations []Conversation, skipped, err error) {
 	storage := filepath.Dir(filepath.Dir(filepath.Dir(path)))
 	id := baseName(path)
 	list, skipped, err := readFiles[opencodeMessage](filepath.Join(storage, "message", id))
@@ -111,11 +111,11 @@ func readOpencodeFiles(path string) (all []Conversation, skipped, err error) {
 	var messages []*opencodeMessage
 	for i := range list {
 		m := &list[i]
-		parts, faults, err := readFiles[opencodePart](filepath.Join(storage, "part", m.ID))
+		parts, skippedParts, err := readFiles[opencodePart](filepath.Join(storage, "part", m.ID))
 		if err != nil {
 			return nil, nil, err
 		}
-		m.parts, skipped = parts, errors.Join(skipped, faults)
+		m.parts, skipped = parts, errors.Join(skipped, skippedParts)
 		messages = append(messages, m)
 	}
 	return nonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil

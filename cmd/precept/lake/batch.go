@@ -144,7 +144,7 @@ func (b *batch) rowsOf(file string) []Row { return b.partitions[path.Dir(file)] 
 func (b *batch) encode(file string) ([]byte, error) {
 	var out bytes.Buffer
 	// Omit the column Tenant: readers of Hive partitions take the tenant from the path, and pyarrow rejects a column
-	// that has another type than the partition key.
+	// that has a different type than the partition key.
 	w, err := NewWriter(&out, parquet.StructTag(`parquet:"-"`, "Tenant"))
 	if err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func (m *memoryStore) Claim(_ context.Context, _, owner string, _ time.Time, _ t
 
 func (m *memoryStore) ReleaseClaim(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// memoryStorage is the in-memory storage of a lake, because a test of many crashes must not wait for the disk.
+// memoryStorage is the storage of a lake in memory, so that a test of many crashes does not wait for the disk.
 type memoryStorage map[string][]byte
 
 func (m memoryStorage) String() string { return "files" }
@@ -108,7 +108,7 @@ func (m memoryStorage) CompareAndSwap(_ context.Context, name, version string, d
 	return string(data), nil
 }
 
-// interruptedStorage fails all writes after the first writesLeft, as for a process that is killed.
+// interruptedStorage is the storage of a process that is killed: after writesLeft writes, each write fails.
 type interruptedStorage struct {
 	lake.Storage
 	writesLeft int
@@ -150,7 +150,7 @@ func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) e
 	})
 }
 
-// row has the only column of a Parquet file that the tests read.
+// row is a row of a Parquet file, with the only column that the tests read.
 type row struct {
 	SampleID string `parquet:"sample_id"`
 }
@@ -228,8 +228,8 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	}
 }
 
-// If a process is killed before or after any write, the next process completes the lake: it has each sample once,
-// except samples that were deleted in between.
+// A process is killed before or after each of its writes. The next process completes the lake: the lake has each sample
+// once, except for samples that were deleted in between.
 func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
@@ -454,8 +454,8 @@ func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	}
 }
 
-// A tenant name cannot escape the folder of its day. Different tenants have different folders, even on a
-// case-insensitive disk.
+// The folder of a tenant is always in the folder of the day, whatever the name of the tenant. Different tenants have
+// different folders, even on a case-insensitive disk.
 func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
@@ -468,10 +468,10 @@ func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	}
 	_, folders := out.readSamples(t)
 	distinct := map[string]bool{}
-	for _, at := range folders {
-		distinct[strings.ToLower(at)] = true // as on a case-insensitive disk
-		if path.Dir(at) != "date=1970-01-01" || len(path.Base(at)) > 255 || strings.ContainsAny(path.Base(at), `/\:`) {
-			t.Errorf("got tenant folder %q, want one in date=1970-01-01 with a name of at most 255 bytes without / \\ :", at)
+	for _, folder := range folders {
+		distinct[strings.ToLower(folder)] = true // as on a case-insensitive disk
+		if path.Dir(folder) != "date=1970-01-01" || len(path.Base(folder)) > 255 || strings.ContainsAny(path.Base(folder), `/\:`) {
+			t.Errorf("got tenant folder %q, want one in date=1970-01-01 with a name of at most 255 bytes without / \\ :", folder)
 		}
 	}
 	if len(distinct) != len(names) {
@@ -502,8 +502,8 @@ func (s *pausedStorage) wait() {
 	}
 }
 
-// A process is paused before any write, and continues after a second process has written the lake. The lake has each
-// sample once and no deleted sample, and the first process returns an error.
+// A process is paused before each of its writes, and continues after a second process has written the lake. The lake
+// has each sample once and no deleted sample, and the first process returns an error.
 func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {

@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is an in-memory listener. The clock of a synctest bubble advances only while all goroutines wait for each other
-// or for a timer, so a goroutine that waits for the network would stop the clock.
+// port is an in-memory listener for a server in a synctest bubble. The clock of a bubble stands still while a goroutine
+// waits for the network, so the server must not use the network.
 type port struct {
 	address net.TCPAddr
 	dialed  chan net.Conn
@@ -44,12 +44,12 @@ func (p *port) Addr() net.Addr { return &p.address }
 type ports map[string]*port
 
 func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
-	one := &port{
+	newPort := &port{
 		address: net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1 + len(p)},
 		dialed:  make(chan net.Conn), closed: make(chan struct{}),
 	}
-	p[one.address.String()] = one
-	return one, nil
+	p[newPort.address.String()] = newPort
+	return newPort, nil
 }
 
 func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
@@ -68,14 +68,14 @@ type bubbleServer struct {
 	ports ports
 }
 
-// inBubble starts a server in a synctest bubble, calls do, and stops the server.
-func inBubble(t *testing.T, options map[string]string, do func(*bubbleServer)) {
+// inBubble starts a server in a synctest bubble, calls test, and stops the server.
+func inBubble(t *testing.T, options map[string]string, test func(*bubbleServer)) {
 	t.Helper()
 	source := flagSource(t, injectAll(options))
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbleServer{ports: ports{}}
 		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
-		do(b)
+		test(b)
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
 		}

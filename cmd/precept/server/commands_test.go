@@ -54,8 +54,8 @@ func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	}
 }
 
-// OpenBank applies the given limits to the bank. SecretKinds finds only secrets, and PrivateKinds also personal data.
-func TestWriterLimitsAndKindsOfSecrets(t *testing.T) {
+// OpenBank applies the given limits to the bank. SecretKinds finds only secrets. PrivateKinds also finds personal data.
+func TestOpenBankAppliesLimitsAndKindsFindSecrets(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
@@ -134,8 +134,8 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key is the kind of assignment and a lesson. The assignment "control" is one of the whole session, so
-			// its lesson is empty.
+			// A key is the kind of an assignment followed by a lesson. The assignment "control" applies to the whole
+			// session, so its lesson is empty.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
@@ -153,7 +153,7 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenFiltered(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
-		t.Errorf("OpenStored before the store exists: err = %v, want %v", err, sqlite.ErrMissing)
+		t.Errorf("OpenFiltered before the store exists: err = %v, want %v", err, sqlite.ErrMissing)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
 	if err != nil {

@@ -234,9 +234,9 @@ func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	return distill.New(d.Options).Once(ctx)
 }
 
-// Follow distils at the interval every until ctx ends, and passes the result of each run to report. A failed run is
+// Follow distils at the given interval until ctx ends, and passes the result of each run to report. A failed run is
 // repeated after the interval.
-func (d *Distiller) Follow(ctx context.Context, every time.Duration, report func(distill.Summary, error)) error {
+func (d *Distiller) Follow(ctx context.Context, interval time.Duration, report func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
 		d.selectTenants()
 		sum, err := d.onceWithoutPanic(ctx)
@@ -244,7 +244,7 @@ func (d *Distiller) Follow(ctx context.Context, every time.Duration, report func
 		if ctx.Err() == nil {
 			report(sum, err)
 		}
-		_ = Pause(ctx, every) // ends with ctx
+		_ = Pause(ctx, interval) // ends with ctx
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (j *ExportJob) progress() {
 	}
 }
 
-// selectsSession reports whether x.Session is empty or identifies a session by its id, its name, or the id of one of
+// selectsSession reports whether j.Session is empty or identifies a session by its id, its name, or the id of one of
 // its requests. name is a string, or nil if unknown.
 func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
 	if j.Session == "" || j.Session == id.String() || j.Session == name {
@@ -115,11 +115,11 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	if j.candidates == nil || j.candidatesTenant != tenant {
 		j.candidatesTenant, j.candidates = tenant, session.IDsOfName(tenant, j.Session)
 	}
-	of, ok := session.IDOfRequest(j.Session)
-	return ok && of == id || slices.Contains(j.candidates, id)
+	requestSession, ok := session.IDOfRequest(j.Session)
+	return ok && requestSession == id || slices.Contains(j.candidates, id)
 }
 
-// selectsRow reports whether x.Session is empty or identifies the session of a row.
+// selectsRow reports whether j.Session is empty or identifies the session of a row.
 func (j *ExportJob) selectsRow(r *session.Row) bool {
 	if j.selectsSession(r.Tenant, r.ID, nil) {
 		return true
@@ -139,7 +139,7 @@ func isPlainName(name string) bool {
 	})
 }
 
-// selectsAgent reports whether x.Agent is empty or equals agent.
+// selectsAgent reports whether j.Agent is empty or equals agent.
 func (j *ExportJob) selectsAgent(agent string) bool {
 	return j.Agent == "" || j.Agent == agent
 }

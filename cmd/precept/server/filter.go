@@ -30,8 +30,8 @@ type sessionSource interface {
 // lake, the distiller, backtests and scans of rules files read through an optOutFilter.
 type optOutFilter struct {
 	source  sessionSource
-	optOut  func() *sample.OptOut           // returns the current opt-outs
-	damaged func(of session.Ref, err error) // called for a session with a damaged exchange, whose content is hidden
+	optOut  func() *sample.OptOut            // returns the current opt-outs
+	damaged func(ref session.Ref, err error) // called for a session with a damaged exchange, whose content is hidden
 }
 
 // newOptOutFilter returns a filter of source. damaged may be nil.

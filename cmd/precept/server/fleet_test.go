@@ -69,8 +69,8 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	for _, l := range []*runningServer{first, second} {
 		eventually(t, "lesson in a session of each replica", func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") })
 	}
-	first.playSession("coder", "here", "build the targets", `"type":"score","score":1`)
-	second.playSession("coder", "there", "build the targets", `"type":"score","score":0`)
+	first.sendSession("coder", "here", "build the targets", `"type":"score","score":1`)
+	second.sendSession("coder", "there", "build the targets", `"type":"score","score":0`)
 	for _, l := range []*runningServer{first, second} {
 		eventually(t, "both sessions in the report of each replica", func() bool {
 			r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
@@ -92,10 +92,10 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// A server that starts without Redis serves requests and reports the degraded state. It injects no lesson, because the
-// salt decides which sessions get a lesson, and other replicas may have another salt. When Redis is available, the
-// server gets the fleet keys (salt and secret). With its copy of the keys, the next start injects lessons without
-// Redis.
+// A server that starts without Redis serves requests and reports the degraded state. It injects no lesson. The reason
+// is that the salt decides which sessions get a lesson, and that the other replicas may have a different salt. When
+// Redis is available, the server gets the fleet keys (salt and secret). With its copy of the keys, the next start
+// injects lessons without Redis.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()

@@ -29,9 +29,9 @@ import (
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, tc := range map[string]struct {
-			with, without int   // successes in 200 sessions with and in 200 sessions without the lesson
+			with, without int   // numbers of successes in 200 sessions with the lesson and in 200 without it
 			picks         int64 // planned picks
-			by            string
+			startedBy     string
 			want          lesson.State
 		}{
 			"helps":                        {150, 100, 400, distill.AutoGate, lesson.Active},
@@ -44,8 +44,8 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 		} {
 			t.Run(style+", "+name, func(t *testing.T) {
 				g := newGate(t, style)
-				l := g.begin(tc.by, tc.picks)
-				g.play(l, tc.with, tc.without)
+				l := g.begin(tc.startedBy, tc.picks)
+				g.storeSessions(l, tc.with, tc.without)
 				v, trials, d := g.open()
 				if err := trials.endTrials(t.Context(), d); err != nil {
 					t.Fatal(err)
@@ -96,7 +96,7 @@ type gate struct {
 	cfg   *configs.Config
 }
 
-// newGate returns a gate whose directory of lessons has the lesson on-trial. style is the value of inject.style.
+// newGate returns a gate whose lesson directory has the lesson on-trial. style is the value of inject.style.
 func newGate(t *testing.T, style string) *gate {
 	t.Helper()
 	cfg := configs.Default()
@@ -107,24 +107,24 @@ func newGate(t *testing.T, style string) *gate {
 	return &gate{T: t, tools: tools, cfg: cfg}
 }
 
-// begin starts a trial of the lesson.
-func (g *gate) begin(by string, picks int64) *lesson.Lesson {
+// begin starts a trial of the lesson, as an action of the given author.
+func (g *gate) begin(author string, picks int64) *lesson.Lesson {
 	g.Helper()
 	b, done, err := g.tools.OpenBank(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}
 	defer done()
-	r, err := b.Act(g.Context(), "on-trial", bank.Decision{Action: lesson.StartTrial, Plan: lesson.TrialPlan{Epsilon: 0.5, Picks: picks}, By: by})
+	r, err := b.Act(g.Context(), "on-trial", bank.Decision{Action: lesson.StartTrial, Plan: lesson.TrialPlan{Epsilon: 0.5, Picks: picks}, By: author})
 	if err != nil {
 		g.Fatal(err)
 	}
 	return r.Lesson
 }
 
-// play stores the counts of 400 rewarded sessions of the trial, half of them with the lesson. with and without are the
-// numbers of successes in each half.
-func (g *gate) play(l *lesson.Lesson, with, without int) {
+// storeSessions stores the counts of 400 rewarded sessions of the trial, half of them with the lesson. with and without
+// are the numbers of successes in each half.
+func (g *gate) storeSessions(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
 	if err != nil {
@@ -132,24 +132,24 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	}
 	defer db.Close() //nolint:errcheck // Settle has written
 	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
-	steps := make([]session.Settlement, 400)
-	for i := range steps {
+	settlements := make([]session.Settlement, 400)
+	for i := range settlements {
 		a := trial.Assignment{At: g.tools.Now().Unix(), Decided: true, Picks: []trial.Pick{{
 			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks, ""),
 		}}}
-		wins, y := without, 0.0
+		successes, reward := without, 0.0
 		if i%2 == 0 {
-			wins = with
+			successes = with
 		}
-		if i/2 < wins {
-			y = 1
+		if i/2 < successes {
+			reward = 1
 		}
-		s := session.Settlement{Tenant: "default", To: session.Applied{Rewarded: true, Reward: y, Tier: 1}}
+		s := session.Settlement{Tenant: "default", To: session.Applied{Rewarded: true, Reward: reward, Tier: 1}}
 		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes distinguish the ids
-		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.TrialEntries(s.ID.String(), y)...)
-		steps[i] = s
+		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, reward, 1)...), a.TrialEntries(s.ID.String(), reward)...)
+		settlements[i] = s
 	}
-	if _, err := db.Settle(g.Context(), steps); err != nil {
+	if _, err := db.Settle(g.Context(), settlements); err != nil {
 		g.Fatal(err)
 	}
 }
@@ -215,10 +215,10 @@ func TestDistillerReadsChangedTenants(t *testing.T) {
 	d := Distiller{Options: distill.Options{Now: func() time.Time { return now }}, changed: func() ([]string, bool) { return names, len(names) < 3 }}
 	for _, tc := range []struct {
 		when    string
-		changed []string
-		before  distill.Summary
-		after   time.Duration
-		all     bool
+		changed []string        // tenants whose sessions have changed
+		before  distill.Summary // result of the previous run
+		later   time.Duration   // since the previous case
+		all     bool            // all tenants are read
 	}{
 		{when: "at the start", all: true},
 		{when: "without a change"},
@@ -226,10 +226,10 @@ func TestDistillerReadsChangedTenants(t *testing.T) {
 		{when: "after a run that stopped early", before: distill.Summary{Stopped: "distill.max_tokens"}, all: true},
 		{when: "after a run that ended", changed: []string{"acme", "other"}},
 		{when: "after more changes than the list can hold", changed: []string{"a", "b", "c"}, all: true},
-		{when: "a day later", after: fullRunInterval, all: true},
+		{when: "a day later", later: fullRunInterval, all: true},
 	} {
 		d.noteResult(tc.before, nil)
-		now, names = now.Add(tc.after), tc.changed
+		now, names = now.Add(tc.later), tc.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != tc.all || !tc.all && !slices.Equal(got, tc.changed) {
 			t.Errorf("%s: got tenants %#v (nil: all), want %v, all = %v", tc.when, got, tc.changed, tc.all)

@@ -35,9 +35,9 @@ type metaStore interface {
 }
 
 // keyPair holds the salt of the random assignments and the secret of tenant names. A random assignment is the decision
-// to inject or to withhold a lesson. All replicas on one store share the pair. With another salt, a session would get
-// another assignment. With another secret, the API key of a client would belong to another tenant. A start without
-// Redis uses the copy of the pair in the data directory.
+// to inject or to withhold a lesson. All replicas on one store share the pair. With a different salt, a session would
+// get a different assignment. With a different secret, the API key of a client would belong to a different tenant. A
+// start without Redis uses the copy of the pair in the data directory.
 type keyPair struct {
 	Store  string `json:"store"` // hash of the store's address; a copy is valid only for this store
 	Salt   string `json:"salt"`

@@ -99,8 +99,8 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	}, SecretKinds)
 	watcher.Share(l.parsed)
 	watcher.Events = l.fileEvents
-	watcher.OnPolling = func(why error) {
-		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", why)
+	watcher.OnPolling = func(cause error) {
+		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", cause)
 	}
 	watcher.OnPanic = func(v any) { l.failures.reportPanic(label.StepLessons, v) }
 	l.loadFirst(watcher.Load())
@@ -148,19 +148,19 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	}
 }
 
-// logReadability logs a message when the lessons become unreadable or readable again. why is the error, or "" if the
+// logReadability logs a message when the lessons become unreadable or readable again. text is the error, or "" if the
 // lessons were read. b is the book in effect.
-func (l *library) logReadability(why string, b *lesson.Book) {
+func (l *library) logReadability(text string, b *lesson.Book) {
 	before := l.readError.get()
-	l.readError.set(why)
+	l.readError.set(text)
 	switch {
-	case why == before:
-	case why == "":
+	case text == before:
+	case text == "":
 		l.log.Info("the lessons can be read again", "lessons", l.location)
 	case b.Len() == 0:
-		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.location, "error", why, "remedy", l.remedy())
+		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.location, "error", text, "remedy", l.remedy())
 	default:
-		l.log.Warn("the lessons cannot be read; the lessons in memory stay in effect", "lessons", l.location, "error", why, "remedy", l.remedy())
+		l.log.Warn("the lessons cannot be read; the lessons in memory stay in effect", "lessons", l.location, "error", text, "remedy", l.remedy())
 	}
 }
 

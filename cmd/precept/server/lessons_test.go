@@ -42,23 +42,24 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionSees starts a session of an agent with a user message, and reports whether the model gets the text.
-func (m *recordingModel) newSessionSees(l *runningServer, agent, words, text string) bool {
-	l.t.Helper()
-	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
-		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
+// newSessionSees starts a session of an agent with a user message, and reports whether the request that reaches the
+// model contains a text.
+func (m *recordingModel) newSessionSees(s *runningServer, agent, message, text string) bool {
+	s.t.Helper()
+	status, answer := send(s.t, http.MethodPost, s.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
+		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, message, time.Now().UnixNano()))
 	if status != http.StatusOK {
-		l.t.Fatalf("chat request: got status %d, body %q, want status 200", status, answer)
+		s.t.Fatalf("chat request: got status %d, body %q, want status 200", status, answer)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return strings.Contains(m.last, text)
 }
 
-// injectAll returns the options of a server that injects every matching lesson, with the options of more.
-func injectAll(more map[string]string) map[string]string {
+// injectAll returns the options of a server that injects every matching lesson, and extra options.
+func injectAll(extra map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
-	maps.Copy(out, more)
+	maps.Copy(out, extra)
 	return out
 }
 
@@ -168,7 +169,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	if !s.console.contains("the store was damaged") {
 		t.Error("the log lacks \"the store was damaged\"")
 	}
-	s.playSession("coder", "s", "hello", `"type":"approval"`)
+	s.sendSession("coder", "s", "hello", `"type":"approval"`)
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
@@ -192,7 +193,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 
 // Without a server, a command opens the bank with OpenBank. An action changes the state of a lesson, or returns an
 // error for an unknown lesson. OpenBank refuses lessons: redis:// if the store is a file.
-func TestWriterChangesLessonsWithoutServer(t *testing.T) {
+func TestBankChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	cfg := loadConfig(t, flagSource(t, map[string]string{"lessons": lessons}))

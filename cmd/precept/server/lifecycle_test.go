@@ -60,8 +60,8 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
-// playSession sends one chat request of a session, and feedback on the session.
-func (s *runningServer) playSession(agent, name, text, feedback string) {
+// sendSession sends one chat request of a session, and feedback on the session.
+func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
 	if status, answer := send(s.t, http.MethodPost, s.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
@@ -83,9 +83,9 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	})
 	s := startServer(t, source)
 	for i := range 4 {
-		s.playSession("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
+		s.sendSession("coder", fmt.Sprint("with-", i), "build the targets", fmt.Sprintf(`"type":"score","score":%d`, i%2))
 	}
-	s.playSession("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
+	s.sendSession("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
 	eventually(t, "rewards in the report", func() bool {
 		r, err := s.server.Report(t.Context(), admin.Query{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 4
@@ -159,7 +159,7 @@ func loadConfig(t *testing.T, source *server.Source) *configs.Config {
 	return cfg
 }
 
-// exportLines returns the lines of an export as from writeExport.
+// exportLines returns the lines of the export that writeExport returns.
 func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) []string {
 	t.Helper()
 	out := writeExport(t, cfg, format, change)
@@ -167,7 +167,7 @@ func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*
 }
 
 // writeExport returns an export from the store of a stopped server. The store must have five sessions with one sample
-// each.
+// each. change alters the job before it runs, unless change is nil.
 func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
 	t.Helper()
 	tools := testTools()

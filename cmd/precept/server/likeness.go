@@ -59,8 +59,8 @@ func (l *likeness) recentTraffic(ctx context.Context) (*lesson.Traffic, error) {
 	return traffic, nil
 }
 
-// ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. If each is not nil, each is called
-// with each session and the queries that the matcher would get.
+// ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. If visit is not nil, ReadTraffic calls
+// visit with each session and the queries that the matcher would get.
 func ReadTraffic(ctx context.Context, e Evidence, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {

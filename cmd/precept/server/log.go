@@ -57,8 +57,8 @@ func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logI
 // logInterval is the usual interval between two log lines of a step.
 const logInterval = 10 * time.Second
 
-// reportEvery is like report, but logs at most one line for each step in the interval every.
-func (f *failures) reportEvery(step label.Step, every time.Duration, err error) {
+// reportEvery is like report, but logs at most one line for each step in each interval.
+func (f *failures) reportEvery(step label.Step, interval time.Duration, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -75,7 +75,7 @@ func (f *failures) reportEvery(step label.Step, every time.Duration, err error) 
 		}
 		return
 	}
-	if f.logLimit.allowEvery(step, every) {
+	if f.logLimit.allowEvery(step, interval) {
 		f.log.Warn("a step failed; requests continue without it", "step", step, "error", err)
 	}
 }
@@ -121,13 +121,13 @@ func newLimiter(now func() time.Time) *limiter {
 // allow calls allowEvery with logInterval.
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logInterval) }
 
-// allowEvery reports whether a line of the step may be logged, because the last permitted line is at least every old.
-// If so, the limiter records the time.
-func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
+// allowEvery reports whether a line of the step may be logged, because the last permitted line is at least as old as
+// interval. If so, the limiter records the time.
+func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if now.Sub(l.last[step]) < every {
+	if now.Sub(l.last[step]) < interval {
 		return false
 	}
 	l.last[step] = now

@@ -21,7 +21,7 @@ import (
 )
 
 // countActive counts active lessons and lessons on trial, except superseded and expired ones.
-func TestCountActive(t *testing.T) {
+func TestCountActiveOmitsSupersededAndExpiredLessons(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	book := lesson.NewBook([]*lesson.Lesson{
 		{Slug: "active", State: lesson.Active},
@@ -36,8 +36,9 @@ func TestCountActive(t *testing.T) {
 	}
 }
 
-// Each failure of a step is counted. The log has one line per step in ten seconds, but one line a minute for an
-// unavailable store and for a failed outbox (step spool). A step that a stop interrupts has not failed.
+// Each failure of a step is counted. The log has at most one line per step in ten seconds. For an unavailable store and
+// for a failed outbox (step spool), the log has at most one line in a minute. A step that a stop interrupts has not
+// failed.
 func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer

@@ -95,7 +95,7 @@ func TestExchangesAreStoredInRedisWithoutWritableDataDirectory(t *testing.T) {
 			t.Errorf("the log lacks %q", line)
 		}
 	}
-	s.playSession("coder", "kept", "hello", `"type":"approval"`)
+	s.sendSession("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}
 	eventually(t, "session in Redis", func() bool {
 		_, body := send(t, http.MethodGet, s.admin+"/api/sessions", token, "")

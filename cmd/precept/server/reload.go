@@ -55,7 +55,7 @@ func (s *Server) applyReload() error {
 	if s.options.Source.isEmpty() {
 		return errEmptyConfig
 	}
-	next, waiting := configs.ApplyReload(s.options.Config, read)
+	next, pendingKeys := configs.ApplyReload(s.options.Config, read)
 	if err := catchPanic(func() error { return s.apply(next) }); err != nil {
 		return errors.Join(err, catchPanic(func() error { return s.apply(s.cfg) }))
 	}
@@ -63,9 +63,9 @@ func (s *Server) applyReload() error {
 	s.effective.Store(next)
 	s.reload.fault.set("")
 	s.reload.succeededAt.Store(s.options.Tools.Now().UnixNano())
-	s.reload.pendingKeys.set(strings.Join(waiting, " "))
-	if len(waiting) > 0 {
-		s.log.Warn("changed settings need a restart; old values stay in effect", "keys", strings.Join(waiting, " "))
+	s.reload.pendingKeys.set(strings.Join(pendingKeys, " "))
+	if len(pendingKeys) > 0 {
+		s.log.Warn("changed settings need a restart; old values stay in effect", "keys", strings.Join(pendingKeys, " "))
 	}
 	s.log.Info("configuration reloaded", "hash", next.Hash())
 	return nil

@@ -51,9 +51,9 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	}))
 	s := startServer(t, source)
 	for i := range 3 {
-		s.playSession("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
+		s.sendSession("coder", fmt.Sprint("s-", i), "build the targets", `"type":"score","score":1`)
 	}
-	s.playSession("other", "s-3", "hello", `"type":"approval"`)
+	s.sendSession("other", "s-3", "hello", `"type":"approval"`)
 	var listing struct {
 		Sessions []struct{ ID, Name string }
 	}
@@ -129,7 +129,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	samples := func(agent string) int {
 		return strings.Count(s.page("/api/export?format=mplp&agent="+agent), "\n")
 	}
-	s.playSession("shy", "before", "hello", `"type":"approval"`)
+	s.sendSession("shy", "before", "hello", `"type":"approval"`)
 	eventually(t, "sample", func() bool { return samples("shy") == 1 })
 	reload("learning: {opt_out_agents: [shy]}\n")
 	if samples("shy") != 0 {
@@ -139,10 +139,10 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	if status, answer := send(t, http.MethodPost, s.data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
 		t.Fatalf("chat request during the opt-out: got status %d, body %q, want status 200", status, answer)
 	}
-	s.playSession("frank", "beside", "hello", `"type":"approval"`)
+	s.sendSession("frank", "beside", "hello", `"type":"approval"`)
 	eventually(t, "sample of another agent", func() bool { return samples("frank") == 1 })
 	reload("log: {level: debug}\n")
-	s.playSession("shy", "after", "hello again", `"type":"approval"`)
+	s.sendSession("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "samples from before and after the opt-out", func() bool { return samples("shy") == 2 })
 	if strings.Contains(s.page("/api/export?format=mplp"), "hush") {
 		t.Error("opted in again: an exchange during the opt-out is exported, want none")
@@ -215,7 +215,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 		"upstream": startModel(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
 	})
 	s := startServer(t, flagSource(t, options))
-	s.playSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
+	s.sendSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
 	if err := s.stopAndWait(); err != nil { // the stop sends the buffered spans
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	}
 	refuses.Store(true)
 	restarted := startServer(t, flagSource(t, options))
-	restarted.playSession("coder", "refused", "hello", `"type":"approval"`)
+	restarted.sendSession("coder", "refused", "hello", `"type":"approval"`)
 	eventually(t, "dropped span in the metrics", func() bool {
 		_, text := send(t, http.MethodGet, restarted.admin+"/metrics", nil, "")
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)

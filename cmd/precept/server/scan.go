@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// maxScannedSessions is the maximum number of sessions that ScanRules reads. Rules files are CLAUDE.md, AGENTS.md and
-// the like.
+// maxScannedSessions is the maximum number of sessions that ScanRules reads. Rules files are files such as CLAUDE.md
+// and AGENTS.md.
 const maxScannedSessions = 2000
 
 // ScanRules finds the rules files in the newest captured sessions of a tenant.

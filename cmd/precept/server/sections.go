@@ -46,7 +46,7 @@ func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), err
 	}, nil
 }
 
-// newRegistryStorage returns the storage of the registry. fleet is nil if the lessons are files in a directory.
+// newRegistryStorage returns the storage of the registry. redisBank is nil if the lessons are files in a directory.
 func newRegistryStorage(cfg *configs.Config, redisBank *redis.Bank) *RegistryStorage {
 	s := &RegistryStorage{path: rules.Path(cfg.Lessons), redisBank: redisBank}
 	if redisBank != nil {

@@ -39,7 +39,7 @@ type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
 	// Damaged is called for a session with a damaged exchange, whose content a reader leaves out; may be nil.
-	Damaged func(of session.Ref, err error)
+	Damaged func(ref session.Ref, err error)
 }
 
 // Options configure a server.

@@ -62,7 +62,7 @@ func (c *console) count(text string) int {
 type runningServer struct {
 	t           *testing.T
 	server      *server.Server
-	data, admin string
+	data, admin string // base URLs of the two listeners
 	stop        context.CancelFunc
 	runErr      chan error
 	console     console
@@ -93,8 +93,8 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	ctx, l.stop = context.WithCancel(context.Background())
 	go func() { l.runErr <- l.server.Run(ctx) }()
 	select {
-	case at := <-ready:
-		l.data, l.admin = at[0], at[1]
+	case addresses := <-ready:
+		l.data, l.admin = addresses[0], addresses[1]
 	case err := <-l.runErr:
 		l.stop()
 		t.Fatal(err)
@@ -109,16 +109,16 @@ func (s *runningServer) stopAndWait() error {
 	return <-s.runErr
 }
 
-// flagSource returns a configuration source without a file: free ports, new directories and the keys of more.
-func flagSource(t *testing.T, more map[string]string) *server.Source {
+// flagSource returns a configuration source without a file: free ports, new directories and extra keys.
+func flagSource(t *testing.T, extra map[string]string) *server.Source {
 	t.Helper()
-	all := map[string]string{
+	flags := map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir(),
 		"limits.lookup_timeout": "10s", // on a busy machine, a session whose look-up takes 45 ms is excluded
 	}
-	maps.Copy(all, more)
+	maps.Copy(flags, extra)
 	return &server.Source{Parse: func(file []byte) (*configs.Config, error) {
-		return configs.Parse(configs.Sources{File: file, FileName: "precept.yaml", Flags: all})
+		return configs.Parse(configs.Sources{File: file, FileName: "precept.yaml", Flags: flags})
 	}}
 }
 
@@ -140,12 +140,12 @@ func get(t *testing.T, url, token string) int {
 	return res.StatusCode
 }
 
-// eventually waits up to a minute until ok returns true. what names the awaited state in the failure message.
-func eventually(t *testing.T, what string, ok func() bool) {
+// eventually waits up to a minute until ok returns true. state describes the awaited state in the failure message.
+func eventually(t *testing.T, state string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not seen within a minute", what)
+			t.Fatalf("%s: not seen within a minute", state)
 		}
 	}
 }
@@ -153,12 +153,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // Two servers run in one process and leave no goroutine behind. A third server cannot use the data directory of the
 // first until the first has stopped.
 func TestTwoServersRunInOneProcess(t *testing.T) {
-	first := flagSource(t, map[string]string{"admin.tokens": "[first]"})
-	one, other := startServer(t, first), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
-	if own, foreign := get(t, one.admin+"/api/report", "first"), get(t, one.admin+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
+	firstSource := flagSource(t, map[string]string{"admin.tokens": "[first]"})
+	first, second := startServer(t, firstSource), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
+	if own, foreign := get(t, first.admin+"/api/report", "first"), get(t, first.admin+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
 		t.Errorf("first server: got status %d with its own token, %d with the token of the second server, want 200, 401", own, foreign)
 	}
-	cfg, err := first.Load()
+	cfg, err := firstSource.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,12 +166,12 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
 		t.Errorf("third server on the directory of the first: err = %v, want an error with %s", err, cfg.DataDir)
 	}
-	if err := errors.Join(one.stopAndWait(), other.stopAndWait()); err != nil {
+	if err := errors.Join(first.stopAndWait(), second.stopAndWait()); err != nil {
 		t.Error(err)
 	}
-	restarted := startServer(t, first)
+	restarted := startServer(t, firstSource)
 	if get(t, restarted.data+"/readyz", "") != http.StatusOK {
-		t.Error("/readyz after a restart on the directory: got another status, want 200")
+		t.Error("/readyz after a restart on the directory: got a different status, want 200")
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)

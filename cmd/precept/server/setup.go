@@ -39,10 +39,10 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := proxy.NewMetrics(registry)
 	failures := &failures{log: log, metrics: metrics, logLimit: newLimiter(tools.Now)}
-	tools.Damaged = DamageReport(func(of session.Ref, err error) {
+	tools.Damaged = DamageReport(func(ref session.Ref, err error) {
 		log.Warn(
 			"a session has a damaged exchange; pages and exports leave out its content; delete the session with precept forget",
-			"tenant", of.Tenant, "session", of.ID, "error", err,
+			"tenant", ref.Tenant, "session", ref.ID, "error", err,
 		)
 	})
 

@@ -47,7 +47,7 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 		t.Errorf("chat request in the drain delay: got status %d, body %s, want status 200", status, answer)
 	}
 	if get(t, s.data+"/healthz", "") != http.StatusOK {
-		t.Error("/healthz in the drain delay: got another status, want 200")
+		t.Error("/healthz in the drain delay: got a different status, want 200")
 	}
 	sendSignal(t, syscall.SIGTERM)
 	if err := <-s.runErr; err != nil {
@@ -130,17 +130,17 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		return body
 	}
 	// reload returns the metrics of the last reload: its success, and the time of the last successful one.
-	reload := func() (successful string, at float64) {
+	reload := func() (successful string, lastSuccess float64) {
 		_, body := send(t, http.MethodGet, s.admin+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
 		if m == nil {
 			t.Fatalf("/metrics lacks the result of the last reload:\n%s", body)
 		}
-		at, err := strconv.ParseFloat(m[1], 64)
+		lastSuccess, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m[2], at
+		return m[2], lastSuccess
 	}
 	successful, startedAt := reload()
 	if successful != "1" || startedAt <= 0 {
@@ -157,8 +157,8 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		if s.console.contains("level=DEBUG") {
 			t.Errorf("faulty file %q changed the log level", wrong.text)
 		}
-		if successful, at := reload(); successful != "0" || at != startedAt {
-			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the time of the start, %v", wrong.text, successful, at, startedAt)
+		if successful, lastSuccess := reload(); successful != "0" || lastSuccess != startedAt {
+			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the time of the start, %v", wrong.text, successful, lastSuccess, startedAt)
 		}
 	}
 	corrected := filepath.Join(t.TempDir(), "next.yaml") // renamed over the file, as editors do
@@ -172,8 +172,8 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	if current := health(); strings.Contains(current, "config_fault") || !strings.Contains(current, `"0.4"`) {
 		t.Errorf("/api/health after the correction: got %s, want 0.4 in it and no config_fault", current)
 	}
-	if successful, at := reload(); successful != "1" || at <= startedAt {
-		t.Errorf("metrics after the correction: got successful %s at %v, want 1 at a time after %v", successful, at, startedAt)
+	if successful, lastSuccess := reload(); successful != "1" || lastSuccess <= startedAt {
+		t.Errorf("metrics after the correction: got successful %s at %v, want 1 at a time after %v", successful, lastSuccess, startedAt)
 	}
 	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {
 		if !s.console.contains(text) {

@@ -234,8 +234,8 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	return o, nil
 }
 
-// EvictionPolicy returns the policy under which the Redis of the store may delete keys of its own accord, "" if it does
-// not, or if the store is not in Redis. A failed read has its own message.
+// EvictionPolicy returns the policy by which a full Redis deletes keys. EvictionPolicy returns "" if Redis deletes
+// none, or if the store is not in Redis. A failed read has its own message.
 func EvictionPolicy(ctx context.Context, backend Backend) string {
 	db, ok := backend.(*redis.Store)
 	if !ok {
@@ -296,7 +296,7 @@ func tenantSessions(cfg *configs.Config) int {
 	return max(cfg.Limits.Sessions*3/4, 1)
 }
 
-// LearnOptions returns the options of a learner, for the server and for commands that report.
+// LearnOptions returns the options of a learner, for the server and for commands that print reports.
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
 		Now: t.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
