@@ -42,8 +42,9 @@ func TestAgentNamesAddFewCategories(t *testing.T) {
 	}
 }
 
-// The reward of an open session of an agent without a name in the counters is in the baseline of these agents.
-func TestOpenSessionsOfFurtherAgentsShareBaseline(t *testing.T) {
+// Agents beyond the limit share the category of the agent "other". The reward of an open session of such an agent is in
+// the baseline of this category.
+func TestOpenSessionsOfAgentsBeyondLimitShareBaseline(t *testing.T) {
 	c := bandit.New()
 	for i := range 40 {
 		a := &trial.Assignment{Decided: true, Category: fmt.Sprintf("agent-%d|gpt|m", i), Model: "gpt", Base: 0.5}

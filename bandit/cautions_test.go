@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// If Published is evaluated after each session, a lesson rarely becomes a caution unless it harms, even if it matches
-// harder sessions than the model expects.
+// A caution is a lesson that is shown as a warning, because sessions with the lesson failed more often. If Published is
+// evaluated after each session, a lesson that does not harm rarely becomes a caution, even if it matches harder
+// sessions than the model expects.
 func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		match, effect float64

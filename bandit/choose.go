@@ -44,16 +44,16 @@ func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > ma
 // lesson needs for the smallest holdout.
 const trustedSpread = 1.7
 
-// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. isTrusted reads the present belief, so a
+// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. isTrusted reads the current belief, so a
 // lesson whose early sessions were lucky gets the full holdout again. With the small holdout alone, few withheld
 // sessions would show the error.
 func (b belief) isTrusted() bool {
 	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
 }
 
-// choose ranks the fresh actions by the objective and returns the best that fit into the remaining slots. In a share
-// ProbeShare of the sessions, the probe budget, one benched action takes the last slot: the action with the best draw
-// from its full posterior. Such a draw favours actions with a wide posterior and with little expected harm.
+// choose ranks the fresh actions by the objective, and returns the best actions for the remaining slots. In the
+// fraction ProbeShare of the sessions (the probe budget), the last slot is for a benched action: the action with the
+// best draw from its full posterior. Such a draw favours actions with a wide posterior and with little expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil

@@ -57,8 +57,8 @@ func (c *Chooser) Watch(k trial.Arm, eps float64, outcomes trial.OutcomeSet, fro
 	return c.measured.Watch(k, eps, outcomes, from)
 }
 
-// Add adds the deltas of one session (Contribution) or of a whole store to the trial and to the
-// chooser. Monotone deltas are merged by maximum.
+// Add adds deltas to the counters of the trial and of the chooser. The deltas are those of one session, as returned by
+// Contribution, or of a whole store. Monotone deltas are merged by maximum.
 func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
@@ -68,8 +68,8 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	}
 }
 
-// Maxima sets the current day and returns the raised running maxima (trial.Counters.Maxima). A caller that
-// calls Maxima after each batch needs no timer for Today.
+// Maxima sets the current day like Today, raises the running maxima of the trial, and returns the maxima that have
+// grown (trial.Counters.Maxima). A caller that calls Maxima after each batch need not call Today.
 func (c *Chooser) Maxima(now time.Time) []trial.Delta {
 	c.Today(now)
 	return c.measured.Maxima(now)

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// newMeasuredChooser returns a chooser that counted n sessions with a pick of lesson a, which is withheld with
-// probability eps. The lesson raises the success rate of 0.5 by effect.
+// newMeasuredChooser returns a chooser with the counts of n sessions that picked lesson a. The lesson is withheld with
+// probability eps, and raises the success rate from 0.5 to 0.5 + effect.
 func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {

@@ -37,7 +37,7 @@ type Config struct {
 	TokenCost float64   // price of one token in units of reward (0)
 }
 
-// NoRoom is the room of a session that has reached its limit.
+// NoRoom is the value of Config.Room for a session that has reached its limit.
 const NoRoom = -1
 
 // ProbeShare is the share of the sessions in which one benched lesson may be tried.

@@ -59,15 +59,15 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 		{160, 40, 0, 0.001, false},
 		{20, 5, 900, -0.02, true},
 	} {
-		e := seen{n1: tc.injected, n0: tc.withheld, nu: tc.unpicked}
-		least, most := -1.0, 1.0 // bounds of the mean residual that gives x.mean
+		e := armSums{n1: tc.injected, n0: tc.withheld, nu: tc.unpicked}
+		low, high := -1.0, 1.0 // bounds of the mean residual with the posterior mean tc.mean
 		for range 60 {
-			mid := (least + most) / 2
+			mid := (low + high) / 2
 			e.s1 = mid * tc.injected
 			if got, _, _, _ := e.solve(bandit.DefaultPriors(), 0.01); got < tc.mean {
-				least = mid
+				low = mid
 			} else {
-				most = mid
+				high = mid
 			}
 		}
 		c := bandit.New()
@@ -78,8 +78,8 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 	}
 }
 
-// A correction that arrives before its original makes counts negative. Beliefs and statistics stay finite and within
-// their bounds with such counts.
+// A correction may arrive before the reward that it corrects. Counts are then negative. With negative counts, beliefs
+// and statistics stay finite and within their bounds.
 func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*trial.One, 3*trial.One)
@@ -126,7 +126,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 		half   float64
 		weight float64
 	}{{0, 7, 1}, {7, 7, 0.5}, {14, 7, 0.25}, {14, 14, 0.5}, {-5, 7, 1}, {14, 0, 0.25}, {14, math.NaN(), 0.25}, {1000, 7, 0}, {200, 200, 0.5}} {
-		want, _, _, _ := seen{n1: 100 * tc.weight, s1: 50 * tc.weight}.solve(bandit.DefaultPriors(), 0.01)
+		want, _, _, _ := armSums{n1: 100 * tc.weight, s1: 50 * tc.weight}.solve(bandit.DefaultPriors(), 0.01)
 		if got := meanAt(tc.day, tc.half); !almostEqual(got, want) {
 			t.Errorf("day %d, half-life %v: mean = %v, want %v", tc.day, tc.half, got, want)
 		}
@@ -147,10 +147,10 @@ func TestHalfLifeDependsOnClosingRate(t *testing.T) {
 		for day := int32(today - 27); day <= today; day++ {
 			c.Add([]trial.Delta{delta("", "closed", day, trial.Fixed(rate))})
 		}
-		seen{n1: 100, s1: 50}.addTo(c, "a@1", today-age)
+		armSums{n1: 100, s1: 50}.addTo(c, "a@1", today-age)
 		c.Today(time.Unix(today*86_400, 0))
 		left := math.Exp2(-age / want)
-		mean, _, _, _ := seen{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
+		mean, _, _, _ := armSums{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
 		if got := c.Posterior(lesson("a")).Mean; !almostEqual(got, mean) {
 			t.Errorf("%v sessions a day: mean = %v, want %v", rate, got, mean)
 		}
@@ -191,7 +191,7 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 		t.Errorf("mean of the parent = %v, want at least 0.06 for this test", 2*wantHalf)
 	}
 	first := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean
-	second := seen{n1: 900, s1: -9}
+	second := armSums{n1: 900, s1: -9}
 	second.addTo(c, "old@2", 5)
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
@@ -203,7 +203,8 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 	}
 }
 
-// Refit moves the priors towards the effect of forty equal lessons. The chooser uses them only after SetPriors.
+// Refit returns priors that are closer to the common effect of forty lessons. The chooser uses the new priors only
+// after SetPriors.
 func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !almostEqual(p.T02, 0.0016) || !almostEqual(p.W2, 0.01) {
@@ -252,7 +253,8 @@ func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	}
 }
 
-// Published returns worse > better, which makes a lesson a caution, only if the difference is more than chance.
+// A lesson becomes a caution (is shown as a warning) if Published returns worse > better. Published does so only if the
+// difference is too large to be chance.
 func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
@@ -271,9 +273,9 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	}
 }
 
-// simulateCautions simulates 1,000 sessions for each of 400 lessons, a fifth of them withheld, and returns the number
-// of lessons that were a caution at any time. A session succeeds with probability 0.5 + match, plus effect with the
-// lesson.
+// simulateCautions simulates 1,000 sessions for each of 400 lessons, and returns the number of lessons that were a
+// caution at any time. The lesson is withheld in a fifth of its sessions. A session succeeds with probability 0.5 +
+// match without the lesson, and with probability 0.5 + match + effect with the lesson.
 func simulateCautions(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat

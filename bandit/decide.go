@@ -26,8 +26,8 @@ func Decide(
 	return flip(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
-// recordPassed records, for each fresh action outside of chosen, the reason for which the action was not picked.
-// best holds the picks before fitRoom, chosen the picks that fitRoom kept.
+// recordPassed records why each fresh action was not picked, except the actions in chosen. The actions in best are the
+// picks before fitRoom, and those in chosen are the picks that fitRoom kept.
 func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
 	in := func(list []candidate, slug string) bool {
 		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
@@ -48,7 +48,7 @@ func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fr
 }
 
 // fitRoom keeps the picks by rank and drops each pick that exceeds the remaining room. fitRoom runs before the coins
-// are flipped, because a withheld pick takes its room, too.
+// are flipped, because a withheld pick also uses its room.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -85,12 +85,13 @@ const startBase, baseWeight = 0.5, 10
 
 // damping is the part of a match effect that enters the expected reward of a session. Lessons that match together
 // explain the same difficulty. With the full effects, the difficulty counts several times, and the residuals of the
-// next sessions overshoot. With late rewards the oscillation grows until the chooser is no better than chance; a tenth
-// of all sessions open is enough. The report is unaffected, because any centre that is fixed before the coin is valid.
+// next sessions overshoot. With late rewards the oscillation grows until the chooser is no better than chance. This
+// happens even if only a tenth of all sessions are open. The report is unaffected, because any centre that is fixed
+// before the coin is valid.
 const damping = 0.65
 
-// recordMatches records the actions that are new to the session as matches, and returns these actions. A forced
-// action is no match, and is returned in forced.
+// recordMatches records the actions that are new to the session as matches, and returns these actions. A forced action
+// is not a match, and is returned in forced.
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
 	first := !a.Considered()
 	for _, c := range actions {
@@ -121,7 +122,7 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 	return fresh, forced
 }
 
-// usedPicks returns the number of picks that count towards the session's 2K.
+// usedPicks returns the number of picks that count towards the limit of 2K picks per session.
 func usedPicks(a *trial.Assignment) int {
 	n := 0
 	for i := range a.Picks {

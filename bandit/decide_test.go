@@ -77,7 +77,8 @@ func (fixedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, fal
 func (b fixedBaseline) Baseline(string) (float64, float64)       { return b.n, b.sum }
 
 // The base of a session, its expected reward, is 0.5 without data and follows the sessions of the category. A negative
-// number of sessions, as after a correction that arrives before its original, is ignored. The base is between 0 and 1.
+// number of sessions is ignored: a correction may arrive before the reward that it corrects. The base is between 0 and
+// 1.
 func TestBaseFollowsCategory(t *testing.T) {
 	for _, tc := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
@@ -195,8 +196,8 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	}
 }
 
-// A probe is a rare pick of a benched lesson, which is expected to harm. A probe takes one of the K slots, and picks
-// uncertain lessons most often.
+// A probe is a rare pick of a benched lesson, which is expected to harm. A probe uses one of the K slots. The most
+// uncertain lessons are probed most often.
 func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
@@ -218,7 +219,7 @@ func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	}
 }
 
-// movedBaseline is beliefsBySlug with another baseline.
+// movedBaseline is beliefsBySlug with a different baseline.
 type movedBaseline struct{ beliefsBySlug }
 
 func (movedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
@@ -253,7 +254,8 @@ func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
 	}
 }
 
-// A decision makes at most K picks, and a session has at most 2K picks. A withheld pick counts like an injected one.
+// A decision makes at most K picks, and a session has at most 2K picks. A withheld pick, whose lesson is not inserted,
+// counts like an injected one.
 func TestWithheldPicksTakeSlots(t *testing.T) {
 	b := beliefsBySlug{}
 	var cs []bandit.Action
@@ -322,8 +324,8 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	}
 }
 
-// The objective all picks by confidence, random picks all lessons with equal probability, and raw picks by the success
-// rate of the sessions with the lesson.
+// The objective "all" prefers lessons with a high confidence, "random" picks each lesson with equal probability, and
+// "raw" prefers lessons whose sessions have a high success rate.
 func TestObjectiveDecidesOrderOfLessons(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")

@@ -12,8 +12,8 @@ import (
 )
 
 // With 50 tenants and 2,000 lessons, each process of a fleet has 100,000 pairs of tenant and lesson (decision 65). A
-// pair takes a few hundred bytes if it has the evidence of one session, and almost none without evidence.
-func TestMemoryOfALessonOfATenant(t *testing.T) {
+// pair uses a few hundred bytes with the evidence of one session, and almost no memory without evidence.
+func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 	const lessons = 500
 	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {
 		chooser := bandit.New()

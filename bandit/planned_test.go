@@ -61,8 +61,8 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		}
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
-	if chooser, counted, taken := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Evaluated; !chooser || counted || taken {
-		t.Errorf("40 closed and 20 open sessions: Posterior.Reached = %v, Counted.Reached = %v, Evaluated = %v, want true, false, false", chooser, counted, taken)
+	if chooser, counted, evaluated := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Evaluated; !chooser || counted || evaluated {
+		t.Errorf("40 closed and 20 open sessions: Posterior.Reached = %v, Counted.Reached = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)
 	}
 	copied := c.Clone()
 	if e := copied.Measured().Evaluations()[0]; copied.Counted(k).Reached || e.Rewarded != 40 {
@@ -85,9 +85,9 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	}
 }
 
-// A session with a loop warning before its first match takes part in the comparison of treated and control sessions
-// from the warning on, with a centre that later decisions keep. The strata All.Any, which count whether any pick was
-// injected, include the lessons of the later decision but not the warning.
+// A loop warning may come before the first match of a session. From then on, the session is in the comparison of
+// treated and control sessions, and later decisions do not change its centre. The strata All.Any count whether any pick
+// was injected. The lessons of the later decision are among these picks, but the warning is not.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0

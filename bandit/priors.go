@@ -82,7 +82,8 @@ func evidenceOf(s [armFieldCount]float64) evidence {
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// nonNegative replaces negative counts and their sums by 0. A count is negative if an undo arrives before its addition.
+// nonNegative replaces negative counts and their sums by 0. A count is negative if a correction arrives before the
+// reward that it corrects.
 func (e evidence) nonNegative() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {

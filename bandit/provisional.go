@@ -22,11 +22,10 @@ type part struct {
 	value    int64
 }
 
-// AddProvisional adds the present reward of an open session to the chooser's evidence. Posteriors and
-// baselines change, the report does not. A report must not use open sessions, because sessions that end
-// sooner would count first, and a lesson that shortens sessions would seem to help. For the chooser
-// the error is small and ends with the closing, while ignoring the last day costs a fifth of the
-// attainable gain.
+// AddProvisional adds the current reward of an open session to the chooser's evidence. Posteriors and baselines change,
+// the report does not. A report must not use open sessions, because sessions that end sooner would count first, and a
+// lesson that shortens sessions would seem to help. For the chooser the error is small and ends with the closing, while
+// ignoring the last day costs a fifth of the attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	counted := *a
 	c.mu.RLock()

@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// openSession returns the decided assignment of session n, which matched a and b.
+// openSession returns the assignment of session n, in which the lessons a and b matched.
 func openSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)

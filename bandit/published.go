@@ -14,8 +14,8 @@ const cautionTightestAt = 100
 // advice.
 const cautionLevel = 0.002
 
-// cautionMinAlone is the minimum number of sessions with a lesson that has no session without the lesson. With a
-// fifth of the picks withheld, one in a thousand lessons reaches this number without a withheld session.
+// cautionMinAlone is the minimum number of sessions with a lesson for a caution if no session matched without the
+// lesson. With a fifth of the picks withheld, one in a thousand lessons reaches this number without a withheld session.
 const cautionMinAlone = 30
 
 // Published returns the sums of the rewards of the sessions with the lesson above and below the rewards of the

@@ -12,11 +12,11 @@ import (
 	"precept/bandit/trial"
 )
 
-// seen holds the session counts and residual sums of one arm.
-type seen struct{ n1, s1, n0, s0, nu, su float64 }
+// armSums holds the session counts and residual sums of one arm.
+type armSums struct{ n1, s1, n0, s0, nu, su float64 }
 
 // addTo adds the counts to an arm of a chooser on the given day.
-func (s seen) addTo(c *bandit.Chooser, arm string, day int32) {
+func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
 	for field, v := range map[string]float64{"n1": s.n1, "s1": s.s1, "n0": s.n0, "s0": s.s0, "nu": s.nu, "su": s.su} {
 		c.Add([]trial.Delta{delta(arm, field, day, trial.Fixed(v))})
 	}
@@ -24,7 +24,7 @@ func (s seen) addTo(c *bandit.Chooser, arm string, day int32) {
 
 // solve returns the posterior by the formulas of the specification: a session that matched the lesson has the expected
 // residual del, and an injected session has del + effect.
-func (s seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
+func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
 	a := 1/p.W2 + (s.n0+s.nu+s.n1)/p.Sigma2
 	b := s.n1 / p.Sigma2
 	d := 1/p.T02 + s.n1/p.Sigma2
@@ -33,10 +33,10 @@ func (s seen) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar f
 	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
 }
 
-// genSeen draws the counts and residual sums of one arm.
-func genSeen(t *rapid.T) seen {
+// genArmSums draws the counts and residual sums of one arm.
+func genArmSums(t *rapid.T) armSums {
 	n, r := rapid.Float64Range(0, 300), rapid.Float64Range(-0.3, 0.3)
-	e := seen{
+	e := armSums{
 		n1: trial.Round(n.Draw(t, "n1")),
 		n0: trial.Round(n.Draw(t, "n0")),
 		nu: trial.Round(n.Draw(t, "nu")),
@@ -59,11 +59,11 @@ func assertNear(t *rapid.T, what string, got, want float64) {
 	}
 }
 
-// The belief equals the posterior of seen.solve. Negative counts, as after a correction that arrives before its
-// original, are ignored.
+// The belief equals the posterior of armSums.solve. Negative counts are ignored: a correction may arrive before the
+// reward that it corrects.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := genSeen(t)
+		e := genArmSums(t)
 		observed, want := e, e
 		for _, pair := range [][4]*float64{{&observed.n1, &observed.s1, &want.n1, &want.s1}, {&observed.n0, &observed.s0, &want.n0, &want.s0}, {&observed.nu, &observed.su, &want.nu, &want.su}} {
 			if rapid.IntRange(0, 2).Draw(t, "undone") == 0 {
@@ -88,9 +88,9 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
-		var all []seen
+		var all []armSums
 		for i := range rapid.IntRange(0, 6).Draw(t, "lessons") {
-			e := genSeen(t)
+			e := genArmSums(t)
 			e.addTo(c, fmt.Sprintf("l%d@1", i), 0)
 			if e.n1 >= 5 {
 				all = append(all, e)
@@ -128,7 +128,7 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		whole, before := bandit.New(), bandit.New()
 		at := rapid.Int32Range(100, 140).Draw(t, "day")
 		for day := int32(100); day <= 140; day += 10 {
-			e := genSeen(t)
+			e := genArmSums(t)
 			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a change point
 			e.addTo(whole, "a@1", day)
 			if day < at {
@@ -193,7 +193,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 // Maxima advances the day of the discount. Raise merges a maximum of another replica.
 func TestMaximaAdvanceDay(t *testing.T) {
 	c := bandit.New()
-	seen{n1: 100, s1: 20}.addTo(c, "a@1", 100)
+	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
 	before := c.Posterior(lesson("a")).Mean
 	c.Maxima(time.Unix(2100*86_400, 0))
 	if got := c.Posterior(lesson("a")).Mean; got >= before-0.005 {
@@ -205,8 +205,8 @@ func TestMaximaAdvanceDay(t *testing.T) {
 	}
 }
 
-// A session of a unit gets the lessons of the unit within the budget, injected or withheld as in the unit. Withheld
-// lessons take their share of the budget.
+// A unit is a run with several sessions. Each session gets the lessons of its unit within the budget, injected or
+// withheld as in the unit. Withheld lessons also count towards the budget.
 func TestShareRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{

@@ -32,7 +32,7 @@ func (c *Chooser) Refit() Priors {
 	return p.sanitize()
 }
 
-// fitInput returns the priors with the present variance of a reward, and the evidence of the lessons that Refit uses.
+// fitInput returns the priors with the current variance of a reward, and the evidence of the lessons that Refit uses.
 func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -131,8 +131,8 @@ type cell struct {
 	n, sum float64 // sessions, and rewards minus the predicted effects of the lessons
 }
 
-// sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order. Only the copy of
-// the sums holds the lock, which requests need.
+// sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order. The lock, which
+// requests need, is held only while the sums are copied.
 func (c *Chooser) sortedCells() []cell {
 	c.mu.RLock()
 	sums := make(map[string][baselineFieldCount]int64, len(c.cells))

@@ -11,8 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithFacts returns the decided assignment of a session of agent whose first request came at the given hour with
-// the given number of tools.
+// sessionWithFacts returns the assignment of a session of the given agent. The first request of the session came at the
+// given hour, with the given number of tools.
 func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }

@@ -97,7 +97,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 }
 
 // Counted beliefs, baselines and refits depend neither on the order of rewards nor on corrections. Fields in scopes of
-// another kind have no effect.
+// a different kind have no effect.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := bandit.New(), bandit.New()

@@ -40,6 +40,8 @@ func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model strin
 	return 0
 }
 
+// Lesson a is proven on model-a. With bandit.retest, sessions on a new model have the full holdout until the lesson
+// also has evidence on this model. Sessions on model-a keep the small holdout.
 func TestNewModelReopensHoldoutOnlyForItsSessions(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()

@@ -51,15 +51,15 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 	for run := range w.runs {
 		common := r.NormFloat64() * 0.2 * math.Sqrt(w.share)
 		unit := fmt.Sprint("run ", run)
-		as := make([]trial.Assignment, w.agents)
+		assignments := make([]trial.Assignment, w.agents)
 		shown := make([]bool, w.agents)
-		for i := range as {
+		for i := range assignments {
 			name := unit
 			if !coinsByRun {
 				name = fmt.Sprint(unit, "/", i)
 			}
-			bandit.Decide(cfg, flatBeliefs{}, &as[i], name, lessons("l"), 1)
-			shown[i] = as[i].Picks[0].Injected
+			bandit.Decide(cfg, flatBeliefs{}, &assignments[i], name, lessons("l"), 1)
+			shown[i] = assignments[i].Picks[0].Injected
 		}
 		ys, sum := make([]float64, w.agents), 0.0
 		for i := range ys {
@@ -71,11 +71,11 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 			sum += ys[i]
 		}
 		if countedByRun {
-			addContribution(&as[0], sum/float64(w.agents))
+			addContribution(&assignments[0], sum/float64(w.agents))
 			continue
 		}
-		for i := range as {
-			addContribution(&as[i], ys[i])
+		for i := range assignments {
+			addContribution(&assignments[i], ys[i])
 		}
 	}
 	effect = z / n
@@ -84,16 +84,16 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 
 // spread returns the mean and the standard deviation of the estimates of many simulations, and the share of simulations
 // whose estimate is more than 1.96 standard errors away from 0.
-func (w runWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
+func (w runWorld) spread(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
-	for seed := range uint64(plays) { //nolint:gosec // not negative
+	for seed := range uint64(simulations) { //nolint:gosec // not negative
 		e, se := w.estimate(seed+1, coinsByRun, countedByRun)
 		s, ss = s+e, ss+e*e
 		if math.Abs(e) > 1.96*se {
 			outside++
 		}
 	}
-	k := float64(plays)
+	k := float64(simulations)
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
@@ -158,7 +158,7 @@ func TestShareKeepsFirstTextOfLesson(t *testing.T) {
 	}
 }
 
-// A withheld pick takes as much of a member's budget (Room) as an injected pick.
+// A withheld pick uses as much of a member's budget (Room) as an injected pick.
 func TestShareCountsWithheldPicksInBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment

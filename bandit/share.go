@@ -11,13 +11,13 @@ import (
 const maxUnitMatches = 512
 
 // Share decides like Decide, for one session of a unit with several sessions (a run and its agents). The sessions share
-// the assignment of the unit, and a decision for one session holds for all. given are the earlier picks of lessons that
-// match again, in order; fresh are new picks. A lesson that matched before without a pick stays without a pick. spent
-// is the number of picks of this session: the limits of a decision and of a session apply to each session alone, and do
-// not depend on the coins.
+// the assignment of the unit, and a decision for one session holds for all. The result given holds the earlier picks of
+// lessons that match again, in order, and fresh holds the new picks. A lesson that matched before without a pick stays
+// without a pick. spent is the number of picks of this session: the limits of a decision and of a session apply to each
+// session alone, and do not depend on the coins.
 //
-// An earlier pick of another text of the lesson (edited, or presented differently) is not given: the arm of the unit is
-// not the text that would be inserted.
+// An earlier pick of a different text of the lesson (edited, or presented differently) is not in given, because its arm
+// does not measure the text that would be inserted.
 func Share(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
 ) (given, fresh []trial.Pick) {
@@ -57,8 +57,10 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 	return out
 }
 
-// earlierPicks returns the unit's picks among the actions, as far as slots and room allow, and subtracts their
-// sizes from cfg.Room. A withheld pick takes its slot and room, too.
+// earlierPicks returns the picks of the given actions that the unit has already made. It returns at most as many picks
+// as there are slots, skips a pick whose size exceeds cfg.Room, and subtracts the sizes of the returned picks from
+// cfg.Room. A withheld pick, whose lesson is not inserted, counts like an injected pick. A forced pick needs no slot
+// and no room.
 func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]

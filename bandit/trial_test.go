@@ -37,7 +37,7 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 		}
 		c.Add(bandit.Contribution(&a, y, 1))
 	}
-	// The variance is 0.25 * (1/.5 + 1/.5) = 1, so a half-width of 0.1 takes about 950 picks.
+	// The variance is 0.25 * (1/.5 + 1/.5) = 1, so a half-width of 0.1 needs about 950 picks.
 	if ended < 700 || ended > 1200 {
 		t.Errorf("trial ended after %d of %d picks, want 700 to 1200", ended, picks)
 	}

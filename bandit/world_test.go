@@ -53,8 +53,8 @@ func newWorld(n int, contrary bool, seed string) *world {
 	return w
 }
 
-// session draws the success rate of a session without lessons, and its matching lessons.
-func (w *world) session() (ease float64, matched []int) {
+// drawSession draws the success rate of a session without lessons, and its matching lessons.
+func (w *world) drawSession() (ease float64, matched []int) {
 	d := w.rng.NormFloat64()
 	for j := range w.lessons {
 		p := float64(w.matches) / float64(len(w.lessons)) * math.Exp(0.7*w.lessons[j].hard*d-0.25*w.lessons[j].hard*w.lessons[j].hard)
@@ -65,8 +65,8 @@ func (w *world) session() (ease float64, matched []int) {
 	return min(max(0.5-0.15*d, 0.15), 0.85), matched
 }
 
-// chance returns the success rate of a session with the injected lessons of ps.
-func (w *world) chance(ease float64, ps []trial.Pick, bySlug map[string]int) float64 {
+// successRate returns the success rate of a session with the injected lessons of ps.
+func (w *world) successRate(ease float64, ps []trial.Pick, bySlug map[string]int) float64 {
 	for _, p := range ps {
 		if p.Injected {
 			ease += w.lessons[bySlug[p.Slug]].effect
@@ -84,17 +84,17 @@ func (w *world) index() map[string]int {
 	return out
 }
 
-// playLater simulates n sessions of day 40 and returns their mean gain over sessions without lessons.
-func (w *world) playLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
+// simulateLater simulates n sessions of day 40 and returns their mean gain over sessions without lessons.
+func (w *world) simulateLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	for i := range n {
-		ease, matched := w.session()
+		ease, matched := w.drawSession()
 		cs := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: 40}
-		p := w.chance(ease, bandit.Decide(cfg, c, &a, "later-"+unitName(i), cs, 1), index)
+		p := w.successRate(ease, bandit.Decide(cfg, c, &a, "later-"+unitName(i), cs, 1), index)
 		gain += (p - ease) / float64(n)
 		y := 0.0
 		if w.rng.Float64() < p {
@@ -105,19 +105,19 @@ func (w *world) playLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain flo
 	return gain
 }
 
-// play simulates n sessions and returns the mean gain of their second half over sessions without lessons.
-func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
+// simulate simulates n sessions and returns the mean gain of their second half over sessions without lessons.
+func (w *world) simulate(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	rewards := 0
 	for i := range n {
-		ease, matched := w.session()
+		ease, matched := w.drawSession()
 		cs := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: int32(i / 2000)}
 		ps := bandit.Decide(cfg, c, &a, unitName(i), cs, 1)
-		p := w.chance(ease, ps, index)
+		p := w.successRate(ease, ps, index)
 		if i >= n/2 {
 			gain += (p - ease) / float64(n-n/2)
 		}

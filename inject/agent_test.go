@@ -51,9 +51,9 @@ type entry struct {
 type agent struct {
 	form    wireForm
 	history []entry
-	users   int
-	calls   int
-	items   int
+	users   int // number of user messages
+	calls   int // number of tool calls
+	items   int // number of answers, for their ids
 }
 
 func (a *agent) addUser(text string, reminds bool) {
@@ -341,7 +341,7 @@ func (s *testSession) plan(body []byte) Plan {
 	return p
 }
 
-// addsOnly reports whether all bytes of body occur in more, in the same order.
+// addsOnly reports whether all bytes of body occur in changed, in the same order.
 func addsOnly(body, changed []byte) bool {
 	for i := range body {
 		at := bytes.IndexByte(changed, body[i])

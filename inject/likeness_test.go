@@ -30,6 +30,8 @@ func injectBySimilarity() Config {
 
 const similarWords = "why do stale entries stay in the cache?"
 
+// A similarity match is a sentence that resembles a lesson but contains none of its phrases. The pick of such a match
+// has a separate arm, with the suffix ~like.
 func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
 	s.a.addUser(similarWords, false)
@@ -69,6 +71,7 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 	}
 }
 
+// Matches by meaning are found in the background, after a request was sent. The lesson is inserted in the next turn.
 func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
 	s.a.addUser("go", false)

@@ -36,18 +36,18 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
-// calls returns a request with n calls and their results. If alone is true, each call is followed by its result;
-// otherwise all calls precede all results. The format of the call ids is id.
-func calls(d wire.Dialect, n int, id string, alone bool) string {
-	call, result := `{"id":"`+id+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+id+`","content":"make: *** [all] Error 2\nboom"}`
+// calls returns a request with n calls and their results. If interleaved is true, each call is followed by its result;
+// otherwise all calls precede all results. idFormat is the format of the call ids.
+func calls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
+	call, result := `{"id":"`+idFormat+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+idFormat+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
 	key := "messages"
 	switch d {
 	case wire.Messages:
-		call, result = `{"type":"tool_use","id":"`+id+`","name":"sh","input":{"command":"make %d"}}`, `{"type":"tool_result","tool_use_id":"`+id+`","is_error":true,"content":"boom"}`
+		call, result = `{"type":"tool_use","id":"`+idFormat+`","name":"sh","input":{"command":"make %d"}}`, `{"type":"tool_result","tool_use_id":"`+idFormat+`","is_error":true,"content":"boom"}`
 		open = `{"role":"assistant","content":[`
 	case wire.Responses:
-		call, result = `{"type":"function_call","call_id":"`+id+`","name":"sh","arguments":"{\"command\":\"make %d\"}"}`, `{"type":"function_call_output","call_id":"`+id+`","output":"{\"output\":\"boom\",\"metadata\":{\"exit_code\":2}}"}`
+		call, result = `{"type":"function_call","call_id":"`+idFormat+`","name":"sh","arguments":"{\"command\":\"make %d\"}"}`, `{"type":"function_call_output","call_id":"`+idFormat+`","output":"{\"output\":\"boom\",\"metadata\":{\"exit_code\":2}}"}`
 		key, open, end = "input", "", ""
 	case wire.Chat, wire.None:
 	}
@@ -58,7 +58,7 @@ func calls(d wire.Dialect, n int, id string, alone bool) string {
 		return results
 	}
 	list := before + "," + open + repeatNumbered(n, call) + end + "," + wrap(repeatNumbered(n, result))
-	if alone {
+	if interleaved {
 		list = before + "," + repeatNumbered(n, open+call+end+","+wrap(result))
 		list = strings.ReplaceAll(list, "make ", "make all #") // each call is different, with a long common prefix
 	}
@@ -112,9 +112,9 @@ func shapes() []shape {
 	}
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		for _, id := range []string{"call_%d", "same", ""} {
-			for _, alone := range []bool{false, true} {
-				name := fmt.Sprintf("%s calls, ids %q, one by one %t", d, id, alone)
-				all = append(all, shape{name, d, func(n int) string { return calls(d, n, id, alone) }})
+			for _, interleaved := range []bool{false, true} {
+				name := fmt.Sprintf("%s calls, ids %q, one by one %t", d, id, interleaved)
+				all = append(all, shape{name, d, func(n int) string { return calls(d, n, id, interleaved) }})
 			}
 		}
 	}
@@ -178,14 +178,14 @@ func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
-	least, spent := time.Duration(1<<62), time.Duration(0)
+	shortest, spent := time.Duration(1<<62), time.Duration(0)
 	for runs := 0; runs < 2 || runs < 50 && spent < 50*time.Millisecond; runs++ {
 		begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
 		p.process(t, s.dialect, body)
 		elapsed := time.Since(begin)
-		least, spent = min(least, elapsed), spent+elapsed
+		shortest, spent = min(shortest, elapsed), spent+elapsed
 	}
-	return least
+	return shortest
 }
 
 // Linear cost means that a request four times as long takes four times as long, not sixteen times. The test allows

@@ -52,7 +52,7 @@ func (w *work) findLoops() (newLoops int64) {
 
 // insertWarnings inserts a warning for each found loop at the top of the loop's newest result. One coin per session
 // decides whether the session gets warnings, so that their benefit can be measured. A loop that continues after its
-// warning gets a second warning with another text.
+// warning gets a second warning with a different text.
 func (w *work) insertWarnings() {
 	for _, l := range w.loops {
 		text := loopWarning(l.Loop)

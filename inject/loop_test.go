@@ -39,7 +39,7 @@ func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 	}
 }
 
-func TestLoopRetryCountsOnce(t *testing.T) {
+func TestRetryCountsNoSecondLoop(t *testing.T) {
 	s := newTestSession(t, claude, injectAll(), newBook(), "s")
 	s.a.addUser("build", false)
 	s.send()
@@ -55,6 +55,8 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 	}
 }
 
+// A loop warning and a lesson belong to the same tool result. The warning is inserted before the lesson, also when both
+// are inserted again.
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
 		s := newTestSession(t, form, injectAll(), newBook(), "s")
@@ -81,6 +83,8 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	}
 }
 
+// The loop warning is part of the experiment. It is not inserted if the random decision withholds it, nor in a control
+// session. The loops are still counted.
 func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
@@ -111,6 +115,8 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 	}
 }
 
+// A delta request contains only the new items. A loop is still found, because the session keeps the state of the
+// detection.
 func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(), "s")
 	s.plan([]byte(`{"model":"m","input":"build"}`))

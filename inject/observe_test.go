@@ -61,7 +61,7 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 			}
 			step("make x", "the sky is blue", true)
 			if w := s.outcomesAtClose(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
-				t.Errorf("%s: outcomes after another error = %+v, want 1 error and no recurrence", form, w)
+				t.Errorf("%s: outcomes after a different error = %+v, want 1 error and no recurrence", form, w)
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)

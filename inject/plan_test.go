@@ -148,6 +148,7 @@ func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
 	}
 }
 
+// The first request of a session may contain a history. Only its newest message is matched and gets a block.
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	b := newBook(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
 	s := newTestSession(t, plainChat, injectAll(), b, "s")
@@ -160,6 +161,8 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	}
 }
 
+// A message was sent without a block, and a matching lesson is added later. The message stays unchanged, so that the
+// prompt cache of the provider stays valid.
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.a.addUser("deploy", false)
@@ -180,7 +183,9 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	}
 }
 
-func TestManyMatchesStayWithinLimits(t *testing.T) { // fifty lessons match
+// Fifty lessons match. The blocks and picks of the session stay within the limits, and a lesson that did not fit is not
+// inserted later.
+func TestManyMatchesStayWithinLimits(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 50 {
 		all = append(all, activeLesson(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
@@ -204,6 +209,7 @@ func TestManyMatchesStayWithinLimits(t *testing.T) { // fifty lessons match
 	}
 }
 
+// A different lesson matches in each of nine turns. The session gets twice K lessons, with K = 3.
 func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 9 {
@@ -261,6 +267,8 @@ func TestSkipReasonIsReported(t *testing.T) {
 	})
 }
 
+// A withheld lesson is picked but not inserted. It counts against the byte budget of the session like an inserted
+// lesson, so that the budget does not depend on the random decision.
 func TestWithheldLessonUsesBudget(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
@@ -275,6 +283,7 @@ func TestWithheldLessonUsesBudget(t *testing.T) {
 	}
 }
 
+// A control session records its matches, but no lesson is picked or inserted.
 func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Control = 1
@@ -303,7 +312,8 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	}
 }
 
-func TestFamilyStripsVersionAndProvider(t *testing.T) {
+// The family of a model is its name without provider, version and date.
+func TestModelFamilyHasNoVersionAndNoProvider(t *testing.T) {
 	for model, want := range map[string]string{
 		"claude-opus-4-8": "claude-opus", "anthropic/claude-sonnet-4-5-20250929": "claude-sonnet", "gpt-4o-mini-2024-07-18": "gpt-4o-mini",
 		"gpt-5": "gpt-5", "qwen2.5-coder:32b": "qwen2.5-coder", "": "", "GPT-4.1": "gpt-4.1",
@@ -330,6 +340,8 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 	}
 }
 
+// The upstream refused a request with a block, and accepted the request without the block. The session gets no more
+// blocks, but stays in the experiment.
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	s.a.addUser("deploy", false)
@@ -368,6 +380,8 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	}
 }
 
+// In a compaction, the agent replaces the history by a summary. The earlier lessons are then inserted before the newest
+// message, with the text that they had before.
 func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	s.a.addUser("deploy", false)
@@ -403,6 +417,8 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s.assertBounds(injectAll())
 }
 
+// A sub-agent sends its own history under the session name of the main agent. The block of the main agent keeps its
+// place.
 func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	s.a.addUser("deploy", false)
@@ -464,6 +480,8 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	}
 }
 
+// A caution is a lesson that is shown as an approach to avoid. A lesson becomes a caution if its sessions are more
+// often worse than expected, unless inject.cautions is off.
 func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	l.FailureCount, l.SuccessCount = 9, 1 // counts in the file have no effect
@@ -493,6 +511,8 @@ type published struct {
 
 func (p published) Published(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
+// A lesson supersedes two lessons, of which the book contains only the second. The parent of the lesson is the arm of
+// this second lesson.
 func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}

@@ -118,7 +118,7 @@ func TestCautionStartsANewArm(t *testing.T) {
 	}
 	caution := Config{}.Present(l, &text, c)
 	if !caution.Caution || caution.Arm == advice.Arm {
-		t.Fatalf("presentation = %+v, want a caution with another arm than %+v", caution, advice)
+		t.Fatalf("presentation = %+v, want a caution with an arm other than that of %+v", caution, advice)
 	}
 	k := bandit.Action{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
 	adviceMean := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
@@ -167,10 +167,10 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	checkArm("after a human decision", advice.Arm+".caution")
 
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 100, Started: time.Unix(2000, 0)}
-	checkArm("start of another trial", advice.Arm+".caution")
+	checkArm("start of a second trial", advice.Arm+".caution")
 	addPicks(advice.Arm+".caution", 300, 310, 1, 0)
 	addPicks(advice.Arm, 310, 311, 1, 0)
-	checkArm("another trial with picks as advice", advice.Arm)
+	checkArm("second trial with picks as advice", advice.Arm)
 	l.Plan.Started = time.Unix(3000, 0)
 	addPicks(advice.Arm+".caution", 311, 320, 1, 0)
 	l.Plan.Picks = 0

@@ -42,7 +42,7 @@ func (s Style) frameBytes() int {
 	return len(adviceHead) + len(cautionsHead) + len(adviceEnd)
 }
 
-// size returns the number of bytes of the lesson in a block, with at most limit bytes of advice.
+// size returns the number of bytes of the lesson in a block, with the advice truncated to limit bytes.
 func (l *line) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {

@@ -101,7 +101,7 @@ func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 	})
 }
 
-func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
+func TestLessonLinesReturnsTheLinesOfOneLesson(t *testing.T) {
 	for _, style := range []Style{Advice, Pitfalls} {
 		block := style.block(sampleLines())
 		for _, l := range sampleLines() {

@@ -112,8 +112,8 @@ func (w *work) setAnchorRemoved(b *session.Block, removed bool) {
 const maxReinserted = 16
 
 // reinsertCompacted inserts the blocks that the agent removed with a compaction of the history. They precede the newest
-// user message. The text is the original one even if the lesson has been edited since, because the edited lesson is
-// another arm.
+// user message. The text is the original one even if the lesson has been edited since, because the edited lesson is a
+// different arm.
 func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return

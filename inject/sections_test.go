@@ -58,7 +58,8 @@ type sectionSession struct {
 	unlearned bool
 }
 
-// newSectionSession returns a new session with a share of control, whose rules files may have the sections in registry.
+// newSectionSession returns a new session with the given probability of control. Its rules file may have the sections
+// of the registry.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.IDOf("default", session.NamespaceSession, name)
@@ -113,6 +114,8 @@ func promptWithoutCuts(r *sectionSession) string {
 	return text
 }
 
+// Each measured section is cut in about half of the sessions, independently of the other section. All requests of a
+// session have the same sections.
 func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, style)
 	prompts := map[string]int{}
@@ -139,7 +142,7 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	}
 }
 
-// newCutSession returns a session whose first request lost both sections.
+// newCutSession returns a session in whose first request both sections were cut.
 func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	for i := range 100 {
@@ -148,7 +151,7 @@ func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 			return s
 		}
 	}
-	t.Fatal("none of 100 sessions lost both sections, want at least one")
+	t.Fatal("both sections were cut in none of 100 sessions, want at least one")
 	return nil
 }
 
@@ -207,6 +210,7 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 	}
 }
 
+// The sessions of a run share one random decision for each section.
 func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, style)
 	for i := range 20 {
@@ -220,6 +224,7 @@ func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 	}
 }
 
+// After a person stops the measurement, open sessions keep their cuts, and new sessions get the whole file.
 func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, style)
 	s := newCutSession(t, registry)

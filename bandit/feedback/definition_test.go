@@ -7,7 +7,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// Equal definitions of a reward have the same String, which ParseDefinition reads.
+// String returns the same text for equal definitions of a reward. ParseDefinition reads the text.
 func TestDefinitionStringRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The tiers, highest first. The highest present tier decides the reward of a session.
+// The tiers, highest first. The highest tier with an entry decides the reward of a session.
 const (
 	TierUser     = 1 // the user: POST /v1/feedback with source user
 	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test, lint or build in the traffic
@@ -63,7 +63,7 @@ type Entry struct {
 	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
 	Stage      string          `json:"stage,omitempty"` // of a webhook: StageCheck or StageEnd
-	Via        string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: no copy
+	Via        string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: not a copy
 	Hash       string          `json:"hash,omitempty"`  // ContentHash; breaks ties between entries with equal id and time
 }
 

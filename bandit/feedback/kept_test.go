@@ -108,7 +108,7 @@ func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 		change(&later)
 		later.Hash = later.ContentHash()
 		if got, want := later.Repeats(&stored), name == ""; got != want {
-			t.Errorf("Repeats of a later entry with another %q = %t, want %t", name, got, want)
+			t.Errorf("Repeats of a later entry with a different %q = %t, want %t", name, got, want)
 		}
 	}
 }

@@ -102,13 +102,13 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
 		t.Errorf("posts = %+v, want session a first and score 0.5 last", posts)
 	}
-	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
-	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
+	largestBulk := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
+	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + largestBulk + `{}]`: "send at most"} {
 		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%.20s: err = %v, bulk = %v, want an error with %q and true", body, err, bulk, fault)
 		}
 	}
-	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
+	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(largestBulk, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
 		t.Errorf("largest permitted bulk: %d posts, err = %v, want %d posts and no error", len(posts), err, feedback.MaxBulk)
 	}
 }

@@ -14,11 +14,10 @@ type Outcome struct {
 	OK     bool // false: no feedback
 }
 
-// Reward computes the reward of a set of entries. For one id the latest entry by time, then by
-// hash, is used. The highest tier present among tiers decides. Within a tier the reward is the mean
-// over raters, with the latest entry of each rater. Each member of a unit is rated separately: a
-// rater's entry for one member does not replace the entry for another member. Empty tiers mean all
-// three.
+// Reward computes the reward of a set of entries. For one id the latest entry by time, then by hash, is used. Of the
+// given tiers, the highest tier with an entry decides. Within a tier the reward is the mean over raters, with the
+// latest entry of each rater. Each member of a unit is rated separately: a rater's entry for one member does not
+// replace the entry for another member. Empty tiers mean all three.
 func Reward(entries []Entry, tiers []int) Outcome {
 	top, byRater := decisive(entries, tiers)
 	if top == 0 {
@@ -37,8 +36,8 @@ func Decisive(entries []Entry, tiers []int) map[string]bool {
 	return out
 }
 
-// decisive returns the highest tier present, 0 for none, and the latest entry of each rater in this
-// tier.
+// decisive returns the highest of the given tiers that has an entry, 0 for none, and the latest entry of each rater in
+// this tier.
 func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
 	byID := latest(slices.Values(entries), func(e *Entry) string { return e.ID })
 	for _, e := range byID {

@@ -35,7 +35,7 @@ func TestRewardIsMeanOfHighestTier(t *testing.T) {
 		{"two entries of one rater", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.Outcome{1, 1, true}},
 		{"two raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.Outcome{.75, 1, true}},
 		{"two versions of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.Outcome{1, 1, true}},
-		{"new version of an id in another tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
+		{"new version of an id in a different tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
 		{"repeated entry", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
 		{"entry without a tier", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
 		{"same time, greater hash first", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.Outcome{0, 1, true}},
@@ -129,6 +129,8 @@ func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
 	}
 }
 
+// The id of implicit feedback depends only on the session, the turn and the rule. A later finding about the same turn
+// by the same rule therefore replaces the earlier finding.
 func TestImplicitFeedbackHasOneIDPerSubject(t *testing.T) {
 	a := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", at(1))
 	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))

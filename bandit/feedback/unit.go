@@ -39,8 +39,8 @@ func ForMembers(unit string, entries []Entry) (list []Entry) {
 	return list
 }
 
-// Missing returns the entries of list that set does not contain in the same form. list is
-// overwritten.
+// Missing returns the entries of list that are not in set, or are in set with a different content. The elements of list
+// are overwritten.
 func Missing(list, set []Entry) []Entry {
 	has := make(map[string]string, len(set))
 	for i := range set {

@@ -26,7 +26,7 @@ func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 		}
 	}
 	if len(ids) != 32 || entries[2].CopyForMember("another").ID == list[0].ID {
-		t.Errorf("32 copies have %d different ids, want 32, and other ids for another member", len(ids))
+		t.Errorf("32 copies have %d different ids, want 32, and different ids in the copies for another member", len(ids))
 	}
 }
 
@@ -48,7 +48,7 @@ func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
 	list := feedback.ForUnit("m1", 1, own)
 	signed, read := list[0], list[1]
 	if signed.Rater == "" || signed.Rater == "ann" || signed.ID == "said" || signed.Hash != signed.ContentHash() || read.Rater != "" || read.Hash == signed.Hash {
-		t.Errorf(`entry with rater = %+v, entry without rater = %+v, want the first with a rater other than ann, another id and hash %q, the second with no rater and a hash other than %q`, signed, read, signed.ContentHash(), signed.Hash)
+		t.Errorf(`entry with rater = %+v, entry without rater = %+v, want the first with a rater other than ann, a new id and hash %q, the second with no rater and a hash other than %q`, signed, read, signed.ContentHash(), signed.Hash)
 	}
 	signed.ID, signed.Hash, signed.Rater = "", "", ""
 	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {

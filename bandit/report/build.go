@@ -162,15 +162,15 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// perInjection returns the mean number of tokens per injection; before the first injection, listed, the tokens of the
-// listed lesson.
-func perInjection(s trial.Stats, listed int) int64 {
+// perInjection returns the mean number of tokens per injection. Before the first injection, the result is lessonTokens,
+// the size of the lesson.
+func perInjection(s trial.Stats, lessonTokens int) int64 {
 	var n int64
 	for _, x := range s.Strata {
 		n += x.Assigned[1]
 	}
 	if n == 0 || s.Tokens == 0 {
-		return int64(listed)
+		return int64(lessonTokens)
 	}
 	return s.Tokens / n
 }
@@ -210,10 +210,10 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 	}
 }
 
-// setWindow restricts counts and effect to the sessions that started on the day from or later. The verdict remains the
+// setWindow restricts counts and effect to the sessions that started on firstDay or later. The verdict remains the
 // verdict of all sessions, because a search for a window with an effect also finds effects that do not exist.
-func (r *Row) setWindow(s trial.Stats, from int32) {
-	w := sumsSince(s, from)
+func (r *Row) setWindow(s trial.Stats, firstDay int32) {
+	w := sumsSince(s, firstDay)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.injected), int64(w.withheld), int64(w.injected+w.withheld)
 	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
 	r.setEffect(w)

@@ -41,13 +41,13 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []trial.Delta // added at once, because the chooser would take successes before failures for a change of the effect
+	var all []trial.Delta // added at once; in two steps, the chooser would detect a change of the effect
 	add := func(ds []trial.Delta, times int) {
-		many := slices.Clone(ds)
-		for i := range many {
-			many[i].Value *= int64(times)
+		multiplied := slices.Clone(ds)
+		for i := range multiplied {
+			multiplied[i].Value *= int64(times)
 		}
-		all = append(all, many...)
+		all = append(all, multiplied...)
 	}
 	addSide := func(injected bool, rewarded, mute int, share float64, tier int) {
 		x := trial.Assignment{
@@ -83,12 +83,12 @@ func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// rowOfLessonA returns the row of lesson a in a report on a, after change edited the input of the report.
-func rowOfLessonA(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
+// rowOfLessonA returns the row of lesson a in a report. The functions in edits change the input of the report first.
+func rowOfLessonA(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := newInput(c, "a")
-	for _, f := range change {
-		f(&in)
+	for _, edit := range edits {
+		edit(&in)
 	}
 	for _, r := range report.Build(in).Lessons {
 		if r.Slug == "a" {
@@ -204,7 +204,7 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArm(few, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := rowOfLessonA(t, few); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
-		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
+		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want a verdict other than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
 	for i := range 20 { // with so many lessons, lesson a is not proven
@@ -221,7 +221,7 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
 	if r = rowOfLessonA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
-		t.Errorf("after many failures: Verdict = %s, Effect = %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
+		t.Errorf("after many failures: Verdict = %s, Effect = %v, want a negative effect and a verdict other than helps", r.Verdict, *r.Effect)
 	}
 }
 
@@ -379,7 +379,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	}
 	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(newInput(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
-		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, verdict of the lesson = %s, want a failed check, %s and another verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
+		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, verdict of the lesson = %s, want a failed check, %s and a different verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
 }
 
@@ -424,8 +424,8 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 }
 
-// Arms with a pick that belong to no listed lesson have rows: an older text of a listed lesson, removed lessons and the
-// loop warning. An arm that only matched has no row.
+// An arm that belongs to no listed lesson has a row if the arm was picked. Examples are an older text of a listed
+// lesson, a removed lesson and the loop warning. An arm that matched but was never picked has no row.
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
@@ -466,7 +466,7 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	}
 }
 
-func TestRetireReasonOfUselessExpiredAndHarmfulLessons(t *testing.T) {
+func TestUselessExpiredAndHarmfulLessonsHaveRetireReason(t *testing.T) {
 	long := bandit.New()
 	addArm(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
 	short := bandit.New()

@@ -10,13 +10,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// withChooser returns in with the counters and the beliefs of c and the policy of cfg.
-func withChooser(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
-	in.Counters, in.Chooser = c.Measured(), fixedChooser{c, cfg}
-	in.Policy = report.Policy{
+// withChooser returns a copy of the input with the counters and the beliefs of c and the policy of cfg.
+func withChooser(input report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
+	input.Counters, input.Chooser = c.Measured(), fixedChooser{c, cfg}
+	input.Policy = report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost, ProbeShare: bandit.ProbeShare,
 	}
-	return in
+	return input
 }
 
 // fixedChooser is a report.Chooser with the beliefs of a bandit.Chooser under a fixed configuration.
@@ -41,12 +41,12 @@ func (c fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
 }
 func (c fixedChooser) Sigma2() float64 { return c.c.Priors().Sigma2 }
 
-// impossibleChooser is a report.Chooser with the same belief about every lesson, whatever the counters are.
-type impossibleChooser struct{ belief report.Belief }
+// constantChooser is a report.Chooser with the same belief about every lesson, whatever the counters are.
+type constantChooser struct{ belief report.Belief }
 
-func (c impossibleChooser) Belief(report.Lesson) report.Belief      { return c.belief }
-func (c impossibleChooser) BelievedAt(report.Lesson, int32) float64 { return c.belief.Mean }
-func (c impossibleChooser) Sigma2() float64                         { return 0.25 }
+func (c constantChooser) Belief(report.Lesson) report.Belief      { return c.belief }
+func (c constantChooser) BelievedAt(report.Lesson, int32) float64 { return c.belief.Mean }
+func (c constantChooser) Sigma2() float64                         { return 0.25 }
 
 // The beliefs of the chooser change only the fields that describe beliefs, and the verdicts likely and benched. All
 // other fields of the report are the same with any chooser and without one.
@@ -84,7 +84,7 @@ func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	}
 	want, whole := measuredFields(nil)
 	for _, x := range []report.Chooser{
-		fixedChooser{c, bandit.Config{Epsilon: 0.2}}, impossibleChooser{report.Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, impossibleChooser{report.Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
+		fixedChooser{c, bandit.Config{Epsilon: 0.2}}, constantChooser{report.Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, constantChooser{report.Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
 	} {
 		got, rest := measuredFields(x)
 		if !reflect.DeepEqual(rest, whole) {

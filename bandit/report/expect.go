@@ -54,7 +54,7 @@ func isUndecided(v Verdict) bool {
 	}
 }
 
-// remainingPicks returns the number of picks until the present effect passes as "helps" or "harms", or as "no material
+// remainingPicks returns the number of picks until the current effect passes as "helps" or "harms", or as "no material
 // effect". While the report shows no effect, remainingPicks returns the number of picks until the report shows one.
 func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	if all.hasEnoughPicks() {
@@ -80,8 +80,8 @@ const maxTimeShare = 0.75
 // of more traffic.
 const rareShare = 0.05
 
-// setExpectation sets the expected date of the row's verdict at the present rate of picks, and the changes that
-// lead to a faster verdict.
+// setExpectation sets the expected date of the row's verdict at the current rate of picks, and the changes that lead to
+// a faster verdict.
 func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || isPast(r.State) {
 		return

@@ -12,9 +12,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulate runs sessions whose difficulty the bandit cannot see through the chooser, the counters and the report.
-// effects holds the true effect of each lesson. Every other lesson, beginning with the first, matches hard sessions
-// more often. After each reportInterval sessions, simulate builds a report and calls onReport.
+// simulate runs simulated sessions with the chooser, the counters and the report. The bandit does not know how
+// difficult a session is. The effects are the true effects of the lessons. The lessons with an even index match hard
+// sessions more often. After each reportInterval sessions, simulate builds a report and calls onReport.
 func simulate(seed string, effects []float64, sessions, reportInterval int, onReport func(report.Report)) {
 	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}

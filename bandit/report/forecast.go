@@ -37,7 +37,7 @@ type Forecast struct {
 	Anytime       float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after the same number of picks
 	Sessions      int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
 	PerWeek       float64       `json:"picks_per_week"`
-	Days          *float64      `json:"days"`         // at the present rate; null: no picks
+	Days          *float64      `json:"days"`         // at the current rate; null: no picks
 	Withheld      float64       `json:"withheld"`     // sessions from which the lesson is withheld
 	Reward        float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
 	Extra         float64       `json:"reward_extra"` // part of the cost that the trial adds
@@ -124,7 +124,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	return f, nil
 }
 
-// current returns the row of the present text of a lesson.
+// current returns the row of the current text of a lesson.
 func (r *Report) current(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {

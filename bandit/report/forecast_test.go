@@ -12,23 +12,23 @@ import (
 	"precept/bandit/trial"
 )
 
-// chooserBelieving returns a chooser that believes in the effect mean of every lesson.
-func chooserBelieving(mean float64) impossibleChooser {
-	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
+// chooserBelieving returns a chooser that believes that every lesson has the given effect.
+func chooserBelieving(effect float64) constantChooser {
+	return constantChooser{report.Belief{Mean: effect, Var: 0.01, Epsilon: 0.2}}
 }
 
-// reportWithCosts returns a report on two lessons, about which the chooser believes in the effect mean. Lesson a has
+// reportWithCosts returns a report on two lessons. The chooser believes that both have the given effect. Lesson a has
 // 200 picks on one day of the last week, 100 of them with a reward. Lesson new has no pick.
-func reportWithCosts(mean float64) report.Report {
+func reportWithCosts(effect float64) report.Report {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})
 	in := newInput(c, "a", "new")
-	in.Chooser = chooserBelieving(mean)
+	in.Chooser = chooserBelieving(effect)
 	return report.Build(in)
 }
 
 // Forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a trial
-// of 400 rewarded picks takes 800 sessions. The lost reward follows from the belief of the chooser.
+// of 400 rewarded picks needs 800 sessions. The lost reward follows from the belief of the chooser.
 func TestForecastComputesCostOfTrial(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
@@ -175,7 +175,7 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 			addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 		}
 		addArm(c, "a", a)
-		return rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
+		return rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
 	}
 	for _, a := range []arm{
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},

@@ -34,7 +34,7 @@ type demoWorld struct {
 	lessons []report.Lesson
 	effects []float64
 	hard    []float64        // change of a lesson's match rate per unit of difficulty
-	called  []report.Verdict // the latest verdict of each lesson that says helps or harms
+	claimed []report.Verdict // the latest verdict of each lesson that says helps or harms
 }
 
 // closedAfter is the number of sessions after which an earlier session closes.
@@ -42,7 +42,7 @@ const closedAfter = 400
 
 // newDemoWorld returns a world whose effects and match rates are drawn with the seed.
 func newDemoWorld(seed string) *demoWorld {
-	w := &demoWorld{r: seeded(seed), effects: make([]float64, 20), hard: make([]float64, 20), called: make([]report.Verdict, 20)}
+	w := &demoWorld{r: seeded(seed), effects: make([]float64, 20), hard: make([]float64, 20), claimed: make([]report.Verdict, 20)}
 	for i, j := range w.r.Perm(20) {
 		switch {
 		case i < 4:
@@ -58,24 +58,24 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// session draws a session and returns its category, its success rate without a lesson, the largest possible gain from
-// at most most lessons, and the matching lessons.
-func (w *demoWorld) session(most int) (category string, success, best float64, matched []bandit.Action) {
+// drawSession draws a session, and returns its category, its success rate without a lesson, and the matching lessons.
+// The returned best is the largest gain that maxPicks of these lessons can give.
+func (w *demoWorld) drawSession(maxPicks int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
-	hard := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
+	difficulty := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
 	var gains []float64
 	for j, l := range w.lessons {
-		odds := 0.25 * math.Exp(w.hard[j]*hard-0.35*w.hard[j]*w.hard[j])
+		odds := 0.25 * math.Exp(w.hard[j]*difficulty-0.35*w.hard[j]*w.hard[j])
 		if w.r.Float64() < odds/(1+odds) {
 			matched = append(matched, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 			gains = append(gains, math.Max(0, w.effects[j]))
 		}
 	}
 	slices.SortFunc(gains, func(a, b float64) int { return cmp.Compare(b, a) })
-	for _, g := range gains[:min(most, len(gains))] {
+	for _, g := range gains[:min(maxPicks, len(gains))] {
 		best += g
 	}
-	return strconv.Itoa(kind), min(max(0.5-0.13*hard, 0.15), 0.85), best, matched
+	return strconv.Itoa(kind), min(max(0.5-0.13*difficulty, 0.15), 0.85), best, matched
 }
 
 // recordVerdicts builds a report and records the verdicts that say helps or harms.
@@ -85,7 +85,7 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	for j, row := range report.Build(withChooser(report.Input{Now: noon, Lessons: w.lessons}, c, cfg)).Lessons {
 		switch row.Verdict {
 		case report.Helps, report.ProvenHelps, report.Harms, report.ProvenHarms:
-			w.called[j] = row.Verdict
+			w.claimed[j] = row.Verdict
 		default:
 		}
 	}
@@ -93,7 +93,7 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 
 // judge compares the recorded claims with the true effects, and adds the counts to t.
 func (w *demoWorld) judge(t *tally) {
-	for j, v := range w.called {
+	for j, v := range w.claimed {
 		if w.effects[j] > 0 {
 			t.helpful++
 		}
@@ -110,17 +110,17 @@ func (w *demoWorld) judge(t *tally) {
 	}
 }
 
-// playHoldout simulates one world with chooser, counters and report, and records the verdicts after every 200 sessions.
-// Four of five sessions have a reward. The counters get the reward when the session closes, closedAfter sessions later;
-// until then, only the chooser uses it.
-func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
+// simulateHoldout simulates one world with chooser, counters and report, and records the verdicts after every 200
+// sessions. Four of five sessions have a reward. The counters get the reward when the session closes, closedAfter
+// sessions later; until then, only the chooser uses it.
+func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
 	type open struct {
-		a        trial.Assignment
-		y        float64
-		rewarded bool
-		seen     bandit.Provisional
+		a           trial.Assignment
+		y           float64
+		rewarded    bool
+		provisional bandit.Provisional
 	}
 	var waiting []open
 	closeOldest := func() {
@@ -128,12 +128,12 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 		waiting = waiting[1:]
 		c.Add(o.a.Closing())
 		if o.rewarded {
-			c.DropProvisional(o.seen)
+			c.DropProvisional(o.provisional)
 			c.Add(bandit.Contribution(&o.a, o.y, 3))
 		}
 	}
 	for i := range sessions {
-		category, p, best, matched := w.session(cfg.K)
+		category, p, best, matched := w.drawSession(cfg.K)
 		o := open{a: trial.Assignment{Category: category, Day: today() - int32((sessions-i)/1000)}} //nolint:gosec // a small number of days
 		gain := 0.0
 		for _, k := range bandit.Decide(cfg, c, &o.a, fmt.Sprint("s", i), matched, 1) {
@@ -146,7 +146,7 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 			o.y = 1
 		}
 		if o.rewarded = w.r.Float64() < 0.8; o.rewarded {
-			o.seen = c.AddProvisional(&o.a, o.y, 3)
+			o.provisional = c.AddProvisional(&o.a, o.y, 3)
 		}
 		if waiting = append(waiting, o); len(waiting) > closedAfter {
 			closeOldest()
@@ -162,7 +162,7 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 // simulateRuns simulates worlds and returns the tally of each and their sum.
 func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
 	for n := range worlds {
-		x := playHoldout(rule, fmt.Sprint("hold", n), sessions)
+		x := simulateHoldout(rule, fmt.Sprint("hold", n), sessions)
 		all = append(all, x)
 		sum.gained, sum.possible = sum.gained+x.gained, sum.possible+x.possible
 		sum.helpful, sum.found = sum.helpful+x.helpful, sum.found+x.found

@@ -54,7 +54,7 @@ func picksForWidth(target, variance float64) float64 {
 	return leastPicks(func(n float64) bool { return !(trial.HalfWidth(n, variance, trial.LessonTightestAt) > target) })
 }
 
-// picksAtVerdict returns the number of picks at which the present effect leads to a verdict: the p-value of the
+// picksAtVerdict returns the number of picks at which the current effect leads to a verdict: the p-value of the
 // interval passes the level, or the interval is within the material change of 0, whichever comes first. A level of 0
 // means trial.Alpha, where the interval excludes 0.
 func picksAtVerdict(effect, variance, material, level float64) float64 {

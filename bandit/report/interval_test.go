@@ -92,16 +92,16 @@ func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
 	}
 }
 
-// The operator's guide says that an effect of 10 points takes about 1,100 picks at a holdout of 0.2, and an effect of 5
-// points about 4,500 picks at 0.2 and 2,900 at 0.5.
-func TestSessionsForMatchesGuide(t *testing.T) {
+// The operator's guide says how many picks are needed to detect an effect. For 10 points, the number is about 1,100 at
+// a holdout of 0.2. For 5 points, the number is about 4,500 at a holdout of 0.2, and about 2,900 at 0.5.
+func TestNeededPicksMatchOperatorsGuide(t *testing.T) {
 	for _, tc := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
 		n := picksForWidth(tc.target, 0.2*trial.VarianceFactor(tc.eps))
 		if n < tc.lo || n > tc.hi {
-			t.Errorf("%+v: sessionsFor = %v, want %v to %v", tc, n, tc.lo, tc.hi)
+			t.Errorf("%+v: picksForWidth = %v, want %v to %v", tc, n, tc.lo, tc.hi)
 		}
 		if trial.HalfWidth(n, 0.2*trial.VarianceFactor(tc.eps), trial.LessonTightestAt) > tc.target || trial.HalfWidth(n-1, 0.2*trial.VarianceFactor(tc.eps), trial.LessonTightestAt) <= tc.target {
-			t.Errorf("%+v: sessionsFor = %v, want the smallest number with a half-width of at most the target", tc, n)
+			t.Errorf("%+v: picksForWidth = %v, want the smallest number with a half-width of at most the target", tc, n)
 		}
 	}
 	if n := picksForWidth(0, 1); n != 1e9 {
@@ -112,7 +112,7 @@ func TestSessionsForMatchesGuide(t *testing.T) {
 	}
 }
 
-func TestNoiseExcludesRandomizationVariance(t *testing.T) {
+func TestRewardVarianceExcludesVarianceOfRandomization(t *testing.T) {
 	r := seeded("noise")
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var last sums
@@ -120,12 +120,12 @@ func TestNoiseExcludesRandomizationVariance(t *testing.T) {
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.withheld), int64(last.injected), 999
 		if got := rewardVariance(last, strata, 9); got < 0.18 || got > 0.28 {
-			t.Errorf("epsilon %v: noise = %v for a binary reward, want 0.18 to 0.28", eps, got)
+			t.Errorf("epsilon %v: rewardVariance = %v for a binary reward, want 0.18 to 0.28", eps, got)
 		}
 	}
 	for _, s := range []sums{{}, {count: 60, injected: 50, withheld: 10, sumOfSquares: 60}} {
 		if got := rewardVariance(s, nil, 0.24); got != 0.24 {
-			t.Errorf("sums %+v without strata: noise = %v, want the assumed 0.24", s, got)
+			t.Errorf("sums %+v without strata: rewardVariance = %v, want the assumed 0.24", s, got)
 		}
 	}
 }

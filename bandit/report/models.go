@@ -11,7 +11,7 @@ import (
 // Models lists the models of the sessions with a pick of a lesson.
 type Models struct {
 	Seen    []string      `json:"seen"` // models whose sessions the verdict rests on, most picks first
-	Open    []string      `json:"open"` // models without a verdict: too few picks, or another effect; with bandit.retest they keep the full holdout
+	Open    []string      `json:"open"` // models without a verdict: too few picks, or a different effect; with bandit.retest they keep the full holdout
 	Effects []ModelEffect `json:"effects,omitempty"`
 }
 
@@ -29,7 +29,7 @@ type ModelEffect struct {
 }
 
 // models returns the models of a row. A model is seen if it has enough picks for the verdict: rewarded picks for a
-// verdict from the holdout about the reward, closed picks for another verdict.
+// verdict from the holdout about the reward, closed picks for any other verdict.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{Seen: []string{}, Open: []string{}}
 	shown := 0

@@ -25,8 +25,8 @@ type narrowWorld struct {
 	sessions int
 }
 
-// intervalCounts counts intervals. The fields that end in All are about the estimate from all sessions, the others
-// about the estimate from rewarded sessions.
+// intervalCounts counts intervals. The fields with All in their names are about the estimate from all sessions, the
+// others about the estimate from rewarded sessions.
 type intervalCounts struct {
 	lessons                     int
 	missed, missedInAllSessions int     // intervals that at any evaluation excluded 0, the true effect
@@ -37,8 +37,8 @@ type intervalCounts struct {
 // openSessions is the number of sessions that are open at the same time.
 const openSessions = 50
 
-// play simulates the world, evaluates a report after every hundred sessions, and adds the results to into.
-func (w *narrowWorld) play(seed string, into *intervalCounts) {
+// simulate simulates the world, evaluates a report after every hundred sessions, and adds the results to total.
+func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: w.lessons, Epsilon: 0.2, Control: 0, Salt: seed, Objective: bandit.Random, Holdout: bandit.Fixed}
 	var all []report.Lesson
@@ -117,26 +117,26 @@ func (w *narrowWorld) play(seed string, into *intervalCounts) {
 	}
 	for j := range lastReport.Lessons {
 		row := &lastReport.Lessons[j]
-		into.lessons++
+		total.lessons++
 		if missed[j] {
-			into.missed++
+			total.missed++
 		}
 		if missedInAllSessions[j] {
-			into.missedInAllSessions++
+			total.missedInAllSessions++
 		}
 		if row.Lo == nil {
 			continue
 		}
-		into.half += (*row.Hi - *row.Lo) / 2
-		into.explained += *row.Explained
+		total.half += (*row.Hi - *row.Lo) / 2
+		total.explained += *row.Explained
 		if s := row.AllSessions; s != nil && s.Lo != nil {
-			into.halfAll += (*s.Hi - *s.Lo) / 2
+			total.halfAll += (*s.Hi - *s.Lo) / 2
 		}
 	}
 }
 
-// drawErrors draws the number of failed calls of a session, with a higher rate if the reward y is 0. The lessons do not
-// prevent the fraction share of the errors.
+// drawErrors draws the number of failed calls of a session. The rate is higher if the reward y is 0. Only the given
+// share of the errors remains, because the lessons prevent the others.
 func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	chance := share * 0.15
 	if y == 0 {
@@ -150,12 +150,13 @@ func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	return n
 }
 
-// numberOfWorlds returns the number of worlds to simulate: the environment variable WORLDS, or few if it is not set.
-func numberOfWorlds(few int) int {
+// numberOfWorlds returns the number of worlds to simulate: the environment variable WORLDS, or the default if the
+// variable is not set.
+func numberOfWorlds(byDefault int) int {
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
 		return n
 	}
-	return few
+	return byDefault
 }
 
 // Facts that are known before the randomization (agent, hour, tools) explain a share of the variance of the reward. A
@@ -168,9 +169,9 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 		var with, without intervalCounts
 		for i := range worlds {
 			w := narrowWorld{facts: facts, rewarded: 1, lessons: 4, sessions: 3000, learns: true}
-			w.play(fmt.Sprintf("facts-%g-%d", facts, i), &with)
+			w.simulate(fmt.Sprintf("facts-%g-%d", facts, i), &with)
 			w.learns = false
-			w.play(fmt.Sprintf("facts-%g-%d", facts, i), &without)
+			w.simulate(fmt.Sprintf("facts-%g-%d", facts, i), &without)
 		}
 		n := float64(with.lessons)
 		saved := 1 - math.Pow(with.half/without.half, 2)
@@ -198,7 +199,7 @@ func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 			var got intervalCounts
 			for i := range worlds {
 				w := narrowWorld{rewarded: share, prevents: prevents, lessons: 3, sessions: 6000, learns: true}
-				w.play(fmt.Sprintf("ppi-%g-%g-%d", prevents, share, i), &got)
+				w.simulate(fmt.Sprintf("ppi-%g-%g-%d", prevents, share, i), &got)
 			}
 			n := float64(got.lessons)
 			gain := 1 - math.Pow(got.halfAll/got.half, 2)

@@ -59,7 +59,7 @@ type Outcome struct {
 	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change of the geometric mean of 1 + x
 	Verdict      Finding  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 with a verdict
-	EFewer       float64  `json:"e_fewer"`     // present e-value for a fall, capped at 1e12
+	EFewer       float64  `json:"e_fewer"`     // current e-value for a fall, capped at 1e12
 	EMore        float64  `json:"e_more"`      // for a rise
 	P            *float64 `json:"p"`           // level at which the interval would exclude 0
 	Variance     float64  `json:"variance"`    // variance of the value around its centre, for the plan of a trial
@@ -252,7 +252,7 @@ func materialChange(o trial.Outcome) float64 {
 	return 0.05
 }
 
-// picksNeeded returns the number of picks until the present effect passes as a finding. level is the p-value that a
+// picksNeeded returns the number of picks until the current effect passes as a finding. level is the p-value that a
 // finding from the interval needs.
 func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
 	arm := max(0, remaining(outcomeArm, all.injected), remaining(outcomeArm, all.withheld))

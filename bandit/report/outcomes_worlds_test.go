@@ -55,12 +55,12 @@ func (w *preventionWorld) pick(j int) {
 	a.Flip("salt"+strconv.Itoa(w.r.IntN(1<<30)), name, trial.Pick{Slug: k.Slug(), Arm: k, Eps: w.eps, C: 0.5})
 	p := &a.Picks[0]
 	p.Watch = w.count.Watch(k, p.Eps, trial.SetOf(trial.Recurrence, trial.Tokens), trial.Tally{})
-	again, success := w.base[j], 0.5
+	recurrence, success := w.base[j], 0.5
 	if p.Injected {
-		again -= w.falls[j]
+		recurrence -= w.falls[j]
 		success += w.gains[j]
 	}
-	p.Watch.Recurred = w.r.Float64() < again
+	p.Watch.Recurred = w.r.Float64() < recurrence
 	a.Observe(trial.Tally{Tokens: int64(10_000 * math.Exp(w.r.NormFloat64()))})
 	if w.r.Float64() < success {
 		a.First = &trial.AtClosing{Y: 1, Tier: 2}
@@ -86,9 +86,9 @@ type result struct {
 	reward  int // verdicts on the reward that the lesson helps
 }
 
-// run simulates the world. Each time the picks per lesson reach an element of picks, run adds the findings to into,
-// with the fall in points and the number of picks as key.
-func (w *preventionWorld) run(picks []int, into map[[2]int]*result) {
+// run simulates the world. Each time the picks per lesson reach an element of picks, run adds the results of its report
+// to findings. The key is the fall in points and the number of picks.
+func (w *preventionWorld) run(picks []int, findings map[[2]int]*result) {
 	done := 0
 	for _, until := range picks {
 		for ; done < until; done++ {
@@ -100,10 +100,10 @@ func (w *preventionWorld) run(picks []int, into map[[2]int]*result) {
 		for j := range got.Lessons {
 			row := &got.Lessons[j]
 			at := [2]int{int(math.Round(100 * w.falls[j])), until}
-			if into[at] == nil {
-				into[at] = &result{}
+			if findings[at] == nil {
+				findings[at] = &result{}
 			}
-			s := into[at]
+			s := findings[at]
 			s.lessons++
 			if row.Verdict == report.ProvenHelps || row.Verdict == report.Helps {
 				s.reward++
@@ -137,17 +137,17 @@ func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 	picks := []int{100, 300, 1000}
 	for _, eps := range []float64{0.2, 0.5} {
 		for name, falls := range map[string][]float64{"mixed": {0, 0, 0.2, 0.4}, "null": {0}} {
-			into := map[[2]int]*result{}
+			findings := map[[2]int]*result{}
 			for i := range worlds {
-				newPreventionWorld(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, into)
+				newPreventionWorld(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, findings)
 			}
-			if s := into[[2]int{40, 300}]; s != nil && 10*s.proven < 9*s.lessons {
+			if s := findings[[2]int{40, 300}]; s != nil && 10*s.proven < 9*s.lessons {
 				t.Errorf("%s worlds, epsilon %g: %d of %d lessons with a fall of 40 points proven after 300 picks, want at least 90%%", name, eps, s.proven, s.lessons)
 			}
 			for _, n := range picks {
 				right, wrong := 0, 0
 				for _, fall := range []int{0, 20, 40} {
-					if s := into[[2]int{fall, n}]; s != nil {
+					if s := findings[[2]int{fall, n}]; s != nil {
 						right, wrong = right+s.proven+s.fewer, wrong+s.wrong
 					}
 				}
@@ -157,7 +157,7 @@ func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 			}
 			for _, fall := range []int{0, 20, 40} {
 				for _, n := range picks {
-					if s := into[[2]int{fall, n}]; s != nil {
+					if s := findings[[2]int{fall, n}]; s != nil {
 						t.Logf("%s, eps %.1f, fall %2d, picks %4d: %d lessons, proven %d, fewer %d, wrong %d, wrong about tokens %d, reward %d", name, eps, fall, n, s.lessons, s.proven, s.fewer, s.wrong, s.tokens, s.reward)
 					}
 				}

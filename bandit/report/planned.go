@@ -117,7 +117,7 @@ func (r *Row) picksToEvaluation(l Lesson) int64 {
 	return max(0, r.PlannedTrials[pos].Planned-r.PlannedTrials[pos].Rewarded)
 }
 
-// setTrial sets the planned trials of the row, and the state of the present trial.
+// setTrial sets the planned trials of the row, and the state of the current trial.
 func (b *builder) setTrial(r *Row, l Lesson) {
 	r.PlannedTrials = b.trials[l.Arm]
 	switch {

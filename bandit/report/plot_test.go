@@ -23,7 +23,7 @@ func TestPlotDrawsEffectAndInterval(t *testing.T) {
 	}
 }
 
-func TestShortFormatsCounts(t *testing.T) {
+func TestShortCountHasAtMostFourCharacters(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 999_999: "999k", 12_345_678: "12M", 1e12: "many"} {
 		if got := shortCount(n); got != want {
 			t.Errorf("shortCount(%d) = %q, want %q", n, got, want)

@@ -73,9 +73,10 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 }
 
 // reportingFailsAtAnyTime simulates up to n sessions with one to three picks each, of which 5% are control sessions. A
-// session has a reward with probability withOne if a lesson is injected, and without otherwise. The function evaluates
-// the reporting check over all sessions after every 20 sessions, and returns true as soon as the check fails.
-func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool {
+// session has a reward with probability withLesson if a lesson is injected, and with probability withoutLesson if not.
+// After every 20 sessions, the function evaluates the reporting check over all sessions. It returns true as soon as the
+// check fails.
+func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
 		All:    trial.AllSessions{Any: []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}}},
@@ -87,9 +88,9 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 				injected = 1
 			}
 		}
-		chance := without
+		chance := withoutLesson
 		if injected > 0 {
-			chance = withOne
+			chance = withLesson
 		}
 		rewarded := r.Float64() < chance
 		count := func(s *trial.Stratum, arm int) {
@@ -111,8 +112,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 	return false
 }
 
-// Reporting is uneven if lessons change which sessions have a reward. The comparison with control sessions takes 6,000
-// sessions to detect it. With the assignments of the lessons, the check takes 3,000 sessions.
+// Reporting is uneven if lessons change which sessions have a reward. The comparison with control sessions needs 6,000
+// sessions to detect this. With the assignments of the lessons, the check needs 3,000 sessions.
 func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
 	assertShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })

@@ -114,8 +114,7 @@ func (o *Open) MatchedArm(arm string) int {
 	return o.Matched[trial.Arm(arm)]
 }
 
-// Counted is the number of sessions that were closed and counted under another definition of
-// reward.
+// Counted is the number of sessions that were closed and counted under a different definition of reward.
 type Counted struct {
 	RewardDefinition string `json:"reward_definition"`
 	Sessions         int64  `json:"sessions"`
@@ -240,7 +239,7 @@ type Row struct {
 	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, in total and by tier
 	Retire         string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
 	Note           string         `json:"note,omitempty"`             // limits of the verdict
-	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for another holdout, if requested
+	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for a different holdout, if requested
 	Days           []Band         `json:"days,omitempty"`             // effect over time, if requested
 	Explain        *Explanation   `json:"explain,omitempty"`          // derivation of the row, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
@@ -261,10 +260,10 @@ type Band struct {
 	Hi     float64 `json:"hi"`
 }
 
-// WhatIf is the effect of another holdout on a row.
+// WhatIf is the effect of a different holdout on a row.
 type WhatIf struct {
 	Epsilon      float64 `json:"epsilon"`
-	HalfWidth    float64 `json:"half_width"`     // after the present number of picks (at least 50)
+	HalfWidth    float64 `json:"half_width"`     // after the current number of picks (at least 50)
 	NeedsPicks   int64   `json:"needs_picks"`    // further picks until a verdict
 	Needs3Points int64   `json:"needs_3_points"` // further picks until the half-width is 3 points
 }

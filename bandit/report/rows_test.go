@@ -40,7 +40,7 @@ func TestSoonerListsRemedies(t *testing.T) {
 		if tc.others > 0 {
 			addArm(counters, "others", arm{eps: 0.5, n1: tc.others / 2, n0: tc.others / 2, y1: 0.5, y0: 0.5})
 		}
-		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
+		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
 		if !slices.Equal(r.Sooner, tc.want) {
 			t.Errorf("%s: Sooner = %q, want %q", name, r.Sooner, tc.want)
 		}
@@ -52,7 +52,7 @@ func TestSoonerListsRemedies(t *testing.T) {
 	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
 	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
-	r := rowOfLessonA(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
+	r := rowOfLessonA(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
 		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Sooner = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
 	}
@@ -64,7 +64,7 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 		c := bandit.New()
 		addArm(c, "a", arm{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
 		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
-		r := rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
+		r := rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
 			t.Errorf("%d recent rewards in each arm: Expected = %q, want a date: %v", rewarded, r.Expected, want)
 		}

@@ -58,7 +58,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	if len(rows)+len(unmatched) == 0 {
 		fmt.Fprintln(t.w, "no lesson has matched yet")
 	}
-	t.unmatched(unmatched, r.Open)
+	t.unmatchedNames(unmatched, r.Open)
 	t.foot(r, rows)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the report: %w", err)
@@ -80,26 +80,26 @@ func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	return shown, unmatched
 }
 
-// unmatched writes the names of the rows without a match in one sentence, and the names of the lessons with a match in
-// open sessions in another sentence. A lesson that also matches similar texts has a second row; the sentences name
-// the lesson once.
-func (t table) unmatched(rows []Row, open *Open) {
-	waits := map[string]bool{} // names of lessons with a match in open sessions
+// unmatchedNames writes the names of the rows without a match in one sentence, and the names of the lessons with a
+// match in open sessions in another sentence. A lesson that also matches similar texts has a second row; the sentences
+// name the lesson once.
+func (t table) unmatchedNames(rows []Row, open *Open) {
+	inOpen := map[string]bool{} // names of lessons with a match in open sessions
 	for i := range rows {
 		if open.MatchedArm(rows[i].Arm) > 0 {
-			waits[Printable(trial.LessonSlug(rows[i].Slug))] = true
+			inOpen[Printable(trial.LessonSlug(rows[i].Slug))] = true
 		}
 	}
-	waiting := slices.Sorted(maps.Keys(waits))
+	openNames := slices.Sorted(maps.Keys(inOpen))
 	var names []string
 	for i := range rows {
 		name := Printable(trial.LessonSlug(rows[i].Slug))
-		if !slices.Contains(names, name) && !waits[name] {
+		if !slices.Contains(names, name) && !inOpen[name] {
 			names = append(names, name)
 		}
 	}
-	if len(waiting) > 0 {
-		t.sentence("match in open sessions only (%d): %s", len(waiting), strings.Join(waiting, ", "))
+	if len(openNames) > 0 {
+		t.sentence("match in open sessions only (%d): %s", len(openNames), strings.Join(openNames, ", "))
 	}
 	if len(names) > 0 {
 		t.sentence("no match yet (%d): %s", len(names), strings.Join(names, ", "))
@@ -278,7 +278,7 @@ func (t table) notes(r Row) {
 			notes = append(notes, x.Name+" "+string(x.Verdict)+": "+x.Interval())
 		}
 	}
-	if r.NeedsPicks > 0 && otherText == "" { // only the present text and presentation get more picks
+	if r.NeedsPicks > 0 && otherText == "" { // only the current text and presentation get more picks
 		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
 		if r.Effect == nil {
 			n += " to show an effect"

@@ -73,8 +73,8 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// Lessons without a match have no rows in the table. One sentence names each of them once, although first has two rows
-// in the report. A lesson on trial keeps its row.
+// Lessons without a match have no rows in the table. One sentence names each of them once, although the lesson first
+// has two rows in the report. A lesson on trial keeps its row.
 func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {
@@ -114,21 +114,21 @@ func reportWithAlarms() report.Report {
 	r.PlannedTrials = report.PlannedTrials{Planned: 4, Evaluated: 2, Proven: 1}
 	e, lo, hi, p := 0.12, 0.05, 0.19, 0.004
 	full := report.PlannedTrial{Began: noon, Planned: 400, Rewarded: 400}
-	early, young, taken, thin := full, full, full, full
-	early.Rewarded, early.Effect, early.Lo, early.Hi = 399, &e, &lo, &hi
-	young.Rewarded = 12
-	taken.Evaluated, taken.Effect, taken.Lo, taken.Hi, taken.P = true, &e, &lo, &hi, &p
-	thin.Evaluated = true
+	almostFull, recent, evaluated, withoutEffect := full, full, full, full
+	almostFull.Rewarded, almostFull.Effect, almostFull.Lo, almostFull.Hi = 399, &e, &lo, &hi
+	recent.Rewarded = 12
+	evaluated.Evaluated, evaluated.Effect, evaluated.Lo, evaluated.Hi, evaluated.P = true, &e, &lo, &hi, &p
+	withoutEffect.Evaluated = true
 	weeks := func(x float64) *float64 { return &x }
 	for i := range r.Lessons {
 		switch row := &r.Lessons[i]; row.Slug {
 		case "quote-the-path":
-			row.PlannedTrials, row.Trial, row.Next = []report.PlannedTrial{thin, taken}, "ended", "the lesson stays active"
+			row.PlannedTrials, row.Trial, row.Next = []report.PlannedTrial{withoutEffect, evaluated}, "ended", "the lesson stays active"
 			row.RefusedWith, row.RefusedWithout = 3, 1
 		case "brand-new":
-			row.PlannedTrials, row.Trial, row.State = []report.PlannedTrial{young}, "running", "shown otherwise"
+			row.PlannedTrials, row.Trial, row.State = []report.PlannedTrial{recent}, "running", "shown otherwise"
 		case "rebase-before-push":
-			row.PlannedTrials, row.Trial = []report.PlannedTrial{early}, "reached"
+			row.PlannedTrials, row.Trial = []report.PlannedTrial{almostFull}, "reached"
 		case "read-it-twice":
 			row.Weeks = weeks(1.4)
 		case "say-please":

@@ -12,16 +12,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions adds the sessions of a planned trial: n injected with the given number of successes in with, and n
-// withheld with the number in without.
-func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
+// addTrialSessions adds the sessions of a planned trial: n injected sessions, of which wins1 succeed, and n withheld
+// sessions, of which wins0 succeed.
+func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, wins1, wins0 int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
 			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: name,
 		}}}
-		wins := without
+		wins := wins0
 		if i%2 == 0 {
-			wins = with
+			wins = wins1
 		}
 		y := 0.0
 		if i/2 < wins {

@@ -110,7 +110,7 @@ func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 }
 
 // Caution reports whether a lesson is presented as a caution: a lesson about a failure, or a lesson whose Belief has
-// more Worse than Better. Raw counts of failures and successes would make cautions of a third of the helpful lessons,
+// more Worse than Better. Raw counts of failures and successes would turn a third of the helpful lessons into cautions,
 // because good lessons fire in hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better

@@ -159,8 +159,8 @@ func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match returns the match of an arm. The loop warning has no match, because a loop is found after the first turn and
-// must not change a baseline that was fixed before.
+// Match returns the match of an arm. The loop warning has no match: a match changes the expected reward of the session,
+// which is fixed before a loop is found.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -168,18 +168,17 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 	return Match{}, false
 }
 
-// Considered reports whether a lesson matched or a loop was found. The first such event decides. Later
-// events do not count, because a warning or a lesson may have caused them.
+// Considered reports whether a lesson matched, or a loop was found before the first match. Later loops do not count,
+// because a lesson may have caused them.
 func (a *Assignment) Considered() bool { return a.Looped || len(a.Matched) > 0 }
 
 // InComparison reports whether the session is in the comparison of treated and control sessions. A session with a
-// section under measurement is not, because a treated session may lose the section and a control session keeps the
-// section.
+// measured section of a rules file is not: the section may be cut in a treated session, but never in a control session.
 func (a *Assignment) InComparison() bool { return a.Considered() && !a.Rules }
 
-// Merge joins two copies of the assignment of one unit that diverged on two replicas. The coins are
-// functions of the unit, so the copies agree on every coin, and a decision of either copy is kept.
-// aIsOlder reports whether a is the older copy.
+// Merge joins two copies of the assignment of one unit that diverged on two replicas. The random decisions depend only
+// on the unit, so the copies agree on each of them. A decision of either copy is kept. aIsOlder reports whether a is
+// the older copy.
 func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	base, other := a, b
 	if !a.Decided || b.Decided && !aIsOlder {

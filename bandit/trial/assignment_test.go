@@ -77,8 +77,9 @@ func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 	}
 }
 
-// Pick and Match find the content of an assignment, and a clone is independent.
-func TestAssignmentPickMatchAndClone(t *testing.T) {
+// Pick returns the pick of a lesson, and Match returns the match of an arm. A change of a clone leaves the original
+// unchanged.
+func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
 		t.Errorf(`Pick(in) = %+v, %v, want Arm "in@1", true`, p, ok)
@@ -182,6 +183,8 @@ func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 	}
 }
 
+// A measured section is a part of a rules file, with its own arm. A session with such a section counts for its arms,
+// but not in the comparison of treated and control sessions.
 func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {

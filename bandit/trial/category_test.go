@@ -7,7 +7,7 @@ import (
 )
 
 // The parts of a category are those of the session, even if the agent or the model contains the separator.
-func TestSeparatorInAgentOrModelMovesNoPartOfCategory(t *testing.T) {
+func TestNameWithSeparatorStaysOnePartOfCategory(t *testing.T) {
 	for _, tc := range []struct{ category, agent, model, length string }{
 		{trial.Category("coder", "gpt", "m"), "coder", "gpt", "m"},
 		{trial.Category("a|b", "gpt", "m"), "a_b", "gpt", "m"},

@@ -14,7 +14,7 @@ const (
 	ForControl Purpose = "control" // no lessons for the session
 	ForHoldout Purpose = "holdout" // a pick is withheld
 	ForDraw    Purpose = "draw"    // draw of the chooser
-	ForProbe   Purpose = "probe"   // another try of a benched lesson
+	ForProbe   Purpose = "probe"   // a benched lesson is tried again
 	ForRule    Purpose = "rule"    // a section of a rules file is cut
 )
 

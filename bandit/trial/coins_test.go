@@ -13,7 +13,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Coin computes the documented hash, so that the random choices in an export can be recomputed.
+// A coin is the random number of one decision. Coin computes the documented hash, so that the decisions in an export
+// can be recomputed.
 func TestCoinMatchesDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)

@@ -18,7 +18,7 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 
 // Closing returns the additions of a session at the closing, rewarded or not: matches, picks and the results of the
 // coins. The share of withheld picks reveals a faulty assignment, so this share must not depend on rewards. An excluded
-// session adds its reason alone.
+// session adds only its reason.
 func (a *Assignment) Closing() []Delta {
 	if a.Excluded {
 		return a.closeExcluded()

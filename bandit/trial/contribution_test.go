@@ -133,11 +133,11 @@ func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Closing()
-	type at struct {
+	type counter struct {
 		scope, field string
 		day          int32
 	}
-	for k, want := range map[at]float64{
+	for k, want := range map[counter]float64{
 		{"", "closed", 20000}: 1, {"", "a1@50000", 0}: 1,
 		{"in@1", "matched", 0}: 1, {"in@1", "picked", 0}: 1, {"in@1", "a1@200000", 0}: 1, {"in@1", "tokens", 0}: 30,
 		{"out@1", "picked", 0}: 1, {"out@1", "a0@500000", 0}: 1, {"out@1", "tokens", 0}: 0,
@@ -238,8 +238,8 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	})
 }
 
-// The fields any.a0 and any.a1 count sessions whose first picks were all withheld, or of which any was injected. An
-// earlier loop warning is not one of these picks.
+// The field any.a0 counts the sessions whose first picks were all withheld. The field any.a1 counts the sessions in
+// which at least one of the first picks was injected. An earlier loop warning is not one of these picks.
 func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},

@@ -128,7 +128,7 @@ func (c *Counters) Raise(maxima []Delta) {
 	}
 }
 
-// scope returns the counters of a scope; with create, a missing scope is added.
+// scope returns the counters of a scope. If create is true, a missing scope is added.
 func (c *Counters) scope(name string, create bool) *sums {
 	if name == "" {
 		return c.global
@@ -136,7 +136,7 @@ func (c *Counters) scope(name string, create bool) *sums {
 	return entryOf(&c.mu, c.arms, Arm(name), create)
 }
 
-// entryOf returns the entry of a map that only grows; with create, a missing entry is added.
+// entryOf returns the entry of a map that only grows. If create is true, a missing entry is added.
 func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
 	mu.RLock()
 	v := m[key]

@@ -113,7 +113,7 @@ func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// onArm moves the pick of a session to another arm, and returns the session.
+// onArm moves the pick of a session to the given arm, and returns the session.
 func onArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	a.Matched[0].Arm, a.Picks[0].Arm, a.Picks[0].Slug = arm, arm, arm.Slug()
 	return a

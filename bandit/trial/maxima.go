@@ -24,44 +24,43 @@ func (c *Counters) Maxima(now time.Time) []Delta {
 	clear(c.dirtyArms)
 	c.dirtyMu.Unlock()
 	slices.Sort(changed)
-	var out []Delta
+	var dst []Delta
 	for _, k := range changed {
-		out = c.scope(string(k), true).raiseEValues(out, k, now)
+		dst = c.scope(string(k), true).raiseEValues(dst, k, now)
 	}
-	return out
+	return dst
 }
 
-// raiseEValues raises the maxima of both e-values and of the interval, and appends the raised maxima to
-// out.
-func (s *sums) raiseEValues(out []Delta, k Arm, now time.Time) []Delta {
+// raiseEValues raises the maxima of both e-values and of the interval, and appends the raised maxima to dst.
+func (s *sums) raiseEValues(dst []Delta, k Arm, now time.Time) []Delta {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out = s.raise(out, k, fEmaxUp, Fixed(logE(s.betsOnHelp())))
-	out = s.raise(out, k, fEmaxDown, Fixed(logE(s.betsOnHarm())))
-	return s.markConcluded(s.markProven(out, k, now), k, now)
+	dst = s.raise(dst, k, fEmaxUp, Fixed(logE(s.betsOnHelp())))
+	dst = s.raise(dst, k, fEmaxDown, Fixed(logE(s.betsOnHarm())))
+	return s.markConcluded(s.markProven(dst, k, now), k, now)
 }
 
-// raise raises a running maximum to v, and appends the raised maximum to out. A smaller v changes nothing. The caller
+// raise raises a running maximum to v, and appends the raised maximum to dst. A smaller v changes nothing. The caller
 // holds mu.
-func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
+func (s *sums) raise(dst []Delta, k Arm, field string, v int64) []Delta {
 	index := fields[field].index
 	if v <= s.row(rowMaxima)[index] {
-		return out
+		return dst
 	}
 	s.rows.Change(func(row func(group uint8, at int64) *[Columns]int64) { row(rowMaxima, 0)[index] = v })
-	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
+	return append(dst, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
 // markConcluded keeps the largest distance of the interval from 0, and marks an arm whose interval was within the
 // material size. Both values are kept, because the smaller holdout that follows a conclusion widens the interval
 // again. An earlier interval stays valid, because the intervals are valid at all times simultaneously. The caller
 // holds mu.
-func (s *sums) markConcluded(out []Delta, k Arm, now time.Time) []Delta {
+func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])
 	injected, withheld := fromFixed(overall[iM1]), fromFixed(overall[iM0])
 	if !EnoughPicks(n, injected, withheld) {
-		return out
+		return dst
 	}
 	m, v := Moments(n, fromFixed(total[iZ]), fromFixed(total[iZZ]))
 	if Claimable(injected, withheld) {
@@ -69,12 +68,12 @@ func (s *sums) markConcluded(out []Delta, k Arm, now time.Time) []Delta {
 		if !(m > 0) {
 			side = fMaxBelow
 		}
-		out = s.raise(out, k, side, Fixed(-logIntervalPValue(m, n, v, LessonTightestAt)))
+		dst = s.raise(dst, k, side, Fixed(-logIntervalPValue(m, n, v, LessonTightestAt)))
 	}
 	if w := HalfWidth(n, v, LessonTightestAt); s.row(rowMaxima)[iNoEffectAt] == 0 && m-w >= -Material && m+w <= Material {
-		out = s.raise(out, k, fNoEffectAt, max(now.Unix(), 1))
+		dst = s.raise(dst, k, fNoEffectAt, max(now.Unix(), 1))
 	}
-	return out
+	return dst
 }
 
 // provenAt is the e-value at which the holdout of a lesson shrinks: p = 1/20 for the lesson alone.
@@ -85,11 +84,11 @@ const provenAt = 20
 
 // markProven marks an arm whose holdout may shrink. The mark is never removed, because the smaller holdout
 // widens the interval again, which must not revoke the proof. The caller holds mu.
-func (s *sums) markProven(out []Delta, k Arm, now time.Time) []Delta {
+func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
 	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenAt) {
-		return out
+		return dst
 	}
-	return s.raise(out, k, fProvenAt, max(now.Unix(), 1))
+	return s.raise(dst, k, fProvenAt, max(now.Unix(), 1))
 }
 
 // Proof returns the largest p-value that is a discovery over all arms ever tested, in both

@@ -36,7 +36,7 @@ var modelFields = [modelSumCount]string{"c1", "c0", "m1", "m0", "z", "zz"}
 // modelField returns the name of a counter of one model.
 func modelField(sum int, model string) string { return modelPrefix + modelFields[sum] + ":" + model }
 
-// readModelField returns the sum and the model of a counter. ok is false for another counter.
+// readModelField returns the sum and the model of a counter. ok is false for any other counter.
 func readModelField(name string) (sum int, model string, ok bool) {
 	rest, ok := strings.CutPrefix(name, modelPrefix)
 	if !ok {

@@ -94,7 +94,7 @@ type OutcomeStats struct {
 	N1, N0              float64 // closed randomised picks: injected, withheld
 	Y1, Y0              float64 // sums of the values
 	Z, ZZ               float64
-	LogEMore, LogEFewer float64 // logarithms of the present e-values: for larger and for smaller values with the lesson
+	LogEMore, LogEFewer float64 // logarithms of the current e-values: for larger and for smaller values with the lesson
 }
 
 // Outcomes returns the outcomes of an arm, all zero for an unknown arm.

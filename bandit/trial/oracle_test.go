@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// lessonDraw is a lesson of a random session, and whether it is picked and injected.
+// lessonDraw describes a lesson of a random session, and whether the lesson is picked and injected.
 type lessonDraw struct {
 	arm      trial.Arm
 	picked   bool
@@ -21,8 +21,8 @@ type lessonDraw struct {
 	tokens   int
 }
 
-// unitDraw is a random session with its reward.
-type unitDraw struct {
+// sessionDraw is a random session with its reward.
+type sessionDraw struct {
 	day         int32
 	control     bool
 	lessons     []lessonDraw
@@ -38,32 +38,32 @@ const (
 	share   = 0.125 // of control sessions
 )
 
-// drawUnits draws up to 30 sessions with up to three lessons each.
-func drawUnits(t *rapid.T) []unitDraw {
-	genUnit := rapid.Custom(func(t *rapid.T) unitDraw {
-		u := unitDraw{
-			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, rewarded: rapid.Bool().Draw(t, "told"),
+// drawSessions draws up to 30 sessions with up to three lessons each.
+func drawSessions(t *rapid.T) []sessionDraw {
+	genSession := rapid.Custom(func(t *rapid.T) sessionDraw {
+		s := sessionDraw{
+			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, rewarded: rapid.Bool().Draw(t, "rewarded"),
 			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
-			tierAtClose: rapid.IntRange(-1, 4).Draw(t, "heard"),
+			tierAtClose: rapid.IntRange(-1, 4).Draw(t, "tier at close"),
 		}
 		for i := range rapid.IntRange(0, 3).Draw(t, "lessons") {
 			l := lessonDraw{arm: trial.Arm(fmt.Sprintf("lesson-%d@1", i)), picked: rapid.Bool().Draw(t, "picked"), turn: rapid.IntRange(1, 2).Draw(t, "turn"), tokens: rapid.IntRange(0, 50).Draw(t, "tokens")}
-			l.injected = l.picked && !u.control && rapid.Bool().Draw(t, "injected")
-			l.picked = l.picked && !u.control
-			u.lessons = append(u.lessons, l)
+			l.injected = l.picked && !s.control && rapid.Bool().Draw(t, "injected")
+			l.picked = l.picked && !s.control
+			s.lessons = append(s.lessons, l)
 		}
-		return u
+		return s
 	})
-	return rapid.SliceOfN(genUnit, 1, 30).Draw(t, "units")
+	return rapid.SliceOfN(genSession, 1, 30).Draw(t, "sessions")
 }
 
 // assignment returns the decision of the session.
-func (u *unitDraw) assignment() *trial.Assignment {
-	a := &trial.Assignment{Decided: true, Graded: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
-	if u.tierAtClose >= 0 {
-		a.First = &trial.AtClosing{Y: u.y, Tier: u.tierAtClose}
+func (s *sessionDraw) assignment() *trial.Assignment {
+	a := &trial.Assignment{Decided: true, Graded: true, Control: s.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: s.day, Refused: s.refused}
+	if s.tierAtClose >= 0 {
+		a.First = &trial.AtClosing{Y: s.y, Tier: s.tierAtClose}
 	}
-	for _, l := range u.lessons {
+	for _, l := range s.lessons {
 		a.Matched = append(a.Matched, trial.Match{Arm: l.arm})
 		if l.picked {
 			a.Picks = append(a.Picks, trial.Pick{Slug: l.arm.Slug(), Arm: l.arm, Eps: holdout, Injected: l.injected, Off: 0.5, C: 0.5, Turn: l.turn, Tokens: l.tokens})
@@ -73,7 +73,7 @@ func (u *unitDraw) assignment() *trial.Assignment {
 }
 
 // countersFor returns counters with the closings of all sessions and with the rewards of the rewarded sessions.
-func countersFor(list []unitDraw) *trial.Counters {
+func countersFor(list []sessionDraw) *trial.Counters {
 	c := trial.NewCounters()
 	c.Advance(104)
 	for i := range list {
@@ -97,68 +97,68 @@ func assertNear(t *rapid.T, what string, got, want float64) {
 // The statistics of an arm equal counts that the test makes session by session.
 func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := drawUnits(t)
+		list := drawSessions(t)
 		c := countersFor(list)
 		for i := range 3 {
 			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
 			var want trial.Stats
 			stratum := trial.Stratum{Eps: holdout}
 			days := map[int32]trial.DayStats{}
-			for _, u := range list {
-				for _, l := range u.lessons {
+			for _, s := range list {
+				for _, l := range s.lessons {
 					if l.arm != arm {
 						continue
 					}
 					want.Matched++
-					if u.rewarded && !l.picked {
-						d := days[u.day]
-						days[u.day] = d // a match without a pick adds the day, with zeros
+					if s.rewarded && !l.picked {
+						d := days[s.day]
+						days[s.day] = d // a match without a pick adds the day, with zeros
 					}
 					if !l.picked {
 						continue
 					}
 					want.Picked++
-					at := 0
+					side := 0 // 0 means withheld, 1 injected
 					if l.injected {
-						at = 1
+						side = 1
 						want.Tokens += int64(l.tokens)
 					}
-					stratum.Assigned[at]++
-					if u.tierAtClose >= 0 {
-						stratum.RewardedAtClose[at][u.tierAtClose%4]++
+					stratum.Assigned[side]++
+					if s.tierAtClose >= 0 {
+						stratum.RewardedAtClose[side][s.tierAtClose%4]++
 					}
-					if u.refused {
-						want.Refused[at]++
+					if s.refused {
+						want.Refused[side]++
 					}
-					if !u.rewarded {
+					if !s.rewarded {
 						continue
 					}
 					want.N++
-					stratum.Rewarded[at][u.tier%4]++
-					stratum.Y[at] += u.y
-					stratum.GradedN[at]++
-					stratum.GradedY[at] += u.y
-					stratum.Graded[at] += u.y * (1 - u.y)
-					if u.tierAtClose < 0 {
-						stratum.Late[at]++
+					stratum.Rewarded[side][s.tier%4]++
+					stratum.Y[side] += s.y
+					stratum.GradedN[side]++
+					stratum.GradedY[side] += s.y
+					stratum.Graded[side] += s.y * (1 - s.y)
+					if s.tierAtClose < 0 {
+						stratum.Late[side]++
 					}
-					z := -(u.y - 0.5) / holdout
+					z := -(s.y - 0.5) / holdout
 					if l.injected {
-						z = (u.y - 0.5) / (1 - holdout)
-						want.Rewards.M1, want.Rewards.Y1 = want.Rewards.M1+1, want.Rewards.Y1+u.y
-						want.Rewards.Better, want.Rewards.Worse = want.Rewards.Better+max(0, u.y-0.5), want.Rewards.Worse+max(0, 0.5-u.y)
-						if u.y >= 0.5 {
+						z = (s.y - 0.5) / (1 - holdout)
+						want.Rewards.M1, want.Rewards.Y1 = want.Rewards.M1+1, want.Rewards.Y1+s.y
+						want.Rewards.Better, want.Rewards.Worse = want.Rewards.Better+max(0, s.y-0.5), want.Rewards.Worse+max(0, 0.5-s.y)
+						if s.y >= 0.5 {
 							want.Rewards.Success++
 						} else {
 							want.Rewards.Failure++
 						}
 					} else {
-						want.Rewards.M0, want.Rewards.Y0 = want.Rewards.M0+1, want.Rewards.Y0+u.y
+						want.Rewards.M0, want.Rewards.Y0 = want.Rewards.M0+1, want.Rewards.Y0+s.y
 					}
 					want.Z, want.ZZ = want.Z+z, want.ZZ+z*z
-					d := days[u.day]
-					d.N, d.Z, d.ZZ, d.N1, d.N0 = d.N+1, d.Z+z, d.ZZ+z*z, d.N1+float64(at), d.N0+float64(1-at)
-					days[u.day] = d
+					d := days[s.day]
+					d.N, d.Z, d.ZZ, d.N1, d.N0 = d.N+1, d.Z+z, d.ZZ+z*z, d.N1+float64(side), d.N0+float64(1-side)
+					days[s.day] = d
 				}
 			}
 			got := c.Stats(arm)
@@ -205,7 +205,7 @@ func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats)
 // pick of the first turn with picks was injected. The test counts both session by session.
 func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := drawUnits(t)
+		list := drawSessions(t)
 		got := countersFor(list).Global()
 		var rewarded, sum, n, z float64
 		var assigned [2]int64
@@ -214,65 +214,66 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 		anyStrata := map[float64]*trial.Stratum{}
 		days := map[int32]trial.DayStats{}
 		for i := range list {
-			u := &list[i]
+			s := &list[i]
 			arm := 1
-			if u.control {
+			if s.control {
 				arm = 0
 			}
-			if len(u.lessons) > 0 {
+			if len(s.lessons) > 0 {
 				assigned[arm]++
-				if u.tierAtClose >= 0 {
-					atClose[arm][u.tierAtClose%4]++
+				if s.tierAtClose >= 0 {
+					atClose[arm][s.tierAtClose%4]++
 				}
 			}
-			if u.refused {
+			if s.refused {
 				refused[arm]++
 			}
-			d := days[u.day]
-			days[u.day] = d // a closing adds the day
-			none, some, first := 1.0, 0, 0
-			for _, l := range u.lessons {
-				if l.picked && (first == 0 || l.turn == first) {
-					first = l.turn
+			d := days[s.day]
+			days[s.day] = d // a closing adds the day
+			// none is the probability that none of the first picks is injected.
+			none, injected, firstTurn := 1.0, 0, 0
+			for _, l := range s.lessons {
+				if l.picked && (firstTurn == 0 || l.turn == firstTurn) {
+					firstTurn = l.turn
 					none *= holdout
 					if l.injected {
-						some = 1
+						injected = 1
 					}
 				}
 			}
-			var any *trial.Stratum
-			if first > 0 {
-				if any = anyStrata[trial.Round(none)]; any == nil {
-					any = &trial.Stratum{Eps: trial.Round(none)}
-					anyStrata[any.Eps] = any
+			var stratum *trial.Stratum
+			if firstTurn > 0 {
+				if stratum = anyStrata[trial.Round(none)]; stratum == nil {
+					stratum = &trial.Stratum{Eps: trial.Round(none)}
+					anyStrata[stratum.Eps] = stratum
 				}
-				any.Assigned[some]++
-				if u.tierAtClose >= 0 {
-					any.RewardedAtClose[some][u.tierAtClose%4]++
+				stratum.Assigned[injected]++
+				if s.tierAtClose >= 0 {
+					stratum.RewardedAtClose[injected][s.tierAtClose%4]++
 				}
 			}
-			if !u.rewarded {
+			if !s.rewarded {
 				continue
 			}
-			rewarded, sum = rewarded+1, sum+u.y
-			if len(u.lessons) == 0 {
+			rewarded, sum = rewarded+1, sum+s.y
+			if len(s.lessons) == 0 {
 				continue
 			}
-			tiers[arm][u.tier%4]++
-			if any != nil {
-				any.Rewarded[some][u.tier%4]++
+			tiers[arm][s.tier%4]++
+			if stratum != nil {
+				stratum.Rewarded[injected][s.tier%4]++
 			}
 			n++
-			weighted := (u.y - 0.5) / (1 - share)
-			if u.control {
-				weighted = -(u.y - 0.5) / share
-				d.N0, d.S0 = d.N0+1, d.S0+u.y
+			weighted := (s.y - 0.5) / (1 - share)
+			if s.control {
+				weighted = -(s.y - 0.5) / share
+				d.N0, d.S0 = d.N0+1, d.S0+s.y
 			} else {
-				d.N1, d.S1 = d.N1+1, d.S1+u.y
+				d.N1, d.S1 = d.N1+1, d.S1+s.y
 			}
 			z += weighted
 			d.N, d.Z, d.ZZ = d.N+1, d.Z+weighted, d.ZZ+weighted*weighted
-			days[u.day] = d
+			days[s.day] = d
 		}
 		assertDays(t, got.Days, days)
 		if got.Refused != refused {
@@ -336,7 +337,7 @@ func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 // The sums are the same after a contribution is subtracted and later added again.
 func TestCorrectionRestoresSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := drawUnits(t)
+		list := drawSessions(t)
 		c, plain := countersFor(list), countersFor(list)
 		for i := range list {
 			a := list[i].assignment()
@@ -372,10 +373,10 @@ func TestCoinEqualToEpsInjects(t *testing.T) {
 			}
 		}
 		control := trial.Coin("s", trial.ForControl, session, "")
-		for chance, is := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
+		for chance, want := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
-			if !a.Open("s", session, chance) || a.Control != is || a.Open("s", session, 1) {
-				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided in the first call of Open", control, chance, a.Control, is)
+			if !a.Open("s", session, chance) || a.Control != want || a.Open("s", session, 1) {
+				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided in the first call of Open", control, chance, a.Control, want)
 			}
 		}
 	}

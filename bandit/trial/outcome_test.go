@@ -75,7 +75,7 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 }
 
 // The outcomes of a session are counted only at close: a reward adds no outcome. An excluded session, an open session
-// and a pick that was certain have no outcome.
+// and a pick without a random decision have no outcome.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Tally{Errors: 4})
 	counted := trial.NewCounters()
@@ -88,7 +88,7 @@ func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
 	excluded := pickWithOutcomes(true, true, trial.Tally{})
 	excluded.Excluded = true
-	for name, a := range map[string]*trial.Assignment{"certain pick": certain, "open session": open, "excluded session": excluded} {
+	for name, a := range map[string]*trial.Assignment{"pick without a random decision": certain, "open session": open, "excluded session": excluded} {
 		none := trial.NewCounters()
 		none.Add(a.Closing())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
@@ -129,7 +129,8 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// The centre of a new lesson is at first the mean of all lessons. The bets on a scaled outcome begin after 50 picks.
+// Watch returns the values that a pick stores to measure its outcomes. The centre of a new lesson is at first the mean
+// of all lessons. The bets on a scaled outcome begin after 50 picks.
 func TestWatchStartsAtMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)

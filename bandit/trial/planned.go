@@ -200,7 +200,7 @@ func (t *plannedTrial) sort() {
 }
 
 // PicksFor returns the number of rewarded picks with which the two-sided test of a planned trial at the given level
-// finds an effect of size detect with the given power: (z(1-level/2) + z(power))^2 V / detect^2, where V = variance
+// finds the given effect with the given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance
 // VarianceFactor(epsilon) is the variance of z (the usual formula for the difference of two means with shares 1-epsilon
 // and epsilon; Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
 func PicksFor(effect, power, level, epsilon, variance float64) int64 {

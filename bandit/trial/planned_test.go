@@ -227,9 +227,9 @@ func TestTrialNameContainsStartAndPicks(t *testing.T) {
 	}
 }
 
-// A trial of three picks is evaluated when the third pick is counted. Before that, the sums cover the picks so far. At
-// is the start of the latest session in the sums. A pick that is counted later, but whose session began earlier,
-// replaces a pick in the sums.
+// A trial of three picks is evaluated when the third pick is counted. Before that, the sums cover the picks so far. The
+// field At of an evaluation is the start of the latest session in the sums. A pick that is counted later, but whose
+// session began earlier, replaces a pick in the sums.
 func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
@@ -351,7 +351,7 @@ func TestTrialByWidthEndsAtItsWidth(t *testing.T) {
 		p := &countedPicks{Counters: trial.NewCounters()}
 		ended := 0
 		for i := 1; i <= 1000; i++ {
-			p.session(0.5, i%2 == 0, float64(i/2%2), 0.5)
+			p.addSession(0.5, i%2 == 0, float64(i/2%2), 0.5)
 			_, v := trial.Moments(p.n, p.z, p.zz)
 			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
 			if got := p.Progress("a@1", until, "", 0).Reached; got != want {

@@ -10,9 +10,9 @@ type Progress struct {
 	Reached   bool // the trial has the requested width or number of picks
 }
 
-// Progress returns the state of an arm whose trial ends at the half-width until (0 means no limit by
-// width), or after the picks of a planned trial (empty: none). open is the number of rewarded picks
-// of the trial that are not in the counters yet.
+// Progress returns the state of an arm. The trial of the arm ends at the half-width given by until (0 means no limit by
+// width), or after the picks of the trial named by planned (empty means no planned trial). open is the number of
+// rewarded picks of the trial that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
 	if s := c.scope(string(k), false); k != "" && s != nil {
 		s.mu.Lock()

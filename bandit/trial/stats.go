@@ -106,8 +106,8 @@ func (c *Counters) today() int32 {
 	return c.day
 }
 
-// stats copies a scope. A negative count (an undo that arrived before its addition) is returned as
-// zero.
+// stats copies a scope. A negative count is returned as zero: a correction may arrive before the reward that it
+// corrects.
 func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

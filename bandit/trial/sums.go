@@ -44,7 +44,7 @@ func (s *sums) betsOnHarm() []int64 {
 	return v[betCount : 2*betCount]
 }
 
-// add adds deltas, and calls note with the place of each delta of a known field. The caller holds mu.
+// add adds deltas, and calls note with the position of each delta of a known field. The caller holds mu.
 func (s *sums) add(ds []Delta, note func(d *Delta, pos position)) {
 	s.rows.Change(func(row func(group uint8, at int64) *[Columns]int64) {
 		for i := range ds {
@@ -55,7 +55,7 @@ func (s *sums) add(ds []Delta, note func(d *Delta, pos position)) {
 	})
 }
 
-// addTo adds one delta to a row and returns the place of the delta. The caller holds mu.
+// addTo adds one delta to a row and returns the position of the delta. The caller holds mu.
 func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) (pos position, ok bool) {
 	if sum, model, ok := readModelField(d.Key.Field); ok {
 		s.model(model)[sum] += d.Value

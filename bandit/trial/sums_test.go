@@ -22,7 +22,7 @@ func drawAssignment(t *rapid.T) trial.Assignment {
 		Base: u.Draw(t, "base"), C: u.Draw(t, "c"), Decided: true, Day: rapid.Int32Range(0, 5).Draw(t, "day"), At: rapid.Int64Range(0, 9).Draw(t, "at"),
 		Refused: rapid.Bool().Draw(t, "refused"), Looped: rapid.Bool().Draw(t, "looped"),
 	}
-	if rapid.Bool().Draw(t, "heard") {
+	if rapid.Bool().Draw(t, "rewarded at close") {
 		a.First = &trial.AtClosing{Y: u.Draw(t, "first"), Tier: rapid.IntRange(0, 4).Draw(t, "first tier")}
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "matched") {
@@ -57,8 +57,8 @@ func countersText(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
 		s.Days = slices.DeleteFunc(s.Days, func(d trial.DayStats) bool { return d == trial.DayStats{Day: d.Day} })
-		for _, of := range []*[]trial.Stratum{&s.Strata, &s.All.Any} {
-			*of = slices.DeleteFunc(*of, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
+		for _, strata := range []*[]trial.Stratum{&s.Strata, &s.All.Any} {
+			*strata = slices.DeleteFunc(*strata, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
 		s.Recent = 0 // depends on the days in memory
 		fmt.Fprintf(&out, "%s %+v\n", name, s)
@@ -205,7 +205,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish", "spent", "spent2", "0", "closed1"} {
 		c.Add([]trial.Delta{{Key: key("", f, 0), Value: trial.One}, {Key: key("l0@1", f, 0), Value: trial.One}})
 	}
-	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of another definition of the reward, of no trial
+	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of a different definition of the reward, and of invalid trials
 		c.Add([]trial.Delta{{Key: key(scope, "n", 0), Value: trial.One}})
 	}
 	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.One}}) // a residual of the chooser's

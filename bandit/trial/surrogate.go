@@ -137,10 +137,9 @@ func (s *SurrogateStats) Effect() (effect, variance float64) {
 	return d + g, max(sum/n*share, minVariance)
 }
 
-// Dissimilarity returns the difference between the mean g of the rewarded and of the other picks, in
-// standard errors. A large difference means that the lesson has another effect on rewarded sessions
-// than on unrewarded sessions, so that unrewarded sessions carry no information about rewarded
-// sessions.
+// Dissimilarity returns the difference between the mean g of the rewarded and of the other picks, in standard errors. A
+// large difference means that the lesson has a different effect on rewarded sessions than on unrewarded sessions, so
+// that unrewarded sessions carry no information about rewarded sessions.
 func (s *SurrogateStats) Dissimilarity() float64 {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	rest := n - m

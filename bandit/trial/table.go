@@ -10,9 +10,9 @@ import (
 // Columns is the number of values in a row of a Table.
 const Columns = max(stratumSumCount, overallCount)
 
-// Table holds rows of integers in order, packed into bytes. Most rows of most lessons have few values
-// other than 0, and small values: unpacked, the evidence of one session of one lesson takes 1,700 bytes
-// (decision 65). A change makes new bytes, so copies of a Table share their bytes.
+// Table holds rows of integers in order, packed into bytes. Most rows of most lessons have few values other than 0, and
+// small values: unpacked, the evidence of one session of one lesson uses 1,700 bytes (decision 65). A change makes new
+// bytes, so copies of a Table share their bytes.
 //
 // A packed row is the group, At, a mask with a bit for each value other than 0, and these values.
 type Table []byte

@@ -89,8 +89,8 @@ type countedPicks struct {
 	n, z, zz, n1, n0 float64
 }
 
-// session adds a session with the reward y to the counters and to the sums.
-func (p *countedPicks) session(eps float64, injected bool, y, centre float64) {
+// addSession adds a session with the reward y to the counters and to the sums.
+func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64) {
 	p.Add(sessionWithPick(eps, injected, centre).Contribution(y, 1))
 	z := trial.Round(weightedReward(y, centre, eps, injected))
 	p.n, p.z, p.zz = p.n+1, p.z+z, p.zz+z*z
@@ -108,7 +108,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
 		p := &countedPicks{Counters: trial.NewCounters()}
 		var up, down float64
-		var idle int64
+		var noEffectAt int64
 		for i := range 4000 {
 			injected := r.Float64() >= 0.5
 			chance, y := tc.without, 0.0
@@ -118,7 +118,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 			if r.Float64() < chance {
 				y = 1
 			}
-			p.session(0.5, injected, y, tc.centre)
+			p.addSession(0.5, injected, y, tc.centre)
 			if i%7 != 0 {
 				continue
 			}
@@ -133,20 +133,20 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 					down = max(down, far)
 				}
 			}
-			if h := trial.HalfWidth(p.n, v, 1000); idle == 0 && p.n >= 50 && mean-h >= -0.03 && mean+h <= 0.03 {
-				idle = int64(i)
+			if h := trial.HalfWidth(p.n, v, 1000); noEffectAt == 0 && p.n >= 50 && mean-h >= -0.03 && mean+h <= 0.03 {
+				noEffectAt = int64(i)
 			}
 			s := p.Stats("a@1")
-			if math.Abs(s.Proof.MaxAbove-up) > 1e-3 || math.Abs(s.Proof.MaxBelow-down) > 1e-3 || s.Proof.NoEffectAt != idle {
-				t.Fatalf("%s after %d picks: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d; want %v, %v, %d", name, i, s.Proof.MaxAbove, s.Proof.MaxBelow, s.Proof.NoEffectAt, up, down, idle)
+			if math.Abs(s.Proof.MaxAbove-up) > 1e-3 || math.Abs(s.Proof.MaxBelow-down) > 1e-3 || s.Proof.NoEffectAt != noEffectAt {
+				t.Fatalf("%s after %d picks: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d; want %v, %v, %d", name, i, s.Proof.MaxAbove, s.Proof.MaxBelow, s.Proof.NoEffectAt, up, down, noEffectAt)
 			}
 			above, below := up >= math.Log(20), down >= math.Log(20)
-			if got := p.Progress("a@1", 0, "", 0).Concluded; got != (idle > 0 || above && !below) {
+			if got := p.Progress("a@1", 0, "", 0).Concluded; got != (noEffectAt > 0 || above && !below) {
 				t.Fatalf("%s after %d picks: Concluded = %v, want %v", name, i, got, !got)
 			}
 		}
-		if reached := map[string]bool{"lesson helps": up > 3, "lesson harms": down > 3, "lesson has no effect": idle > 0}; !reached[name] {
-			t.Errorf("%s: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d, want the maximum for this effect", name, up, down, idle)
+		if reached := map[string]bool{"lesson helps": up > 3, "lesson harms": down > 3, "lesson has no effect": noEffectAt > 0}; !reached[name] {
+			t.Errorf("%s: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d, want the maximum for this effect", name, up, down, noEffectAt)
 		}
 	}
 }
@@ -156,11 +156,11 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
-		up, down, idle int64
-		want           bool
+		up, down, noEffectAt int64
+		want                 bool
 	}{{bar - 1, 0, 0, false}, {bar, 0, 0, true}, {bar, bar - 1, 0, true}, {bar, bar, 0, false}, {0, bar, 0, false}, {0, 0, 1, true}, {bar, bar, 1, true}} {
 		k := trial.NewCounters()
-		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.up}, {Key: key("a@1", "out-", 0), Value: tc.down}, {Key: key("a@1", "idle_at", 0), Value: tc.idle}})
+		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.up}, {Key: key("a@1", "out-", 0), Value: tc.down}, {Key: key("a@1", "idle_at", 0), Value: tc.noEffectAt}})
 		if got := k.Progress("a@1", 0, "", 0); got.Concluded != tc.want || got.Proven {
 			t.Errorf("%+v: Progress = %+v, want Concluded = %v and Proven = false", tc, got, tc.want)
 		}

@@ -123,7 +123,7 @@ type matchedSessions struct {
 	examples []string       // names of the first sessions
 }
 
-// add adds a session. At most limit different words are counted.
+// add adds a session. When the counts have reached the limit of different words, new words are ignored.
 func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 	m.sessions.add(s)
 	for w := range words {
@@ -138,9 +138,9 @@ func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 
 // lessonCount is the state of a run for one lesson.
 type lessonCount struct {
-	lesson              *lesson.Lesson // as given to New; Run.book contains a copy from withoutRoles
+	lesson              *lesson.Lesson // as given to New; matched as a copy without roles (see withoutRoles)
 	matches, nearMisses matchedSessions
-	like                Like
+	likeMatches         Like
 }
 
 // New returns a run over lessons in any state. A nil tagger adds no tags to the texts.
@@ -206,7 +206,7 @@ func (r *Run) ResultOf(slug string) Result {
 	}
 	all := r.sessionsByTenant[c.lesson.Scope.Tenant]
 	rest := sessionTally{rewarded: all.rewarded - c.matches.sessions.rewarded, rewards: all.rewards - c.matches.sessions.rewards}
-	like := c.like
+	like := c.likeMatches
 	like.Captured, like.Examples = r.like.sessions, append([]LikeExample{}, like.Examples...)
 	out := Result{
 		Like: like,

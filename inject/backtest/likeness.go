@@ -30,7 +30,7 @@ func (r *Run) EnableLikeness(config Likeness) {
 	all := make([]*lesson.Lesson, 0, len(config.Others)+len(r.counts))
 	for _, c := range r.counts {
 		all = append(all, withoutRoles(c.lesson))
-		c.like.Injected = config.On && c.lesson.Trigger.Like
+		c.likeMatches.Injected = config.On && c.lesson.Trigger.Like
 	}
 	for _, l := range config.Others {
 		if r.counts[l.Slug] == nil && l.State.Fires() {
@@ -61,7 +61,7 @@ func (r *Run) countResemblances(queries []lesson.Query, fired map[string]map[str
 		}
 	}
 	for slug, like := range best {
-		r.counts[slug].like.add(s, like)
+		r.counts[slug].likeMatches.add(s, like)
 	}
 }
 

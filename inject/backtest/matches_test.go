@@ -79,9 +79,9 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	}
 }
 
-// The tool definitions of a request are not stored. So a lesson for tools matches a session in which one of them was
-// called, before or after the phrase.
-func TestLessonForToolsMatchesCalledTools(t *testing.T) {
+// A lesson may match only if the agent has a tool, but the tool definitions of a request are not stored. So the lesson
+// matches a session that called the tool, before or after the phrase.
+func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
 	first, second := userExchange("chat", "load more"), userExchange("chat", "thanks")
@@ -197,7 +197,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 func TestResultsDoNotDependOnOrderOrOtherLessons(t *testing.T) {
 	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
 	rapid.Check(t, func(t *rapid.T) {
-		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // at most nine sessions, so that each session is an example
+		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // a result lists at most ten sessions
 		var sessions []*backtest.Session
 		for i, w := range words {
 			sessions = append(sessions, &backtest.Session{

@@ -28,9 +28,10 @@ type Reason struct {
 }
 
 // Nearest returns the lessons of a book that came closest to a match in a session, without the lessons of other
-// tenants. Each reason names the missing condition, or the nearest phrase. The lessons in matched follow if their
-// present text matches. Their reason names the triggers of the first match. Nearest reads only the newest queries. When
-// ctx ends, it returns the lessons found so far.
+// tenants. Each reason names the missing condition, or the nearest phrase. The parameter matched lists the lessons that
+// matched in the session. Those whose current text still matches are at the end of the result, and their reason names
+// the triggers of the first match. Nearest reads only the newest queries. When ctx ends, it returns the lessons found
+// so far.
 func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Reason {
 	found := map[string]*Reason{}
 	addReason := func(slug, why string, score float64) {

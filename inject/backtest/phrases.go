@@ -171,7 +171,7 @@ func excerpt(q *lesson.Query, phrase string) string {
 	return firstBytes(texts[0], maxExcerpt)
 }
 
-// firstBytes returns the first limit bytes of a text, without an incomplete character at the end.
+// firstBytes truncates a text to limit bytes, without an incomplete character at the end.
 func firstBytes(text string, limit int) string {
 	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 }

@@ -16,7 +16,7 @@ type Decision struct {
 	Action lesson.Action
 	Plan   lesson.TrialPlan   // plan of the trial, for StartTrial
 	By     string             // name of the operator, for the audit log
-	Seen   lesson.SeenVersion // version that the operator has seen; another version is refused
+	Seen   lesson.SeenVersion // version that the operator has seen; any other version is refused
 	// Force activates the lesson even if the checks refuse its text. An operator sets Force after reading the text.
 	Force bool
 	// Sessions holds the numbers of rewarded sessions with and without the lesson at the time of the decision, for the
@@ -179,7 +179,7 @@ func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, strin
 	return l, name, err
 }
 
-// without returns a copy of the snapshot whose book lacks the lesson with this file name.
+// without returns a copy of the snapshot whose book does not contain the lesson with this file name.
 func (s *snapshot) without(name string) *snapshot {
 	others := *s
 	others.book = s.book.WithLessons(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
@@ -275,7 +275,7 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 	return nil, "", ErrNoLesson
 }
 
-// Put writes a hand-written text under a name, and replaces the present text of the name. The checks treat the text
+// Put writes a hand-written text under a name, and replaces the current text of the name. The checks treat the text
 // like any hand-written file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {

@@ -102,7 +102,8 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 	}
 }
 
-// A change that archives a lesson ends its commit, so that the next write sees the archived slug.
+// Writes that wait together share a commit. A write that archives a lesson is the last write of its commit, so that the
+// next write sees that the slug is still in use.
 func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	var all sync.WaitGroup
@@ -126,8 +127,8 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	}
 }
 
-// A write that the store refuses for another reason is not retried.
-func TestWriteIsNotRetriedAfterAnotherStoreError(t *testing.T) {
+// A write is retried after a conflict, but not after any other error of the storage.
+func TestWriteIsRetriedOnlyAfterAConflict(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	m.commitErr = errors.New("the disk is full")
 	if _, err := b.Put(t.Context(), "two.md", lessonText(t, "two"), "me"); !errors.Is(err, m.commitErr) || len(m.commits) != 1 {

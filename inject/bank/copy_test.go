@@ -104,7 +104,7 @@ func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
 	}
 }
 
-// Reindex writes the index of the present files, including files that the bank did not write.
+// Reindex writes the index of all current files, including files that the bank did not write.
 func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one")
 	banktest.WriteLesson(t, dir, "by-hand", "something else")

@@ -122,7 +122,7 @@ func (d Directory) writeLogAndIndex(c Change) error {
 	return nil
 }
 
-// checkUnchanged returns ErrChanged if the present text of the file differs from e.Old.
+// checkUnchanged returns ErrChanged if the current text of the file differs from e.Old.
 func (d Directory) checkUnchanged(e Edit) error {
 	if !IsName(e.Name) {
 		return fmt.Errorf("%q is not a name of a lesson", e.Name)

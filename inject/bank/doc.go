@@ -11,6 +11,6 @@
 // returns *Refused, ErrNoLesson, ErrTooMany or ErrTenantLessons.
 //
 // The hazard: an editor or another replica may change the bank at any time. Every write names the texts that it
-// replaces. If these texts have changed, the write starts again from the present texts. No concurrent change is
+// replaces. If these texts have changed, the write starts again from the current texts. No concurrent change is
 // overwritten.
 package bank

@@ -23,9 +23,9 @@ const (
 )
 
 // RecordEdits appends an event to the audit log for each lesson that a person has changed without precept. Such a
-// lesson has another text or another state than in its newest event. before is the book that the previous call
+// lesson has a different text or a different state than in its newest event. before is the book that the previous call
 // returned, or nil for the first call. origin returns the time and the author of a text. The text of a removed lesson
-// is nil. RecordEdits returns the present book, and the number of edits that a later call must handle. These are the
+// is nil. RecordEdits returns the current book, and the number of edits that a later call must handle. These are the
 // edits that are not committed to git yet, and the edits beyond maxHandEdits.
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,

@@ -146,7 +146,8 @@ func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
 	}
 }
 
-// No output makes a reader or the errorformat library panic. A panic would lose the exit status of the command.
+// Neither the readers nor the errorformat library panic, whatever the output is. A panic would lose the exit status of
+// the command.
 func FuzzFormats(f *testing.F) {
 	for _, text := range []string{
 		"a.rb:4:1: C: Extra blank line.\n^\n", "\na.css\n  46:3   ✖  Unexpected unit\n\n", "[error] a.scala:6: b\n[error]   ^\n", "a.py:1 at module level:\n        D100: c\n",

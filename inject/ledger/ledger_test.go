@@ -113,7 +113,7 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		},
 		"unclosed fence":                     {"text\n~~~~ md\nx\n", "text\n~~~~ md\nx\n~~~~\n\n" + head + bullet},
 		"unclosed fence in section":          {head + "- old\n```\nx\n", head + "- old\n```\nx\n```\n\n" + bullet},
-		"heading in another letter case":     {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
+		"heading in a different letter case": {"## LESSONS learned ##\n\n- old\n", "## LESSONS learned ##\n\n- old\n" + bullet},
 		"blank lines at the end, no section": {"# Agent\n\n\n", "# Agent\n\n\n\n" + head + bullet},
 		"a comment of three lines": {
 			"<!--\none\n## Lessons Learned\n-->\n", "<!--\none\n## Lessons Learned\n-->\n\n" + head + bullet,
@@ -121,7 +121,7 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		"a comment in a fence":                  {"```\n<!--\n```\n" + head + "- old\n", "```\n<!--\n```\n" + head + "- old\n" + bullet},
 		"a blank crlf line at the start":        {"\r\n## Lessons Learned\r\n", "\r\n## Lessons Learned\r\n\r\n" + strings.ReplaceAll(bullet, "\n", "\r\n")},
 		"byte order mark":                       {"\ufeff## Lessons Learned\n\n- old\n", "\ufeff## Lessons Learned\n\n- old\n" + bullet},
-		"heading of another level":              {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
+		"heading of a different level":          {"# Lessons Learned\n\n- old\n", "# Lessons Learned\n\n- old\n\n" + head + bullet},
 		"a comment of one line":                 {head + "- old\n<!-- x -->\n## End\n", head + "- old\n<!-- x -->\n\n" + bullet + "## End\n"},
 		"a comment of two lines":                {head + "<!-- x\n## No\nend -->\n- old\n## End\n", head + "<!-- x\n## No\nend -->\n- old\n" + bullet + "## End\n"},
 		"unclosed comment":                      {"text\n<!-- x\n", "text\n<!-- x\n-->\n\n" + head + bullet},
@@ -318,15 +318,15 @@ func TestRecordFollowsAbsoluteLinks(t *testing.T) {
 func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	l := newLedger(t, "")
 	dir := filepath.Dir(l.Path)
-	real := filepath.Join(dir, "docs", "AGENTS.md")
-	if err := os.Mkdir(filepath.Dir(real), 0o755); err != nil {
+	target := filepath.Join(dir, "docs", "AGENTS.md")
+	if err := os.Mkdir(filepath.Dir(target), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join("docs", "AGENTS.md"), l.Path); err != nil {
 		t.Fatal(err)
 	}
 	record(t, l, newEntry(1)) // a link to a missing file
-	if err := os.Chmod(real, 0o600); err != nil {
+	if err := os.Chmod(target, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	record(t, l, newEntry(2))
@@ -334,13 +334,13 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Fatalf("Lstat of the ledger = %+v, %v, want a link", info, err)
 	}
-	if info, err = os.Stat(real); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err = os.Stat(target); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("Stat of the target = %+v, %v, want mode 0o600", info, err)
 	}
-	if b, _ := os.ReadFile(real); strings.Count(string(b), "Error Summary") != 2 {
+	if b, _ := os.ReadFile(target); strings.Count(string(b), "Error Summary") != 2 {
 		t.Fatalf("target of the link = %q, want two entries", b)
 	}
-	if err := os.Chmod(real, 0o444); err != nil {
+	if err := os.Chmod(target, 0o444); err != nil {
 		t.Fatal(err)
 	}
 	if r := record(t, l, newEntry(3)); r[0].Status != ledger.Failed {

@@ -34,13 +34,13 @@ func TestRecordCostIsLinearInFileSize(t *testing.T) {
 		for n := 0; b.Len() < size; n++ {
 			b.WriteString(strings.Replace(bullet, "the sum is 1\n", fmt.Sprintf("the sum is -%d\n", n), 1))
 		}
-		l, least := newLedger(t, b.String()), time.Hour
+		l, shortest := newLedger(t, b.String()), time.Hour
 		for n := range 3 {
 			began := threadCPU(t)
 			record(t, l, newEntry(n))
-			least = min(least, threadCPU(t)-began)
+			shortest = min(shortest, threadCPU(t)-began)
 		}
-		return least
+		return shortest
 	}
 	const times, allowed = 4, 8
 	var small, large time.Duration

@@ -15,7 +15,7 @@ type Action string
 
 // The actions.
 const (
-	Approve    Action = "approve" // activate the lesson with its present text
+	Approve    Action = "approve" // activate the lesson with its current text
 	Reject     Action = "reject"  // keep the lesson inactive
 	StartTrial Action = "trial"   // activate the lesson and measure its effect; by default, half of the picks are withheld
 	Pause      Action = "pause"   // deactivate the lesson until it is resumed
@@ -88,7 +88,7 @@ func (s SeenVersion) Check(l *Lesson) error {
 }
 
 // Act returns a copy of the lesson after an action of the operator actor at the time now. plan applies to StartTrial
-// only. Approve and StartTrial approve the present text. Pause and Retire store the previous state, and Resume and
+// only. Approve and StartTrial approve the current text. Pause and Retire store the previous state, and Resume and
 // Restore return the lesson to that state.
 func Act(l *Lesson, a Action, plan TrialPlan, actor string, now time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
@@ -179,7 +179,7 @@ func (l *Lesson) resume() {
 	l.FormerState = ""
 }
 
-// stateIfApproved returns s, or Quarantined if s needs an approval that the present text lacks.
+// stateIfApproved returns s, or Quarantined if s needs an approval that the current text does not have.
 func (l *Lesson) stateIfApproved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isHandWritten := l.Approval.ContentHash == "" && l.Approval.Source == "" // a hand-written lesson needs no approval

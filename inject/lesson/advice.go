@@ -112,8 +112,8 @@ func isListItem(t string) bool {
 	return len(digits) < len(t) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
 }
 
-// cutSentence returns the longest prefix of s that has at most limit bytes and ends with a sentence. The result is
-// empty if no sentence fits.
+// cutSentence returns the longest prefix of s that ends with a sentence and does not exceed limit, in bytes. The result
+// is empty if no sentence fits.
 func cutSentence(s string, limit int) string {
 	best := 0
 	for i, r := range s {

@@ -76,7 +76,7 @@ func arabicPrefixes() []string {
 }
 
 // withoutArticle returns a folded phrase without an Arabic article at its start, so that the phrase also matches the
-// word without an article or with another prefix.
+// word without an article or with a different prefix.
 func withoutArticle(folded []byte) []byte {
 	rest, ok := strings.CutPrefix(string(folded), arabicArticles()[0])
 	if ok && firstLetters([]byte(rest)) >= 3 {

@@ -3,8 +3,8 @@ package lesson
 import "testing"
 
 // A possible duplicate has a trigger in common and a similar title, in any state. A lesson is not a duplicate if it is
-// for another agent, is about another action, advises the opposite, has no trigger in common, or is superseded by the
-// lesson.
+// for another agent, is about a different action, advises the opposite, has no trigger in common, or is superseded by
+// the lesson.
 func TestAlikeFindsPossibleDuplicates(t *testing.T) {
 	newLesson := func(slug, title string, change func(l *Lesson), keywords ...string) *Lesson {
 		l := &Lesson{Slug: slug, Title: title, Outcome: "success", State: Active}

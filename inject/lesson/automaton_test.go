@@ -49,7 +49,7 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	})
 }
 
-// The automaton of ten thousand phrases takes at most 8 MiB.
+// The automaton of ten thousand phrases uses at most 8 MiB of memory.
 func TestAutomatonMemoryIsBounded(t *testing.T) {
 	var lessons []*Lesson
 	for i := range 10_000 {

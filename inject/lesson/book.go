@@ -149,9 +149,9 @@ func (b *Book) compile() {
 // automaton, because many books are made for checks and never match a text.
 func (b *Book) Prepare() { b.automaton() }
 
-// addPhrases adds the phrases of a lesson. All of them are used as in use o. numbers maps the key of a known phrase to
+// addPhrases adds the phrases of a lesson. Each of them gets the given use. numbers maps the key of a known phrase to
 // its index in b.phrases.
-func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o phraseUse) {
+func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, use phraseUse) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
 		if !p.fires() {
@@ -163,7 +163,7 @@ func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o
 			numbers[p.key] = i
 			b.phrases = append(b.phrases, indexedPhrase{phrase: p})
 		}
-		b.phrases[i].uses = append(b.phrases[i].uses, o)
+		b.phrases[i].uses = append(b.phrases[i].uses, use)
 	}
 }
 

@@ -84,13 +84,13 @@ func TestChecksRefusePromptInjection(t *testing.T) {
 			t.Errorf("title %q passed the checks, want a refusal", text)
 		}
 	}
-	fine := []string{
+	harmless := []string{
 		"Never send an API key to a logging service.", "Do not commit credentials; they cannot be taken back.", "Ignore the warnings about line length.", "Ignore the above-average runs.",
 		"Do not run a migration without asking the user.", "Read the system log, then the user's message.", "Use curl -sS and check the exit code before piping to jq.",
 		"The file system: ext4 on most machines.", "Emoji are fine ✅ ❤️ 👩‍💻.", "Ask the user to post the output of the test.", "Set the data: field of the event to the payload.",
 		"Prefer `Vec<u8>` over `String` for bytes, and `a < b` over `!(a >= b)`.", "Instructions for the build stand in BUILDING.md.", "You are done when the test passes.",
 	}
-	for _, text := range fine {
+	for _, text := range harmless {
 		l := lessonWithAdvice("a-b", text, Trigger{Keywords: []string{"load more"}})
 		for _, f := range lint(NewBook([]*Lesson{l})) {
 			t.Errorf("%q: got the finding %s, want none", text, f.Message)
@@ -184,7 +184,6 @@ func TestChecksCompareLessonWithBook(t *testing.T) {
 }
 
 func TestIndexListsLessonsWithCounts(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "bank")
 	l := lessonWithAdvice("a-b", "Do it.", Trigger{Keywords: []string{"load more"}})
 	l.Title, l.Confidence, l.SuccessCount = "Use a | pipe <b>", 0.5, 9999
 	b := NewBook([]*Lesson{l, lessonWithAdvice("b-c", "Do it.", Trigger{})})
@@ -200,6 +199,11 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 	if strings.Contains(string(Index(b, nil)), "9999") {
 		t.Error("index without counts has the success count 9999 of the lesson file")
 	}
+}
+
+// A crash left an unfinished line in the log. The next event begins on a new line.
+func TestAppendLogStartsNewLineAfterUnfinishedLine(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bank")
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	if err := AppendLog(dir, Event{Time: at, Action: "create", Slug: "a-b"}); err != nil {
 		t.Fatal(err)

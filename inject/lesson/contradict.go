@@ -33,7 +33,7 @@ func newOverlaps(lessons []*Lesson) overlaps {
 	return o
 }
 
-// with returns a copy of o that also contains l.
+// with returns a copy of the index that also contains the lesson l.
 func (o overlaps) with(l *Lesson) overlaps {
 	next, c := maps.Clone(o), newClaim(l)
 	for _, key := range triggerKeys(l) {

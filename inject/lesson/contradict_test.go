@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Contradicts looks up an index of the triggers instead of comparing the lesson with all lessons of the book.
+// Contradicts uses an index of the triggers, and does not compare the lesson with every lesson of the book.
 func TestContradictsUsesIndex(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {

@@ -16,19 +16,20 @@ import (
 // This walk finds changes that the kernel missed.
 const maxIdlePolls = 30
 
-// errNoEvents means that the kernel does not report all changes of a file system. An example is a network mount to
+// errNoEvents means that the kernel does not report every change to a file system. An example is a network mount to
 // which other machines write. The watcher then walks the directory at each poll.
 var errNoEvents = errors.New("the file system does not report changes")
 
 // events receives the kernel's reports of changes, and decides at which polls the watcher walks its directory. Walking
-// a directory of 10,000 lessons each second takes 5 % of a core, and waiting for the kernel's reports takes nothing.
+// a directory of 10,000 lessons each second takes 5 % of a core, and waiting for the kernel's reports needs no CPU
+// time.
 //
 // The zero value has no kernel events, and every poll walks the directory.
 type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // folders that the kernel watches
 	roots     []root            // paths whose changes the kernel does not report; compared at each poll
-	dirty     bool              // the next poll walks, because the kernel reported a change, or a change before the watch may be unreported
+	dirty     bool              // the next poll walks: the kernel reported a change, or a folder may have changed before the kernel watched it
 	idlePolls int               // polls since the last walk
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // runWithKernelEvents runs fn concurrently with a watcher that uses kernel events, in real time. Without an event, the
-// watcher walks the directory only every 6 s. So awaitUpdate, which waits 2 s, fails for a change that neither an event
-// nor the comparison of links reports.
+// watcher walks the directory only every 6 s, but waitForUpdate waits only 2 s. A test therefore fails for a change
+// that neither an event nor the comparison of links reports.
 func runWithKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)

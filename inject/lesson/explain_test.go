@@ -142,8 +142,8 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 func TestExplainAgreesWithMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})
-		drawPhrases := func(name string, most int) []string {
-			return rapid.SliceOfNDistinct(phrase, 0, most, rapid.ID[string]).Draw(t, name)
+		drawPhrases := func(name string, maxPhrases int) []string {
+			return rapid.SliceOfNDistinct(phrase, 0, maxPhrases, rapid.ID[string]).Draw(t, name)
 		}
 		var lessons []*lesson.Lesson
 		for i := range rapid.IntRange(1, 3).Draw(t, "lessons") {

@@ -37,8 +37,8 @@ func fold(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// asciiDigit returns the ASCII digit for a digit of another script, or r for a digit outside of the table. In Unicode,
-// the ten digits of a script are consecutive.
+// asciiDigit returns the ASCII digit for a digit of any other script, or r for a digit outside of the table. In
+// Unicode, the ten digits of a script are consecutive.
 func asciiDigit(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
@@ -48,8 +48,8 @@ func asciiDigit(r rune) rune {
 	return r
 }
 
-// asciiSign returns the ASCII form of typographic quotes, apostrophes and hyphens, or r.
-func asciiSign(r rune) rune {
+// asciiPunctuation returns the ASCII form of typographic quotes, apostrophes and hyphens, or r.
+func asciiPunctuation(r rune) rune {
 	switch r {
 	case '‘', '’', '‚', '‛', '′', '‵', '‹', '›', 'ʹ', 'ʻ', 'ʼ', '׳', '՚':
 		return '\''
@@ -72,7 +72,7 @@ func toNFKC(s string) string {
 	if isASCII(s) {
 		return s
 	}
-	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC turns each of these signs into two runes
+	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC turns each of these characters into two runes
 }
 
 // isASCII reports whether s is ASCII.
@@ -115,7 +115,7 @@ func appendFolded(text []byte, r rune) []byte {
 	case isUnspaced(r):
 		text = utf8.AppendRune(bytes.TrimSuffix(text, []byte(" ")), r)
 	default:
-		text = utf8.AppendRune(text, fold(asciiSign(r)))
+		text = utf8.AppendRune(text, fold(asciiPunctuation(r)))
 	}
 	return text
 }

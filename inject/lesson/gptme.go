@@ -123,8 +123,8 @@ func FindingsOfFile(file *Lesson, findings []Finding) []Finding {
 	return out
 }
 
-// KeepsForm reports whether a lesson must stay in the gptme form, because a keyword has another meaning in the AIP-11
-// form. A * between blanks is such a keyword.
+// KeepsForm reports whether a lesson must stay in the gptme form, because a keyword has a different meaning in the
+// AIP-11 form. A * between blanks is such a keyword.
 func (l *Lesson) KeepsForm() bool {
 	return l.Form == FormGptme && slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar)
 }

@@ -117,6 +117,7 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	}
 }
 
+// A caution is shown as an approach to avoid, so advice that begins with an instruction would be misread.
 func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 	t.Parallel()
 	for advice, ordersStep := range map[string]bool{

@@ -108,7 +108,7 @@ type Lesson struct {
 	Supersedes                 []string
 	Prevents                   []string  // error kinds and error phrases that count as a recurrence, in addition to the errors that trigger the lesson
 	ExpiresAt                  time.Time // zero means never
-	State                      State     // Active unless the file names another state
+	State                      State     // Active unless the file names a different state
 	FormerState                State     // state before the pause or the retirement; empty for other lessons
 	StateBeforePause           State     // state before the pause of a lesson that was retired while paused
 	Approval                   Approval

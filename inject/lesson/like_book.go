@@ -139,12 +139,13 @@ func (l *Lesson) EmbeddingText() string {
 	return l.Title + "\n" + l.Trigger.Description + "\n" + strings.Join(l.Trigger.Keywords, "; ")
 }
 
-// aboutErrors reports whether only errors trigger the lesson, and the words of a user cannot.
+// aboutErrors reports whether the lesson is triggered only by errors, and never by the words of a user.
 func (l *Lesson) aboutErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
-// Sentences returns the sentences and lines of a text that contain a stem.
+// Sentences returns the sentences and lines of a text, except those without a stem, such as a sentence of function
+// words only.
 func Sentences(text string) (out []string) {
 	for w := range windowsOf(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {

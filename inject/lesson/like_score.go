@@ -27,7 +27,7 @@ type likeScratch struct {
 	cover   []float32   // by lesson, the maximum over its parts: the share of the part's stems that the window contains, times the weight of the part
 	parts   []int32     // parts with a shared stem
 	lessons []int32     // lessons with a shared stem
-	out     []likeScore
+	scores  []likeScore
 }
 
 func (x *likeIndex) newScratch() *likeScratch {
@@ -45,7 +45,7 @@ type likeScore struct {
 // score compares a window, given as its distinct stems, with the lessons. It returns a score for each lesson that
 // shares enough stems. The result is valid until the next call with the same scratch.
 func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeScore {
-	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
+	s.parts, s.lessons, s.scores = s.parts[:0], s.lessons[:0], s.scores[:0]
 	windowWeight := x.creditStems(s, stems, from)
 	for _, p := range s.parts {
 		target := &x.parts[p]
@@ -59,14 +59,14 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeS
 		all := &s.tallies[x.totalParts[from][l]]
 		if s.budget >= 0 && x.suffices(l, all, stems, from) {
 			explained := math.Sqrt(float64(min(1, all.sharedWeight/max(windowWeight, 1))))
-			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), all.sharedWeight, from})
+			s.scores = append(s.scores, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), all.sharedWeight, from})
 		}
 		s.cover[l] = 0
 	}
 	for _, p := range s.parts {
 		s.tallies[p] = likeTally{}
 	}
-	return s.out
+	return s.scores
 }
 
 // lessonsSharing yields each lesson that shares stems with a window of the user's words, with the sum of the weights of

@@ -219,6 +219,7 @@ func TestWordFormsShareOneStem(t *testing.T) {
 	}
 }
 
+// A window is the part of a text that is compared with a lesson: a sentence or a line.
 func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 	var got []string
 	for w := range windowsOf("Open src/main.go. Then run version 1.2 of it!\nthe third line\n\n?") {
@@ -391,7 +392,7 @@ func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
 }
 
 // In domains other than programming, at least 10 paraphrases match their lesson, and there are at most 8 matches of
-// another lesson.
+// other lessons.
 func TestSimilarityMatchesOtherDomains(t *testing.T) {
 	all := readParaphrases(t, "likeness_domains.tsv")
 	lessons := make([]*Lesson, 0, len(all))

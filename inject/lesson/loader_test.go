@@ -88,7 +88,7 @@ func TestLoadReadsFoldersAndReportsFaults(t *testing.T) {
 func TestLoadOfMissingDirectoryIsEmpty(t *testing.T) {
 	b, problems, err := lesson.Load(filepath.Join(t.TempDir(), "missing"))
 	if err != nil || len(problems) != 0 || b.Len() != 0 {
-		t.Errorf("Load of a missing directory: problems = %v, err = %v, want neither and no lesson", problems, err)
+		t.Errorf("Load of a missing directory: problems = %v, err = %v, want no problem, no error and no lesson", problems, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	writeFile(t, file, "x")
@@ -113,7 +113,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.md")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // a directory loop
+	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // the folder contains itself
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))

@@ -262,7 +262,7 @@ func naiveMatch(phrase, text string) bool {
 	folded := func(s string) []rune {
 		var out []rune
 		for _, r := range toNFKC(s) {
-			r = fold(asciiSign(r))
+			r = fold(asciiPunctuation(r))
 			switch n := len(out); {
 			case unicode.IsSpace(r) && (n == 0 || out[n-1] == ' ' || isUnspaced(out[n-1])):
 			case unicode.IsSpace(r):

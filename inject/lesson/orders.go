@@ -162,7 +162,7 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsForeign reports whether a text in another language than English contains an address near a verb of sending and a
+// sendsForeign reports whether a text in a language other than English contains an address near a verb of sending and a
 // word for a secret.
 func (b *orderBook) sendsForeign(bare string) bool {
 	const reach = 160 // bytes before and after the address

@@ -106,8 +106,8 @@ func (l *Lesson) needsReview() bool {
 	return len(scanForInjection(clipBytes(l.Title, maxRaw))) > 0 || len(scanForInjection(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// lacksApproval reports whether an active lesson needs an approval and has none for its present text. The approval of
-// another text does not count, because an author could otherwise change a lesson after its approval. A lesson that a
+// lacksApproval reports whether an active lesson needs an approval and has none for its current text. The approval of a
+// different text does not count, because an author could otherwise change a lesson after its approval. A lesson that a
 // program wrote always needs an approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
@@ -145,7 +145,7 @@ func replaceLatin(text string) string {
 }
 
 // Slugify converts a text to a slug. A slug starts with a letter, and has Latin letters in lower case without accents,
-// digits, and hyphens between words. The result has at most limit bytes, and is empty for a text without a Latin
+// digits, and hyphens between words. The result is truncated to limit bytes, and is empty for a text without a Latin
 // letter.
 func Slugify(text string, limit int) string {
 	var b strings.Builder

@@ -16,7 +16,7 @@ import (
 )
 
 // Heading returns the level and the text of a Markdown heading, and level 0 for other lines.
-func TestMarkdownHeadings(t *testing.T) {
+func TestHeadingReturnsLevelAndText(t *testing.T) {
 	for line, want := range map[string]string{
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
 		"## A ##": "2 A", "## A #######": "2 A", "## A #b": "2 A #b", "## C#": "2 C#", "## C# #": "2 C#", "## ###": "2 ", "A # B": "0 ", "": "0 ", "## A\\": `2 A\`,
@@ -29,7 +29,7 @@ func TestMarkdownHeadings(t *testing.T) {
 }
 
 // Fence returns the code fence that is open after a line, given the fence that is open before.
-func TestCodeFences(t *testing.T) {
+func TestFenceReturnsOpenFence(t *testing.T) {
 	for _, tc := range []struct{ open, line, want string }{
 		{"", "```", "```"},
 		{"", "```go", "```"},
@@ -75,7 +75,7 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 }
 
 // IsLessonPath, IsSlug and Slugify restrict the characters and the length of names.
-func TestSlugAndFileNameLimits(t *testing.T) {
+func TestSlugsAndFileNamesAreRestricted(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "a/b.md": true, "a/b.MD": true, "1/2/3/4/5/6/a.md": true, "1/2/3/4/5/6/7/a.md": false, "README.md": false, "a/readme.MD": false, "a.mdc": false, "a.txt": false,
 		"_a.md": false, "_archive/a.md": false, ".a.md": false, "a/_b/c.md": false, "a/.b/c.md": false, "../a.md": false, "/a.md": false, "a//b.md": false, "./a.md": false, `a\b.md`: false, "a\x00.md": false,
@@ -94,14 +94,14 @@ func TestSlugAndFileNameLimits(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct {
-		text string
-		most int
-		want string
+		text    string
+		maxSize int
+		want    string
 	}{
 		{"Look, twice!", 80, "look-twice"}, {"2 or 3 times", 80, "or-3-times"}, {"--", 80, ""}, {"Überall", 80, "uberall"}, {"Große Łódź, ÆSIR d’été", 80, "grosse-lodz-aesir-d-ete"}, {"e\u0301te\u0301", 80, "ete"}, {"Только так", 80, ""}, {"İstanbul_2", 80, "istanbul-2"}, {"look twice", 5, "look"}, {"look twice", 6, "look-t"}, {"", 5, ""},
 	} {
-		if got := lesson.Slugify(tc.text, tc.most); got != tc.want {
-			t.Errorf("Slugify(%q, %d) = %q, want %q", tc.text, tc.most, got, tc.want)
+		if got := lesson.Slugify(tc.text, tc.maxSize); got != tc.want {
+			t.Errorf("Slugify(%q, %d) = %q, want %q", tc.text, tc.maxSize, got, tc.want)
 		}
 	}
 }
@@ -242,16 +242,16 @@ func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	}
 }
 
-// Truncated advice ends with a complete sentence, also with the full stop of another script.
+// Truncated advice ends with a complete sentence, with the full stop of any script.
 func TestAdviceIsTruncatedAtSentencesOfAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}
 		text := l.Text()
-		for _, most := range []int{40, 100, 333} {
-			lines := text.Lines(most)
+		for _, limit := range []int{40, 100, 333} {
+			lines := text.Lines(limit)
 			shown := strings.Join(lines, "\n")
-			if want := strings.TrimSpace(stop); len(shown) > most || len(lines) != 1 || !strings.HasSuffix(shown, want) || len(shown) < most-30 {
-				t.Errorf("stop %q: Lines(%d) = %q, want one line that ends with a complete sentence", stop, most, shown)
+			if want := strings.TrimSpace(stop); len(shown) > limit || len(lines) != 1 || !strings.HasSuffix(shown, want) || len(shown) < limit-30 {
+				t.Errorf("stop %q: Lines(%d) = %q, want one line that ends with a complete sentence", stop, limit, shown)
 			}
 		}
 	}
@@ -392,7 +392,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 
 // Picks is the number of injected and withheld picks after which a trial ends. Validate accepts a number of at most
 // 100,000 that gives at least 20 injected and 20 withheld picks. Picks and Until exclude each other.
-func TestTrialPlanLimits(t *testing.T) {
+func TestValidateLimitsPicksOfTrialPlan(t *testing.T) {
 	for _, tc := range []struct {
 		plan lesson.TrialPlan
 		fine bool

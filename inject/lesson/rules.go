@@ -73,7 +73,7 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// mapping returns the mapping under key of n, or nil. It records an error if the value is of another kind, or if a
+// mapping returns the mapping under key of n, or nil. It records an error if the value is of a different kind, or if a
 // required key is missing. prefix is the path of n.
 func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
 	v, ok := n.get(key)
@@ -121,8 +121,8 @@ func (r *reader) checkText(field string, v *node, lo, hi int) bool {
 	return true
 }
 
-// items returns the list under key of n, or nil. It records an error if the value is of another kind, or has more than
-// limit entries. A limit of 0 means no limit.
+// items returns the list under key of n, or nil. It records an error if the value is of a different kind, or has more
+// than limit entries. A limit of 0 means no limit.
 func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	v, ok := n.get(key)
 	if !ok {

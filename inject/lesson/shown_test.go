@@ -14,10 +14,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// manualFile returns a manually written lesson file. The additional frontmatter lines are in more.
-func manualFile(slug, more, body string) string {
+// manualFile returns a manually written lesson file. The text extra is added to the frontmatter.
+func manualFile(slug, extra, body string) string {
 	return "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Look twice\ntrigger:\n  description: when in doubt\n  metadata: {precept: {keywords: [in doubt]}}\n" +
-		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + more + "---\n" + body
+		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + extra + "---\n" + body
 }
 
 // parseLesson parses a valid lesson.
@@ -66,8 +66,8 @@ func TestQuotedIsOneShortLine(t *testing.T) {
 	})
 }
 
-// A SeenVersion names the text and the state of a lesson that a person saw. Check refuses a lesson that now has another
-// text or state.
+// A SeenVersion names the text and the state of a lesson that a person saw. Check refuses a lesson that now has a
+// different text or state.
 func TestSeenVersionCheckRefusesChangedLesson(t *testing.T) {
 	l := parseLesson(t, manualFile("look-twice", "", ""))
 	for name, tc := range map[string]struct {

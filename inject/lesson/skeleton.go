@@ -95,7 +95,7 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 })
 
 // lookalike returns the lower-case Latin letter that a rune looks like. The rune itself is looked up before its folded
-// form, because a capital may look like another letter than its small form.
+// form, because a capital may look like a different letter from its small form.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)
 	return cmp.Or(letters[r], letters[folded], folded)

@@ -119,7 +119,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	}
 }
 
-// An error in another tool's wording matches the starter lesson of its kind, and rarely another lesson.
+// An error in the wording of a different tool matches the starter lesson of its kind, and rarely any other lesson.
 func TestStarterLessonsMatchParaphrasedErrors(t *testing.T) {
 	b := starterBook(t)
 	raw, err := os.ReadFile("../../detect/testdata/kind_paraphrases.tsv")

@@ -73,7 +73,7 @@ func TestLessonMatchesOnlyWithinItsScope(t *testing.T) {
 	}
 }
 
-func TestFiredListsMatchedTriggers(t *testing.T) {
+func TestFiredTriggersListsMatchedTriggers(t *testing.T) {
 	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
 	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
@@ -81,6 +81,6 @@ func TestFiredListsMatchedTriggers(t *testing.T) {
 	}
 	q.Errors = nil // error patterns do not match user text
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web"}) {
-		t.Errorf(`Fired without the error = %q, want ["load more", "web"]`, got)
+		t.Errorf(`FiredTriggers without the error = %q, want ["load more", "web"]`, got)
 	}
 }

@@ -24,7 +24,7 @@ type Texts struct {
 	unreadable []Problem         // problems of the texts that could not be read
 	parsed     *ParseCache       // cache of parsed texts that is shared with other readers; nil means no cache
 
-	book     *Book // book of the present texts
+	book     *Book // book of the current texts
 	problems []Problem
 }
 
@@ -94,7 +94,7 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 // Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keepUnreadable adds the present entries of unreadable files and folders to next. It returns a copy of unreadable that
+// keepUnreadable adds the current entries of unreadable files and folders to next. It returns a copy of unreadable that
 // has Kept set in the problems whose last version stays active.
 func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []Problem {
 	unreadable = slices.Clone(unreadable)

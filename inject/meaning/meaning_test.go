@@ -25,7 +25,7 @@ type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	fault    func(w http.ResponseWriter) bool // if set, may write another response and return true
+	fault    func(w http.ResponseWriter) bool // if set, may write a different response and return true
 }
 
 func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestTextOfSameMeaningMatches(t *testing.T) {
 	}
 	waitForMatch(t, m, session.ID{3}, "a yacht")
 	if found := m.Matches(session.ID{2}); len(found) != 0 {
-		t.Errorf("text of another meaning: matches = %+v, want none", found)
+		t.Errorf("text with a different meaning: matches = %+v, want none", found)
 	}
 	server.mu.Lock()
 	defer server.mu.Unlock()

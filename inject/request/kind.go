@@ -163,7 +163,7 @@ func (t *table) index(rows []row) {
 type search struct {
 	table   *table
 	found   []KindMatch
-	tokens  []token // tokens of the present sentence
+	tokens  []token // tokens of the current sentence
 	numbers []int   // memory of the numbers of all tokens
 	steps   int
 }

@@ -71,7 +71,7 @@ func readSentences(t *testing.T) (out []sentence) {
 	return out
 }
 
-// Most requests in the many wordings of requests.tsv have their expected kind, and few have another kind.
+// Most requests in the many wordings of requests.tsv have their expected kind, and few have a different kind.
 func TestKindsOfParaphrasedRequests(t *testing.T) {
 	t.Parallel()
 	all, found, others := map[string]int{}, map[string]int{}, map[string]int{}
@@ -131,7 +131,7 @@ func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 	}
 }
 
-// A statement that something is in use is no request for a search. A question for the uses is one.
+// A statement that something is in use does not ask for a search of the code. A question about the uses does.
 func TestOnlyQuestionsForUsesAreCodeSearches(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

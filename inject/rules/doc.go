@@ -4,7 +4,7 @@
 //
 // The contract: only Read and Update access files; they read and write the file of a Registry. A section is identified
 // by the hash of its normalized text, so that line endings, trailing blanks and the agent make no difference. An edited
-// section is another section.
+// section is a new section.
 //
 // The hazard: a marker is text, and a user can write the same text. Pass only texts that an agent sends
 // before the first answer: the system prompt and the leading messages. A text may also contain a section

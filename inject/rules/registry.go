@@ -63,7 +63,7 @@ func (r *Registered) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash)
 func (r *Registered) Trial() string { return trial.Name(r.Began, r.Picks, "") }
 
 // Registry holds the registered sections in the order of their registration. The sections of a Registry that was read
-// never change, and Update writes another Registry. SetStarts and Delay change only the start times.
+// never change, and Update writes a new Registry. SetStarts and Delay change only the start times.
 type Registry struct {
 	Sections []Registered `json:"sections"`
 

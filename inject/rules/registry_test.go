@@ -57,6 +57,7 @@ func TestReadRefusesDamagedRegistry(t *testing.T) {
 	}
 }
 
+// At most two sections are measured at a time. After a verdict about one of them, Advance starts the next measurement.
 func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 	list := []rules.Registered{newQueuedSection("A", "a"), newQueuedSection("B", "b"), newQueuedSection("C", "c"), newQueuedSection("D", "d")}
 	states := func() string {
@@ -82,6 +83,7 @@ func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 	}
 }
 
+// A section is measured in sessions that start after the measurement began, and after the process has read the section.
 func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	s := newQueuedSection("A", "a")
 	s.State, s.Began = rules.Measuring, noon()

@@ -33,13 +33,13 @@ func minCPUTime(t *testing.T, f func()) time.Duration {
 		}
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	least := time.Duration(math.MaxInt64)
+	shortest := time.Duration(math.MaxInt64)
 	for range 3 {
 		begun := now()
 		f()
-		least = min(least, now()-begun)
+		shortest = min(shortest, now()-begun)
 	}
-	return max(least, time.Millisecond)
+	return max(shortest, time.Millisecond)
 }
 
 // A hostile prompt may have a section on each line. A linear scan of 8 times as many sections takes about 8 times as

@@ -44,7 +44,7 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 type Span struct{ Start, End int }
 
 // Locate returns the spans of a section in a text, at most two. lines are the section's lines as Lines returns them.
-// boundaries are offsets, in ascending order, at which another part of the message begins. At a boundary, a line may
+// boundaries are offsets, in ascending order, at which the next part of the message begins. At a boundary, a line may
 // end without a line ending. A span includes the blank lines that follow the section.
 func Locate(text string, lines []string, boundaries ...int) []Span {
 	if len(lines) == 0 {

@@ -106,7 +106,7 @@ func TestTruncatedReplyKeepsCompleteCommands(t *testing.T) {
 	}
 }
 
-func TestAnswerFormat(t *testing.T) {
+func TestAnswerNamesCommandAndResult(t *testing.T) {
 	if got := writ.Answer("create /fetch: use a token", true, "recorded lesson #14 — #14 [/fetch] use a token"); got !=
 		"[/lesson create /fetch: use a token]\nOK: recorded lesson #14 — #14 [/fetch] use a token\n[END LESSON]\n" {
 		t.Errorf("Answer = %q, want three lines: the command in brackets, OK with the result, [END LESSON]", got)
@@ -119,8 +119,8 @@ func TestAnswerFormat(t *testing.T) {
 	}
 }
 
-// An answer or the advertisement that the model repeats executes no command. Commands in the surrounding text are
-// executed, even after an incomplete answer.
+// A model may repeat an answer or the advertisement of the commands. Commands within such a repetition are not
+// executed. Commands in the surrounding text are executed, even after an incomplete answer.
 func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}
 	for name, tc := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// concurrentWrites tests parallel writers: no proposal is lost.
-func concurrentWrites(t *testing.T, f *fixture) {
+// testConcurrentWrites tests parallel writers: no proposal is lost.
+func testConcurrentWrites(t *testing.T, f *fixture) {
 	t.Helper()
 	const writers, each = 4, 3
 	var wg sync.WaitGroup
@@ -36,9 +36,9 @@ func concurrentWrites(t *testing.T, f *fixture) {
 	}
 }
 
-// manyRecords tests concurrent records: no lesson is lost and no number is used twice if ten agents write thirty
-// lessons each into a bank of three hundred lessons.
-func manyRecords(t *testing.T, f *fixture) {
+// testConcurrentRecords tests concurrent records: no lesson is lost and no number is used twice if ten agents write
+// thirty lessons each into a bank of three hundred lessons.
+func testConcurrentRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	const n = 300
 	texts := map[string][]byte{}
@@ -82,8 +82,8 @@ func manyRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// outdatedTexts tests changes based on an outdated version or text. Such a change fails and writes no text.
-func outdatedTexts(t *testing.T, f *fixture) {
+// testOutdatedTexts tests changes based on an outdated version or text. Such a change fails and writes no text.
+func testOutdatedTexts(t *testing.T, f *fixture) {
 	t.Helper()
 	before, err := f.storage.Read(t.Context())
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// tenantLessons tests Limits.Tenant, the maximum number of lessons of a tenant.
-func tenantLessons(t *testing.T, f *fixture) {
+// testTenantLimit tests Limits.Tenant, the maximum number of lessons of a tenant.
+func testTenantLimit(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{Tenant: 2})
 	write := func(tenant string, n int) error {
@@ -33,8 +33,8 @@ func tenantLessons(t *testing.T, f *fixture) {
 	}
 }
 
-// writeLimits tests the limits on the proposals of an agent and of a tenant per hour, and on waiting lessons.
-func writeLimits(t *testing.T, f *fixture) {
+// testWriteLimits tests the limits on the proposals of an agent and of a tenant per hour, and on waiting lessons.
+func testWriteLimits(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentHour: 5, TenantHour: 8, Waiting: 10})
 	write := func(tenant, agent string, n int) (accepted int) {
@@ -72,9 +72,9 @@ func writeLimits(t *testing.T, f *fixture) {
 	}
 }
 
-// limitsInLongLog tests the limits with a long log: the writes of an agent count for an hour, however many events
+// testLimitsInLongLog tests the limits with a long log: the writes of an agent count for an hour, however many events
 // follow. The event of a manual edit has the modification time of the file, which may be long ago.
-func limitsInLongLog(t *testing.T, f *fixture) {
+func testLimitsInLongLog(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentHour: 2})
 	write := func(n int) error {

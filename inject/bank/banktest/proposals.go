@@ -20,9 +20,9 @@ func faultsOf(err error) (lesson.Faults, bool) {
 	return refused.Faults, true
 }
 
-// proposal tests a proposal from start to end: it is quarantined until its approval, each step is logged, and an edit
-// of the file ends the approval.
-func proposal(t *testing.T, f *fixture) {
+// testProposal tests a proposal from start to end: it is quarantined until its approval, each step is logged, and an
+// edit of the file ends the approval.
+func testProposal(t *testing.T, f *fixture) {
 	t.Helper()
 	r := f.propose(t, bank.Proposal{Lesson: draft("aaa"), Source: "distill", By: "judge"})
 	if r.Lesson.State != lesson.Quarantined || f.state(t, "aaa") != lesson.Quarantined {
@@ -59,9 +59,9 @@ func proposal(t *testing.T, f *fixture) {
 	}
 }
 
-// gptme tests proposals of lessons that were read from gptme files. A lesson whose keyword has a * between blanks stays
-// in the gptme form, where the * matches one word.
-func gptme(t *testing.T, f *fixture) {
+// testGptmeForm tests proposals of lessons that were read from gptme files. A lesson whose keyword has a * between
+// blanks stays in the gptme form, where the * matches one word.
+func testGptmeForm(t *testing.T, f *fixture) {
 	t.Helper()
 	for slug, keyword := range map[string]string{"word-kept": "killed at * seconds", "words-written": "killed at once"} {
 		want := lesson.FormAIP11
@@ -105,8 +105,8 @@ func gptme(t *testing.T, f *fixture) {
 	}
 }
 
-// claims tests that the counts, confidence, state, approval and scope that an author claims are ignored.
-func claims(t *testing.T, f *fixture) {
+// testClaims tests that the counts, confidence, state, approval and scope that an author claims are ignored.
+func testClaims(t *testing.T, f *fixture) {
 	t.Helper()
 	text := string(manualText("bbb"))
 	text = strings.NewReplacer("confidence: 0.4", "confidence: 1", "success_count: 0", "success_count: 9999", "failure_count: 0", "failure_count: 3").Replace(text)
@@ -132,8 +132,9 @@ func mustParse(t *testing.T, text string) *lesson.Lesson {
 	return l
 }
 
-// refusals tests the codes of refused proposals, and that a suspicious lesson in a file is approved only with Force.
-func refusals(t *testing.T, f *fixture) {
+// testRefusals tests the codes of refused proposals, and that a suspicious lesson in a file is approved only with
+// Force.
+func testRefusals(t *testing.T, f *fixture) {
 	t.Helper()
 	f.propose(t, bank.Proposal{Lesson: draft("taken"), Source: "api"})
 	for _, c := range []struct {
@@ -192,9 +193,9 @@ func refusals(t *testing.T, f *fixture) {
 	}
 }
 
-// seenVersions tests decisions on a seen version: of two decisions on one version only the first is carried out, and a
-// decision on a changed text is refused.
-func seenVersions(t *testing.T, f *fixture) {
+// testSeenVersions tests decisions on a seen version: of two decisions on one version only the first is carried out,
+// and a decision on a changed text is refused.
+func testSeenVersions(t *testing.T, f *fixture) {
 	t.Helper()
 	l := f.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
 	seen := lesson.SeenVersion{Hash: l.ContentHash, State: l.State}
@@ -216,7 +217,9 @@ func seenVersions(t *testing.T, f *fixture) {
 	}
 }
 
-func ownLesson(t *testing.T, f *fixture) {
+// testOwnLesson tests a lesson that an agent proposes for itself: it is active at once, but matches only requests of
+// that agent.
+func testOwnLesson(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	l := draft("mine")
@@ -246,7 +249,8 @@ func ownLesson(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
-func otherScopes(t *testing.T, f *fixture) {
+// testOtherScopes tests that a program can neither change nor withdraw a lesson of a different scope.
+func testOtherScopes(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	f.propose(t, bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
@@ -275,7 +279,8 @@ func otherScopes(t *testing.T, f *fixture) {
 	}
 }
 
-func revisions(t *testing.T, f *fixture) {
+// testRevision tests that a revised lesson keeps its slug and its creation time, and waits for a new approval.
+func testRevision(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	f.propose(t, bank.Proposal{Lesson: draft("mine"), Source: "api", Scope: scope})
@@ -295,13 +300,13 @@ func revisions(t *testing.T, f *fixture) {
 			l, lesson.Quarantined, created, f.now)
 	}
 	if got := f.events(t); got[len(got)-1] != "revise mine active>quarantined" {
-		t.Errorf(`events = %q, want the last "revise mine active>quarantined"`, got)
+		t.Errorf(`events = %q, want "revise mine active>quarantined" as the last event`, got)
 	}
 }
 
-// citations tests the evidence of a lesson: equal evidence is stored once, the number of references is limited, and
+// testCitations tests the evidence of a lesson: equal evidence is stored once, the number of references is limited, and
 // evidence with a secret is refused.
-func citations(t *testing.T, f *fixture) {
+func testCitations(t *testing.T, f *fixture) {
 	t.Helper()
 	if _, err := f.Bank.Put(t.Context(), "a/one.md", manualText("one"), "ann"); err != nil {
 		t.Fatal(err)

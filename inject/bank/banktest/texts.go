@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// put tests that Put creates and edits a lesson, and refuses invalid file names, used slugs and hostile texts.
-func put(t *testing.T, f *fixture) {
+// testPut tests that Put creates and edits a lesson, and refuses invalid file names, used slugs and hostile texts.
+func testPut(t *testing.T, f *fixture) {
 	t.Helper()
 	text := manualText("one")
 	for _, c := range []struct{ name, event string }{{"one.md", "create one >active"}, {"one.md", "edit one active>active"}} {
@@ -19,7 +19,7 @@ func put(t *testing.T, f *fixture) {
 			t.Fatalf("Put = %+v, %v, want text %q", r.Lesson, err, text)
 		}
 		if got := f.events(t); got[len(got)-1] != c.event {
-			t.Errorf("events = %q, want the last %q", got, c.event)
+			t.Errorf("events = %q, want %q as the last event", got, c.event)
 		}
 	}
 	for _, name := range []string{"", "one.txt", "../one.md", "/one.md", "_x/one.md", "a/../one.md", ".one.md"} {
@@ -33,9 +33,9 @@ func put(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
-// repeatedRecords tests repeated records: an equal lesson changes no file, another text under an equal title replaces
-// the first text, and numbers are not used again.
-func repeatedRecords(t *testing.T, f *fixture) {
+// testRepeatedRecords tests repeated records: an equal lesson changes no file, a different text under the same title
+// replaces the first text, and numbers are not used again.
+func testRepeatedRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	write := func(title, text string) (bank.Result, bank.RecordOutcome) {
@@ -55,7 +55,7 @@ func repeatedRecords(t *testing.T, f *fixture) {
 		t.Errorf("same text: recorded as %s, want %s", outcome, bank.RecordedSame)
 	}
 	if next, outcome := write("Pages", "Read the page twice."); outcome != bank.RecordedText || next.Lesson.Number != 1 || next.Lesson.Slug != first.Lesson.Slug || next.Lesson.Advice != "Read the page twice." {
-		t.Errorf("another text: recorded as %s in lesson %+v, want %s in the first lesson", outcome, next.Lesson, bank.RecordedText)
+		t.Errorf("different text: recorded as %s in lesson %+v, want %s in the first lesson", outcome, next.Lesson, bank.RecordedText)
 	}
 	if err := f.Bank.Withdraw(t.Context(), first.Lesson.Slug, scope, "coder"); err != nil {
 		t.Fatal(err)
@@ -65,8 +65,8 @@ func repeatedRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// replace tests that Replace keeps archived lessons, and that a hostile text prevents the whole replacement.
-func replace(t *testing.T, f *fixture) {
+// testReplace tests that Replace keeps archived lessons, and that a hostile text prevents the whole replacement.
+func testReplace(t *testing.T, f *fixture) {
 	t.Helper()
 	texts := map[string][]byte{"a/one.md": manualText("one"), "two.md": manualText("two")}
 	changed, _, err := f.Bank.Replace(t.Context(), texts, "ann")
@@ -92,8 +92,8 @@ func replace(t *testing.T, f *fixture) {
 	}
 }
 
-// invalidNames tests changes with an invalid file name, which write no text.
-func invalidNames(t *testing.T, f *fixture) {
+// testInvalidNames tests changes with an invalid file name, which write no text.
+func testInvalidNames(t *testing.T, f *fixture) {
 	t.Helper()
 	for _, name := range []string{"notes.txt", "_index.md", ".hidden.md", "a/../../b.md", "_archive/.hidden.md"} {
 		r, err := f.storage.Read(t.Context())
@@ -110,8 +110,8 @@ func invalidNames(t *testing.T, f *fixture) {
 	}
 }
 
-// archive tests the archive: a retired lesson is archived, can be restored, and can be superseded.
-func archive(t *testing.T, f *fixture) {
+// testArchive tests the archive: a retired lesson is archived, can be restored, and can be superseded.
+func testArchive(t *testing.T, f *fixture) {
 	t.Helper()
 	if _, err := f.Bank.Put(t.Context(), "deep/down/one.md", manualText("one"), "ann"); err != nil {
 		t.Fatal(err)
