@@ -105,7 +105,7 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 	}
 	var waits []time.Duration
 	httpClient := *server.Client()
-	httpClient.Timeout = 300 * time.Millisecond
+	httpClient.Timeout = 3 * time.Second // ends the requests that a judge never answers
 	judge := distill.NewModel(distill.ClientOptions{
 		URL: server.URL + "/v1", Model: "m", Key: "k-123", HTTP: &httpClient, Now: f.clock,
 		Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
