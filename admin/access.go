@@ -160,8 +160,8 @@ func holderOf(c echo.Context) holder {
 // samples, exports and profiles contain the words of people and models.
 func isViewable(path string) bool {
 	switch path {
-	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/compare", "/health", "/help", "/help/*",
-		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/facets", "/api/views", "/api/compare", "/api/health", "/metrics", "/*":
+	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/traffic", "/compare", "/health", "/help", "/help/*",
+		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/facets", "/api/views", "/api/traffic", "/api/compare", "/api/health", "/metrics", "/*":
 		return true
 	}
 	return false

@@ -127,7 +127,7 @@ func barriers(page []*html.Node) (out []string) {
 // pageAddresses returns the address of at least one page of each kind.
 func pageAddresses() []string {
 	return []string{
-		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions", "/views", "/compare",
+		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions", "/views", "/traffic", "/compare",
 		"/sessions?words=x", "/sessions/s-1", "/samples", "/health", "/help", "/help/DASHBOARD", "/nowhere",
 	}
 }

@@ -67,7 +67,7 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Cleanup(server.Close)
 	return server, []string{
 		"/", "/lessons", "/lessons/helpful", "/lessons/waiting", "/breakdown", "/queue", "/queue?backtest=newer", "/sessions", "/sessions?words=nothing-like-it",
-		"/sessions/" + id.String(), "/compare", "/runs/nightly-build-1", "/views", "/rules", "/samples", "/health", "/lessons/nobody", "/help", "/help/DASHBOARD",
+		"/sessions/" + id.String(), "/traffic", "/compare", "/runs/nightly-build-1", "/views", "/rules", "/samples", "/health", "/lessons/nobody", "/help", "/help/DASHBOARD",
 	}
 }
 

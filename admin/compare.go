@@ -83,6 +83,7 @@ type sessionMeasure struct {
 
 // sessionMeasures returns the measures of a comparison, in the order of the page.
 func sessionMeasures(p *Prices) []sessionMeasure {
+	costOf := p.costs()
 	return []sessionMeasure{
 		{"success", true, func(x *store.SessionItem) (float64, bool) {
 			if x.Reward == nil {
@@ -97,7 +98,7 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 			return float64(x.Input + *x.Output), true
 		}},
 		{"cost", false, func(x *store.SessionItem) (float64, bool) {
-			cost := p.cost(x)
+			cost := costOf(x)
 			if cost == nil {
 				return 0, false
 			}

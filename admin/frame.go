@@ -89,7 +89,7 @@ func (f frame) linkInReport(path string, query ...string) string {
 }
 
 // filteredPages returns the paths of the pages with the filters of the list of sessions.
-func filteredPages() []string { return []string{"/sessions", "/compare", "/samples"} }
+func filteredPages() []string { return []string{"/sessions", "/traffic", "/compare", "/samples"} }
 
 // linkWithFilters returns the address of another page for the same tenant. Between two of filteredPages, the address
 // keeps the filters and the order of the list of sessions. A page keeps the filters that it does not apply, too.

@@ -97,7 +97,7 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 		"overview": "/", "overview, filtered": "/" + filters, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, filtered": "/lessons" + filters,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
 		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, filtered": "/breakdown" + filters, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
-		"sessions": "/sessions", "sessions, filtered": "/sessions" + filters, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
+		"sessions": "/sessions", "sessions, filtered": "/sessions" + filters, "traffic": "/traffic", "traffic, filtered": "/traffic" + filters, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
 		"samples": "/samples", "samples, filtered": "/samples" + filters, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
 		res := serve(h, target, cookie)
@@ -110,7 +110,7 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 	}
 	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+filters, nil))
 	w.fail = true
-	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/samples"} {
+	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/traffic", "/samples"} {
 		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = parsePage(t, serve(h, target, cookie))
 	}
 	return out

@@ -40,14 +40,6 @@ func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 			out[name] = u
 		}
 	}
-	attribute := func(n *html.Node, key string) string {
-		for _, a := range n.Attr {
-			if a.Key == key {
-				return a.Val
-			}
-		}
-		return ""
-	}
 	for n := range root.Descendants() {
 		switch {
 		case n.Data == "a" && n.Type == html.ElementNode:
@@ -68,6 +60,16 @@ func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 		}
 	}
 	return out
+}
+
+// attribute returns the value of an attribute of a node.
+func attribute(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
 }
 
 // textIn returns the text of a node.

@@ -53,7 +53,7 @@ func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Compar
 
 // apiCompare answers GET /api/compare.
 func (s *Server) apiCompare(c echo.Context) error {
-	x, _, err := s.readComparison(c, 0)
+	x, _, err := s.readComparison(c, noOldValue)
 	return answer(c, x, storeFault(err))
 }
 
@@ -137,15 +137,18 @@ func (v *compareView) form(f frame) g.Node {
 	)
 }
 
-// comparedSessions returns the address of the list of sessions with the filters that the comparison applies. query
-// holds further keys and values, such as the agent of one side.
-func comparedSessions(f frame, query ...string) string {
+// sessionsWithoutSearch returns the address of the list of sessions with the filters of this page, but without a search.
+// query holds further keys and values, such as the agent of one side; an empty value removes its key.
+func sessionsWithoutSearch(f frame, query ...string) string {
 	q := maps.Clone(f.query)
 	for _, key := range []string{"by", "a", "b", "words", "tool", "error", "session", "view"} {
 		q.Del(key)
 	}
 	for i := 0; i+1 < len(query); i += 2 {
 		q.Set(query[i], query[i+1])
+		if query[i+1] == "" {
+			q.Del(query[i])
+		}
 	}
 	return address("/sessions", q)
 }
@@ -156,7 +159,7 @@ func (v *compareView) measures(f frame) g.Node {
 	link := func(side *ComparedSide) g.Node {
 		return g.Group{
 			quoted(short(side.Value)),
-			small(h.A(h.Href(comparedSessions(f, c.By, side.Value)), g.Text(countOf(side.Sessions, "session")))),
+			small(h.A(h.Href(sessionsWithoutSearch(f, c.By, side.Value)), g.Text(countOf(side.Sessions, "session")))),
 		}
 	}
 	names := map[string]string{
@@ -188,7 +191,7 @@ func (v *compareView) measures(f frame) g.Node {
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
-		of := g.Group{g.Text("of "), h.A(h.Href(comparedSessions(f, v.comparison.By, side.Value, "min_reward", "0")), g.Text(countOf(side.Rewarded, "session"))), g.Text(" with a reward")}
+		of := g.Group{g.Text("of "), h.A(h.Href(sessionsWithoutSearch(f, v.comparison.By, side.Value, "min_reward", "0")), g.Text(countOf(side.Rewarded, "session"))), g.Text(" with a reward")}
 		if e.Sessions < side.Rewarded {
 			of = append(of, g.Text(", each run once: "+countOf(e.Sessions, "reward")))
 		}
@@ -231,12 +234,12 @@ func (v *compareView) lessons(f frame) g.Node {
 			return cell(of.label(), g.Text("0"))
 		}
 		return cell(
-			of.label(), h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(count(injected.Sessions))),
+			of.label(), h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(count(injected.Sessions))),
 			small(
 				g.Text("mean reward "+fixed(injected.Reward, 2)),
 				g.If(injected.Rewarded > 0, g.Group{
 					g.Text(" of "),
-					h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.FateInjected, "min_reward", "0")), g.Text(countOf(injected.Rewarded, "session"))),
+					h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected, "min_reward", "0")), g.Text(countOf(injected.Rewarded, "session"))),
 				})),
 		)
 	}

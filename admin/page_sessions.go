@@ -74,7 +74,7 @@ func (v *sessionsView) html(f frame) g.Node {
 		v.filters(f, clear),
 		h.Div(
 			h.Class("browse"),
-			v.sidebar(f),
+			v.sidebar(f, v.viewLinks(f)),
 			h.Div(
 				filterChips(f, sessionFilters()),
 				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", searched) }),

@@ -24,17 +24,29 @@ type Prices struct {
 }
 
 // cost returns the cost of a session by the price of its model; nil without a price or without input tokens.
-func (p *Prices) cost(x *store.SessionItem) *float64 {
-	modelPrice, ok := p.Models.PriceOf(x.Model)
-	if !ok || x.Input <= 0 {
-		return nil
+func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costs()(x) }
+
+// costs returns a function like cost for many sessions. The function looks up the price of each model once, because the
+// look-up is a search among patterns.
+func (p *Prices) costs() func(x *store.SessionItem) *float64 {
+	prices := map[string]*price.Price{} // key: the model; nil: no price
+	return func(x *store.SessionItem) *float64 {
+		modelPrice, known := prices[x.Model]
+		if !known {
+			if found, ok := p.Models.PriceOf(x.Model); ok {
+				modelPrice = &found
+			}
+			prices[x.Model] = modelPrice
+		}
+		if modelPrice == nil || x.Input <= 0 {
+			return nil
+		}
+		output := int64(0)
+		if x.Output != nil {
+			output = *x.Output
+		}
+		return new(modelPrice.Cost(x.Input, x.Cached, output))
 	}
-	output := int64(0)
-	if x.Output != nil {
-		output = *x.Output
-	}
-	cost := modelPrice.Cost(x.Input, x.Cached, output)
-	return &cost
 }
 
 // Section compares sessions with and without a section of a rules file, in words: their input tokens, the cached share

@@ -48,6 +48,7 @@ func (s *Server) dashboard() []page {
 		{Path: "/sessions/:session", Serve: s.sessionPage},
 		{Path: "/runs/:run", Serve: s.runPage},
 		{Path: "/views", Serve: s.viewsPage},
+		{Name: "Traffic", Path: "/traffic", Serve: s.trafficPage},
 		{Name: "Compare", Path: "/compare", Serve: s.comparePage},
 		{Name: "Samples", Path: "/samples", Serve: s.samplesPage},
 		{Name: "Health", Path: "/health", Serve: s.healthPage},
@@ -90,6 +91,7 @@ func (s *Server) tokenRoutes(g *echo.Group) {
 	g.GET("/api/facets", s.apiFacets)
 	g.GET("/api/runs/:run", s.apiRun)
 	g.GET("/api/views", s.apiViews)
+	g.GET("/api/traffic", s.apiTraffic)
 	g.GET("/api/compare", s.apiCompare)
 	g.GET("/api/sessions/:session", s.apiSession)
 	g.GET("/api/samples", s.apiSamples)

@@ -35,9 +35,9 @@ func facetsOf(x *store.Facets) []facet {
 	}
 }
 
-// sidebar returns the content beside the list: the saved views, the time ranges and the facets. On a phone
+// sidebar returns the content beside the list: the saved views (nil: none), the time ranges and the facets. On a phone
 // page.js folds the sidebar.
-func (v *sessionsView) sidebar(f frame) g.Node {
+func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
 	all := facetsOf(&v.facets)
 	var parts g.Group
 	for i := range all {
@@ -49,9 +49,9 @@ func (v *sessionsView) sidebar(f frame) g.Node {
 	return h.Aside(
 		h.Class("facets"), labelled("Filters with counts"),
 		h.Details(
-			h.Class("sidebar"), g.Attr("open"), h.Summary(g.Text("Views and filters with counts")),
+			h.Class("sidebar"), g.Attr("open"), h.Summary(g.Text(ifElse(views == nil, "Filters with counts", "Views and filters with counts"))),
 			h.Div(
-				v.viewLinks(f), v.ranges(f),
+				views, v.ranges(f),
 				g.If(v.counting, mutedText(g.Text("The filters are being counted."))),
 				g.If(!v.counting, parts),
 				g.If(!v.counting && v.facets.Read > 0, h.P(

@@ -34,20 +34,12 @@ func sessionOrders() []string {
 func startOrders() []string { return []string{newestFirst, oldestFirst} }
 
 // sessionCompare returns the comparison of an order by cost or duration, or nil for an order by the start. A session
-// without a cost comes after the sessions with a cost. The comparison is for one sort of sessions that do not change.
+// without a cost comes after the sessions with a cost.
 func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 	sign := ifElse(order == dearestFirst || order == longestFirst, -1, 1)
 	switch order {
 	case dearestFirst, cheapestFirst:
-		costs := map[*store.SessionItem]*float64{} // the price of a model is a search among patterns, too slow for every comparison
-		costOf := func(x *store.SessionItem) *float64 {
-			cost, known := costs[x]
-			if !known {
-				cost = p.cost(x)
-				costs[x] = cost
-			}
-			return cost
-		}
+		costOf := p.costs()
 		return func(x, y *store.SessionItem) int {
 			a, b := costOf(x), costOf(y)
 			switch {

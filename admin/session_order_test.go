@@ -151,7 +151,11 @@ func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
 		page     string
 		wantText []string
 	}{
-		{"/sessions" + filters, []string{`href="/compare` + filters + `"`, `href="/samples` + filters + `"`, `href="/lessons?tenant=acme"`, `href="/sessions?tenant=acme"`}},
+		{"/sessions" + filters, []string{`href="/traffic` + filters + `"`, `href="/compare` + filters + `"`, `href="/samples` + filters + `"`, `href="/lessons?tenant=acme"`, `href="/sessions?tenant=acme"`}},
+		{"/traffic" + filters, []string{
+			`href="/sessions` + filters + `"`, `href="/compare` + filters + `"`, `aria-label="Remove the filter tag x"`,
+			"Filters of the sessions that do not apply here: words make. Figures of the traffic do not search conversations.",
+		}},
 		{"/compare" + filters + "&by=agent", []string{
 			`href="/sessions` + filters + `"`, `href="/samples` + filters + `"`,
 			"Filters of the sessions that do not apply here: words make. A comparison is between two agents, and does not search conversations.",

@@ -14,7 +14,7 @@ import (
 
 // sharedCache computes slow values for all pages, such as a report about thousands of lessons. Requests for the same
 // key share one computation. A sharedCache runs one computation at a time, so that it takes at most one core. If a key
-// has an old value, a request waits at most maxPageWait for a newer value, and then gets the old value. While no worker
+// has an old value, a page waits at most maxPageWait for a newer value, and then gets the old value. While no worker
 // runs (see run), each request computes its own value.
 type sharedCache[K comparable, V any] struct {
 	now         func() time.Time
@@ -49,6 +49,7 @@ const (
 	maxShared   = 16                     // maximum number of stored values, and of pending flights
 	renewEvery  = 5 * time.Second        // interval between checks for values to recompute
 	maxIdle     = time.Hour              // the worker does not renew a value that no page requested for this time
+	noOldValue  = -1                     // value of maxWait for a program, which cannot see that a value is old
 )
 
 // errComputing is the error of a key whose first computation takes longer than the caller waits.
@@ -60,7 +61,8 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 
 // get returns the value of a key. old reports that the value is older than maxAge allows, because the computation of a
 // newer value has not finished or cannot start. For a key without a value, get waits at most maxWait, and then returns
-// errComputing. A maxWait of 0 means no limit.
+// errComputing. A maxWait of 0 means no limit. With noOldValue, get waits for a newer value without a limit, and returns
+// errComputing if the computation cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.workerContext == nil {
@@ -71,7 +73,9 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 	previous, limit := cachedValue[V]{err: errComputing}, maxWait
 	if x := s.values[key]; x != nil {
 		x.requestedAt = s.now()
-		previous, limit = *x, maxPageWait
+		if maxWait != noOldValue {
+			previous, limit = *x, maxPageWait
+		}
 		if s.now().Sub(x.startedAt) <= s.maxAge(x.duration) {
 			s.mu.Unlock()
 			return x.value, false, x.err

@@ -97,6 +97,19 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	})
 }
 
+// A program that cannot see that a value is old waits for the newer value.
+func TestGetWithoutOldValuesWaitsForTheNewValue(t *testing.T) {
+	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
+		t.Helper()
+		for want := range int64(3) {
+			if n, stale, err := s.get(t.Context(), "pinned", noOldValue); n != want+1 || stale || err != nil {
+				t.Errorf("get: got value %d, stale %v, error %v, want %d, false and no error", n, stale, err, want+1)
+			}
+			time.Sleep(4 * time.Second) // a value is served for 3 s
+		}
+	})
+}
+
 // A value that is fast to compute is never stale.
 func TestFastComputedValueIsNeverStale(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {

@@ -104,6 +104,7 @@ func TestFirstPaint(t *testing.T) {
 		{"/sessions", "tbody th.name", 50},
 		{"/sessions?agent=nobody-like-that", "h1", 1},
 		{"/sessions/" + list.Sessions[0].ID, ".turn", 1},
+		{"/traffic", "svg.traffic", 4},
 		{"/samples", ".sample", 50},
 		{"/health", "table.config", 1},
 		{"/help", ".guides a", 5},

@@ -118,8 +118,8 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			all := commandOutputs(t, store)
 			p = serve()
 			for _, path := range []string{
-				"/sessions", "/sessions/s", "/runs/r", "/samples", "/sessions?tool=read", "/compare", "/breakdown", "/queue", "/",
-				"/api/sessions", "/api/sessions/s", "/api/runs/r", "/api/samples", "/api/facets", "/api/sessions?words=" + hiddenText, "/api/sessions?error=" + hiddenText,
+				"/sessions", "/sessions/s", "/runs/r", "/samples", "/sessions?tool=read", "/traffic", "/compare", "/breakdown", "/queue", "/",
+				"/api/sessions", "/api/sessions/s", "/api/runs/r", "/api/samples", "/api/facets", "/api/traffic", "/api/sessions?words=" + hiddenText, "/api/sessions?error=" + hiddenText,
 				"/api/export?format=mplp", "/api/export?format=openai", "/api/export?format=preference", "/api/export?format=experiment",
 				"/api/export/sessions?format=jsonl", "/api/export/sessions?format=csv", "/api/export/sessions?format=transcripts",
 			} {

@@ -58,7 +58,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 func responseTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
-		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.RunSessions](), reflect.TypeFor[admin.Comparison](), reflect.TypeFor[admin.ViewList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
+		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.RunSessions](), reflect.TypeFor[admin.Traffic](), reflect.TypeFor[admin.Comparison](), reflect.TypeFor[admin.ViewList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
 	}
 }
 
@@ -268,6 +268,9 @@ func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.call(r.Admin, "GET", "/api/sessions", "", "")
 	d.call(r.Admin, "GET", "/api/facets?range=today&zone=%2B02:00", token, "")
 	d.call(r.Admin, "GET", "/api/facets?range=never", token, "")
+	d.call(r.Admin, "GET", "/api/traffic?range=7d&zone=%2B02:00", token, "")
+	d.call(r.Admin, "GET", "/api/traffic?range=never", token, "")
+	d.call(r.Admin, "GET", "/api/traffic", "", "")
 	d.call(r.Admin, "GET", "/api/compare?by=model", token, "")
 	d.call(r.Admin, "GET", "/api/compare?by=weather", token, "")
 	d.call(r.Admin, "GET", "/api/compare", "", "")

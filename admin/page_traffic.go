@@ -1,0 +1,374 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"precept/store"
+)
+
+// trafficView is the data of the page of traffic.
+type trafficView struct {
+	traffic Traffic
+	prices  Prices
+	zone    *time.Location
+	list    sessionsView // the filters with their counts
+	reading bool         // the sessions are being read for the first time
+}
+
+// readTraffic returns the traffic for a request, with the sessions that the traffic counts. maxWait and old have the
+// meaning that recentOf describes.
+func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (t Traffic, r store.Recent, old bool, err error) {
+	if r, old, err = s.recentOf(c, q, maxWait); err != nil {
+		return t, r, old, err
+	}
+	p, prices := params{c: c}, s.options.Program.Prices()
+	return trafficOf(&r, q, &prices, s.options.Now(), p.zone()), r, old, nil
+}
+
+// apiTraffic answers GET /api/traffic.
+func (s *Server) apiTraffic(c echo.Context) error {
+	q, err := s.sessionQuery(c)
+	if err != nil {
+		return err
+	}
+	t, _, _, err := s.readTraffic(c, &q, noOldValue)
+	return answer(c, t, storeFault(err))
+}
+
+// trafficPage shows the sessions, failures, tokens and costs over time, by model and by agent.
+func (s *Server) trafficPage(c echo.Context) error {
+	q, err := s.sessionQuery(c)
+	q.Session, q.Text = "", store.TextQuery{}
+	p := params{c: c}
+	v := trafficView{zone: p.zone(), prices: s.options.Program.Prices(), list: sessionsView{query: q, data: s.options.Address.Data}}
+	page := pageContent{Title: "traffic", Main: v.html, Live: true}
+	if err == nil {
+		var old bool
+		var recent store.Recent
+		v.traffic, recent, old, err = s.readTraffic(c, &q, maxPageWait)
+		if v.reading = errors.Is(err, errComputing) || err == nil && old && len(recent.Sessions) == 0; v.reading {
+			err = nil
+		}
+		v.list.facets, v.list.counting, v.list.found.Read = recent.Facets(&q), v.reading, len(recent.Sessions)
+	}
+	if err != nil {
+		page.Live, page.Err = false, storeFault(err)
+	}
+	return s.show(c, page)
+}
+
+// searchKeys returns the query keys of the list of sessions that do not apply to figures over all sessions.
+func searchKeys() []string { return []string{"words", "tool", "error", "session"} }
+
+func (v *trafficView) html(f frame) g.Node {
+	if f.page.Err != nil {
+		return title("Traffic")
+	}
+	filters := slices.DeleteFunc(sessionFilters(), func(key string) bool { return slices.Contains(searchKeys(), key) })
+	return g.Group{
+		title("Traffic"),
+		h.Div(
+			h.Class("browse"),
+			v.list.sidebar(f, nil),
+			h.Div(
+				filterChips(f, filters),
+				f.unapplied("Figures of the traffic do not search conversations.", searchKeys()...),
+				v.content(f, f.hasQuery(filters...)),
+			),
+		),
+	}
+}
+
+// content returns the charts and the tables, or the reason why there are none. filtered reports that the query has
+// filters.
+func (v *trafficView) content(f frame, filtered bool) g.Node {
+	t := &v.traffic
+	switch {
+	case v.reading:
+		return empty("The stored sessions are being read", h.P(g.Text("The charts then appear here.")))
+	case t.Sum.Sessions == 0:
+		return v.list.list(f, filtered, nil)
+	}
+	return g.Group{
+		h.P(
+			g.Text("A session is one conversation of an agent. Its turns, failures, tokens and cost count at its start. "+
+				"Each bar is "+v.barLength()+", in the zone "+v.zoneName()+", and links to its sessions."),
+			g.If(!t.Complete, g.Group{g.Textf(" Only the newest %s are counted, since ", countOf(t.Read, "session")), timeOf(t.Since), g.Text("; older sessions of the time range are not.")}),
+		),
+		v.chart(f, "sessions", "Sessions and turns", v.sessionStrips()),
+		v.chart(f, "failures", "Failures", v.failureStrips(), v.failureNotes()),
+		v.chart(f, "tokens", "Tokens and cost", v.tokenStrips(), v.costNotes()),
+		v.table(f, "model", "Model", t.Models),
+		v.table(f, "agent", "Agent", t.Agents),
+	}
+}
+
+// barLength returns the length of a bucket in words.
+func (v *trafficView) barLength() string {
+	switch hours := v.traffic.Hours; hours {
+	case 1:
+		return "an hour"
+	case 24:
+		return "a day"
+	default:
+		return countOf(hours/24, "day")
+	}
+}
+
+// zoneName returns the UTC offset of the reader's zone.
+func (v *trafficView) zoneName() string {
+	if _, seconds := v.traffic.Since.In(v.zone).Zone(); seconds == 0 {
+		return "UTC"
+	}
+	return "UTC" + v.traffic.Since.In(v.zone).Format("-07:00")
+}
+
+// label returns the start of a bucket in the reader's zone.
+func (v *trafficView) label(at time.Time) string {
+	return at.In(v.zone).Format(ifElse(v.traffic.Hours == 1, "2006-01-02 15:04", time.DateOnly))
+}
+
+// strip is a row of bars over time, one for each bucket, on a scale of its own.
+type strip struct {
+	name  string
+	term  string // key of the glossary for the name; empty: none
+	tone  string // class of the bars; empty: the usual colour
+	kind  string // kind of error that the list behind a bar selects; empty: any
+	value func(t *TrafficSum) float64
+	text  func(x float64) string // nil: a whole number
+}
+
+// format formats a value of the strip.
+func (s *strip) format(x float64) string {
+	if s.text != nil {
+		return s.text(x)
+	}
+	return count(int64(x))
+}
+
+func (v *trafficView) sessionStrips() []strip {
+	return []strip{
+		{name: "Sessions", value: func(t *TrafficSum) float64 { return float64(t.Sessions) }},
+		{name: "Turns", term: "turns", value: func(t *TrafficSum) float64 { return float64(t.Turns) }},
+	}
+}
+
+// maxStatuses is the maximum number of statuses of failed replies with a strip.
+const maxStatuses = 6
+
+// shownStatuses returns the most frequent statuses of failed replies.
+func (v *trafficView) shownStatuses() []store.FacetValue {
+	list := slices.Clone(v.traffic.Sum.Statuses)
+	slices.SortStableFunc(list, func(x, y store.FacetValue) int { return y.Sessions - x.Sessions })
+	return list[:min(len(list), maxStatuses)]
+}
+
+func (v *trafficView) failureStrips() (out []strip) {
+	for _, status := range v.shownStatuses() {
+		out = append(out, strip{
+			name: "Sessions with a failed reply, status " + visible(short(status.Value)), tone: "bad", kind: upstreamKind + status.Value,
+			value: func(t *TrafficSum) float64 { return float64(t.sessionsWith(status.Value)) },
+		})
+	}
+	if v.traffic.Sum.Errors > 0 {
+		out = append(out, strip{name: "Failed tool results", tone: "warn", value: func(t *TrafficSum) float64 { return float64(t.Errors) }})
+	}
+	return out
+}
+
+// failureNotes explains the failures, and names failures that the charts omit.
+func (v *trafficView) failureNotes() g.Node {
+	t := &v.traffic.Sum
+	statuses := len(t.Statuses)
+	return g.Group{
+		g.If(statuses == 0, mutedText(g.Text("No session has a failed reply of the model API."))),
+		g.If(statuses > 0, mutedText(
+			g.Textf("%s of %s had a failed reply of the model API. ", count(t.Failed), countOf(t.Sessions, "session")),
+			g.Text("A status of 400 or more is a failure, such as 429 for too many requests. A session counts once for each of its statuses. "),
+			g.If(statuses > maxStatuses, g.Textf("The charts show the %d most frequent of %d statuses.", maxStatuses, statuses)),
+		)),
+		g.If(t.Errors == 0 && t.Unknown < t.Sessions, mutedText(g.Text("No session has a failed tool result."))),
+		g.If(t.Unknown > 0, mutedText(g.Textf("Some turns of %s are unknown, such as turns of an older release; "+
+			"failed tool results and output tokens of these sessions are not counted.", countOf(t.Unknown, "session")))),
+	}
+}
+
+func (v *trafficView) tokenStrips() []strip {
+	out := []strip{
+		{name: "Input tokens", value: func(t *TrafficSum) float64 { return float64(t.Input) }},
+		{name: "Input tokens from the provider's prompt cache", tone: "quiet", value: func(t *TrafficSum) float64 { return float64(t.Cached) }},
+		{name: "Output tokens", value: func(t *TrafficSum) float64 { return float64(t.Output) }},
+	}
+	if v.traffic.Sum.Cost != nil {
+		out = append(out, strip{name: "Cost", term: "spending", tone: "good", text: v.prices.amount, value: func(t *TrafficSum) float64 {
+			if t.Cost == nil {
+				return 0
+			}
+			return *t.Cost
+		}})
+	}
+	return out
+}
+
+// costNotes names the sessions without a cost and the source of the prices.
+func (v *trafficView) costNotes() g.Node {
+	t := &v.traffic.Sum
+	mean := meanPrice{known: t.Cost != nil}
+	return g.Group{
+		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s whose model has no price. Add the model to the key prices.", countOf(t.Unpriced, "session")))),
+		mean.note(&v.prices),
+	}
+}
+
+// chart returns a section with strips of bars, and their numbers as a table.
+func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g.Node) g.Node {
+	t := &v.traffic
+	return section(
+		id, name, g.Group(notes),
+		g.Iff(len(strips) > 0, func() g.Node {
+			return g.Group{
+				g.Map(strips, func(s strip) g.Node { return v.bars(f, &s) }),
+				h.P(h.Class("axis quiet"), h.Span(g.Text(v.label(t.Buckets[0].Since))), h.Span(g.Text(v.label(t.Buckets[len(t.Buckets)-1].Since)))),
+				folded(name+", as a table", grid(
+					labelled(name+" over time"),
+					columns(words("Begun, "+v.zoneName()), g.Map(strips, func(s strip) g.Node { return column(g.Text(s.name)) })),
+					g.Map(t.Buckets, func(b TrafficBucket) g.Node {
+						return g.If(b.Sum.Sessions > 0, h.Tr(
+							rowHead(h.A(h.Href(v.bucketSessions(f, &b)), g.Text(v.label(b.Since)))),
+							g.Map(strips, func(s strip) g.Node { return numberCells(s.format(s.value(&b.Sum))) }),
+						))
+					}),
+				)),
+			}
+		}),
+	)
+}
+
+// bars returns the bars of a strip with its total and its highest bar. Screen readers and the keyboard use the table
+// instead of the bars.
+func (v *trafficView) bars(f frame, s *strip) g.Node {
+	const width, height = 10, 48.0
+	t, highest := &v.traffic, 0.0
+	for i := range t.Buckets {
+		highest = max(highest, s.value(&t.Buckets[i].Sum))
+	}
+	rect := func(class string, x, y, width, height float64) g.Node {
+		return g.El("rect", h.Class(class), g.Attr("x", coordinate(x)), g.Attr("y", coordinate(y)), g.Attr("width", coordinate(width)), g.Attr("height", coordinate(height)))
+	}
+	var bars g.Group
+	for i := range t.Buckets {
+		b := &t.Buckets[i]
+		x := s.value(&b.Sum)
+		if x <= 0 {
+			continue
+		}
+		left, size := float64(i*width), max(height*x/highest, 1)
+		bars = append(bars, h.A(
+			g.If(s.hasList(f), h.Href(v.bucketSessions(f, b, s.query()...))), h.TabIndex("-1"), g.El("title", g.Text(v.label(b.Since)+": "+s.format(x))),
+			rect("hit", left, 0, width, height), rect("bar", left+1, height-size, width-2, size),
+		))
+	}
+	name := g.Node(h.Span(g.Text(s.name)))
+	if s.term != "" {
+		name = termButton(s.term)
+	}
+	return h.Div(
+		h.Class("strip"),
+		h.P(name, space(), h.Strong(g.Text(s.format(s.value(&t.Sum)))), h.Span(h.Class("quiet"), g.Text(", at most "+s.format(highest)+" in "+v.barLength()))),
+		h.SVG(
+			h.Class("traffic "+s.tone), g.Attr("viewBox", fmt.Sprintf("0 0 %d %g", width*len(t.Buckets), height)), g.Attr("preserveAspectRatio", "none"),
+			h.Aria("hidden", "true"), bars,
+		),
+	)
+}
+
+// query returns the keys and values that the list behind a bar selects besides the time.
+func (s *strip) query() []string {
+	if s.kind == "" {
+		return nil
+	}
+	return []string{"error_kind", s.kind}
+}
+
+// hasList reports whether the list of sessions can select the sessions of a bar. The list has one filter by a kind of
+// error.
+func (s *strip) hasList(f frame) bool {
+	kind := f.query.Get("error_kind")
+	return s.kind == "" || kind == "" || strings.EqualFold(kind, s.kind)
+}
+
+// bucketSessions returns the address of the list of the sessions of a bucket. query holds further keys and values.
+func (v *trafficView) bucketSessions(f frame, b *TrafficBucket, query ...string) string {
+	return sessionsWithoutSearch(f, append([]string{
+		"range", "", "since", b.Since.UTC().Format(time.RFC3339Nano), "until", b.Until.UTC().Format(time.RFC3339Nano),
+	}, query...)...)
+}
+
+// sessions returns the address of the list of the counted sessions with a filter.
+func (v *trafficView) sessions(f frame, key, value string) string {
+	if t := &v.traffic; !t.Complete {
+		return v.bucketSessions(f, &TrafficBucket{Since: t.Since, Until: t.Until}, key, value)
+	}
+	return sessionsWithoutSearch(f, key, value)
+}
+
+// table returns the figures by model or by agent.
+func (v *trafficView) table(f frame, key, name string, rows []TrafficRow) g.Node {
+	row := func(x TrafficRow) g.Node {
+		t, sessions := &x.Sum, g.Node(g.Text(count(x.Sum.Sessions)))
+		if x.Value != "" && len(x.Value) <= maxNameBytes {
+			sessions = h.A(h.Href(v.sessions(f, key, x.Value)), labelled(visible(short(x.Value))+": "+countOf(t.Sessions, "session")), sessions)
+		}
+		return h.Tr(
+			rowHead(h.Class("name"), ifElse(x.Value == "", g.Node(g.Text("unknown")), quoted(short(x.Value)))),
+			cell("Sessions", sessions, small(g.Text(countOf(t.Turns, "turn")))),
+			cell("Sessions with failed replies", g.If(t.Failed > 0, h.Class("warn")), g.Text(count(t.Failed))),
+			cell("Failed tool results", g.If(t.Errors > 0, h.Class("warn")), g.Text(count(t.Errors))),
+			cell("Cost", v.cost(t)),
+			cell("Median duration", g.Text(medianText(t.Seconds))),
+		)
+	}
+	return section("by-"+key, "By "+key, scroll(labelledBy("by-"+key), h.Table(
+		h.Class("figures traffic cards"),
+		columns(
+			words(name), column(g.Text("Sessions"), small(termButton("turns"))), column(g.Text("Sessions with"), small(g.Text("failed replies"))),
+			column(g.Text("Failed"), small(g.Text("tool results"))), column(termButton("spending"), small(g.Text("tokens"))),
+			column(g.Text("Median "), termButton("duration")),
+		),
+		h.TBody(some(rows, lastRow, row)),
+	)))
+}
+
+// maxNameBytes is the maximum length of a name that the query of a page accepts (params.text).
+const maxNameBytes = 256
+
+// cost returns the cost and the tokens of sessions, or only the tokens if no session has a cost.
+func (v *trafficView) cost(t *TrafficSum) g.Node {
+	tokens := count(t.Input + t.Output)
+	switch {
+	case t.Cost != nil:
+		return g.Group{
+			g.Text(v.prices.amount(*t.Cost)),
+			small(g.Text(tokens+" tokens"), g.If(t.Unpriced > 0, g.Text(", without "+countOf(t.Unpriced, "session")))),
+		}
+	case t.Unpriced > 0:
+		return g.Group{g.Text(none), small(g.Text(tokens + " tokens; no price"))}
+	}
+	return g.Text(none)
+}
+
+// medianText returns a median duration, or a dash without one.
+func medianText(seconds *float64) string {
+	if seconds == nil {
+		return none
+	}
+	return durationText(*seconds)
+}

@@ -1,0 +1,201 @@
+package admin
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/store"
+)
+
+// Traffic holds figures of the selected sessions over time, by model and by agent. All figures of a session count at
+// the start of the session.
+type Traffic struct {
+	Since    time.Time       `json:"since"`    // start of the first bucket
+	Until    time.Time       `json:"until"`    // end of the last bucket
+	Hours    int             `json:"hours"`    // length of a bucket: 1, 24 or a multiple of 24
+	Currency string          `json:"currency"` // currency of all costs; empty: unknown
+	Read     int             `json:"read"`     // number of sessions that were read, before the filters
+	Complete bool            `json:"whole"`    // false: sessions before since are not counted
+	Sum      TrafficSum      `json:"sum"`
+	Buckets  []TrafficBucket `json:"buckets"` // oldest first; empty without sessions
+	Models   []TrafficRow    `json:"models"`  // most sessions first
+	Agents   []TrafficRow    `json:"agents"`  // most sessions first
+}
+
+// TrafficBucket is an hour or several days, with the sessions that began in this time.
+type TrafficBucket struct {
+	Since time.Time  `json:"since"`
+	Until time.Time  `json:"until"`
+	Sum   TrafficSum `json:"sum"`
+}
+
+// TrafficRow is a model or an agent with its sessions. Names that differ only in case are one row.
+type TrafficRow struct {
+	Value string     `json:"value"` // empty: unknown
+	Sum   TrafficSum `json:"sum"`
+}
+
+// TrafficSum holds the figures of a number of sessions.
+type TrafficSum struct {
+	Sessions int                `json:"sessions"`
+	Turns    int                `json:"turns"`
+	Failed   int                `json:"failed"`         // number of sessions with a failed reply of the upstream
+	Statuses []store.FacetValue `json:"statuses"`       // number of sessions by the status of a failed reply; a session counts once for each of its statuses
+	Errors   int                `json:"errors"`         // failed tool results
+	Input    int64              `json:"input_tokens"`   // with cached tokens
+	Cached   int64              `json:"cached_tokens"`  // input tokens from the provider's prompt cache
+	Output   int64              `json:"output_tokens"`  // output tokens
+	Unknown  int                `json:"unknown"`        // number of sessions with unknown turns, such as turns of an older release; their failed tool results and output tokens do not count
+	Cost     *float64           `json:"cost"`           // null: no session has a cost
+	Unpriced int                `json:"unpriced"`       // number of sessions with tokens whose model has no price
+	Seconds  *float64           `json:"median_seconds"` // median duration of the sessions with a duration; null: none
+
+	statuses  map[string]int
+	durations []float64
+}
+
+const (
+	maxHourly  = 72 * time.Hour      // longest window with a bucket for each hour
+	maxBuckets = 120                 // maximum number of buckets of one day or more
+	maxLead    = 31 * 24 * time.Hour // maximum time without sessions before the oldest session; no named range is longer
+)
+
+// upstreamKind begins the kinds of failed replies, such as upstream-429 (store.SessionItem.Kinds).
+const upstreamKind = "upstream-"
+
+// add adds a session with its cost to the figures.
+func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
+	t.Sessions, t.Turns, t.Input, t.Cached = t.Sessions+1, t.Turns+x.Turns, t.Input+x.Input, t.Cached+x.Cached
+	hasFailed := false
+	for _, kind := range x.Kinds {
+		if status, ok := strings.CutPrefix(kind, upstreamKind); ok {
+			if t.statuses == nil {
+				t.statuses = map[string]int{}
+			}
+			t.statuses[status]++
+			hasFailed = true
+		}
+	}
+	if hasFailed {
+		t.Failed++
+	}
+	tokens := x.Input
+	if x.Errors != nil && x.Output != nil {
+		t.Errors, t.Output, tokens = t.Errors+*x.Errors, t.Output+*x.Output, tokens+*x.Output
+	} else {
+		t.Unknown++
+	}
+	switch {
+	case cost != nil && t.Cost == nil:
+		t.Cost = new(*cost)
+	case cost != nil:
+		*t.Cost += *cost
+	case tokens > 0:
+		t.Unpriced++
+	}
+	if x.Seconds > 0 {
+		t.durations = append(t.durations, x.Seconds)
+	}
+}
+
+// finish sets the fields of t that need all sessions.
+func (t *TrafficSum) finish() {
+	t.Statuses = make([]store.FacetValue, 0, len(t.statuses))
+	for status, n := range t.statuses {
+		t.Statuses = append(t.Statuses, store.FacetValue{Value: status, Sessions: n})
+	}
+	slices.SortFunc(t.Statuses, func(x, y store.FacetValue) int { return strings.Compare(x.Value, y.Value) })
+	if n := len(t.durations); n > 0 {
+		slices.Sort(t.durations)
+		t.Seconds = new((t.durations[(n-1)/2] + t.durations[n/2]) / 2)
+	}
+}
+
+// sessionsWith returns the number of sessions with a failed reply of this status.
+func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status] }
+
+// trafficOf returns the traffic of the sessions of r that the query selects. Hours and days begin in zone.
+func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
+	t := Traffic{Currency: p.Currency, Read: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}}
+	models, agents, costOf := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costs()
+	if len(r.Sessions) > 0 {
+		t.setBuckets(r, q, now, zone)
+	}
+	for i := range r.Sessions {
+		x := &r.Sessions[i]
+		if x.Started.Before(t.Since) || !x.Started.Before(t.Until) || !q.Selects(x) {
+			continue
+		}
+		cost := costOf(x)
+		t.Sum.add(x, cost)
+		n, _ := slices.BinarySearchFunc(t.Buckets, x.Started, func(b TrafficBucket, at time.Time) int {
+			return ifElse(at.Before(b.Until), 1, -1)
+		})
+		t.Buckets[n].Sum.add(x, cost)
+		rowFor(models, x.Model).Sum.add(x, cost)
+		rowFor(agents, x.Agent).Sum.add(x, cost)
+	}
+	t.Sum.finish()
+	for i := range t.Buckets {
+		t.Buckets[i].Sum.finish()
+	}
+	t.Models, t.Agents = trafficRows(models), trafficRows(agents)
+	return t
+}
+
+// setBuckets sets the bounds of the window and of its buckets. The window begins at the oldest session if the query has
+// no start, if its start is much older, or if older sessions are not counted.
+func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Time, zone *time.Location) {
+	t.Since, t.Until = q.Since, now
+	if r.OldestStart.Sub(t.Since) > maxLead || !r.Complete && t.Since.Before(r.OldestStart) {
+		t.Since = r.OldestStart
+	}
+	for i := range r.Sessions {
+		if at := r.Sessions[i].Started; !at.Before(t.Until) { // the clock of another replica is ahead
+			t.Until = at.Add(1)
+		}
+	}
+	if !q.Until.IsZero() && q.Until.Before(t.Until) {
+		t.Until = q.Until
+	}
+	unit := ifElse(t.Until.Sub(t.Since) > maxHourly, 24*time.Hour, time.Hour)
+	_, seconds := t.Since.In(zone).Zone()
+	offset := time.Duration(seconds) * time.Second
+	first := t.Since.Add(offset).Truncate(unit).Add(-offset)
+	step := unit * (1 + t.Until.Sub(first)/(unit*maxBuckets))
+	t.Hours = int(step / time.Hour)
+	for at := first; at.Before(t.Until); at = at.Add(step) {
+		b := TrafficBucket{Since: at, Until: at.Add(step)}
+		if b.Since.Before(t.Since) {
+			b.Since = t.Since
+		}
+		if b.Until.After(t.Until) {
+			b.Until = t.Until
+		}
+		t.Buckets = append(t.Buckets, b)
+	}
+}
+
+// rowFor returns the row of a name. The query of a list compares names without case, so the rows do the same.
+func rowFor(rows map[string]*TrafficRow, name string) *TrafficRow {
+	key := strings.ToLower(name)
+	if rows[key] == nil {
+		rows[key] = &TrafficRow{Value: name}
+	}
+	return rows[key]
+}
+
+// trafficRows returns the rows, the largest number of sessions first.
+func trafficRows(rows map[string]*TrafficRow) []TrafficRow {
+	out := make([]TrafficRow, 0, len(rows))
+	for _, row := range rows {
+		row.Sum.finish()
+		out = append(out, *row)
+	}
+	slices.SortFunc(out, func(x, y TrafficRow) int {
+		return cmp.Or(cmp.Compare(y.Sum.Sessions, x.Sum.Sessions), strings.Compare(x.Value, y.Value))
+	})
+	return out
+}

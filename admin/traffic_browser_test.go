@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// On a phone, the page of traffic is as wide as the screen, its tables unfold, and a click on a bar opens the list of
+// the sessions of this hour.
+func TestBrowserOpensTheSessionsOfABar(t *testing.T) {
+	b := newTab(t)
+	server := httptest.NewServer(withTraffic(t))
+	t.Cleanup(server.Close)
+	size := emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 900, DeviceScaleFactor: 1}
+	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	b.do(t, chromedp.Navigate(server.URL+"/traffic?agent=coder"), chromedp.WaitVisible(chromedp.CSS("svg.traffic")))
+	b.eval(t, `document.querySelectorAll("details").forEach(e => e.open = true)`)
+	for expression, want := range map[string]string{
+		`document.documentElement.scrollWidth`: "390",
+		`document.querySelector("svg.traffic").getBoundingClientRect().width > 300`:         "true",
+		`document.querySelectorAll("svg.traffic a[href]").length > 10`:                      "true",
+		`document.querySelector(".strip p").textContent`:                                      "Sessions 3, at most 1 in an hour",
+		`getComputedStyle(document.querySelector("svg.bad .bar")).fill != "rgb(0, 0, 0)"`:   "true",
+		`document.querySelector("nav a[aria-current=page]").textContent`:                    "Traffic",
+		`document.querySelector("nav a[href^='/sessions']").search`:                         "?agent=coder",
+		`[...document.querySelectorAll(".browse h2")].some(h => h.textContent == "By model")`: "true",
+	} {
+		if got := b.eval(t, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
+	const click = `document.querySelector("svg.traffic a[href]").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, view: window }))`
+	b.eval(t, click)
+	const rows = `location.pathname + " " + document.querySelectorAll("table.list tbody tr").length`
+	got := ""
+	for range 200 { // the click may still be loading the list
+		if got, _ = chromedp.Run(b.ctx, chromedp.Evaluate[string](rows)); got == "/sessions 1" {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if got != "/sessions 1" {
+		t.Errorf("after a click on the first bar: the page and the number of sessions are %q, want \"/sessions 1\"", got)
+	}
+	if errs := b.reportedErrors(); len(errs) > 0 {
+		t.Errorf("errors of the browser: got %v, want none", errs)
+	}
+}

@@ -1,0 +1,273 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"precept/bandit/trial"
+	"precept/internal/price"
+	"precept/internal/sample"
+	sessionpkg "precept/internal/session"
+	"precept/store"
+)
+
+// trafficNow is the time of the tests of the traffic.
+var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+// withTraffic returns a server with four sessions of the tenant default and one of the tenant acme. The sessions begin
+// 2, 4, 4, 5 and 6 hours ago. The model of unpriced has no price, and an older release has stored the session older.
+func withTraffic(t *testing.T) *fixture {
+	t.Helper()
+	k := newSessionStore(t, trafficNow)
+	for i, s := range []struct {
+		name, tenant, agent, model string
+		turns                      int
+		facts                      sessionpkg.Facts
+	}{
+		{"a", "default", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, Kinds: []string{"upstream-429"}, Errors: 2, Output: 100}},
+		{"bb", "default", "Coder", "gpt-test", 2, sessionpkg.Facts{Turns: 2, Kinds: []string{"upstream-429", "upstream-500", "timeout"}, Errors: 1, Output: 10}},
+		{"new", "default", "writer", "other", 1, sessionpkg.Facts{Turns: 1}},
+		{"past", "default", "coder", "gpt-test", 1, sessionpkg.Facts{}},
+		{"tenth", "acme", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, Errors: 9}},
+	} {
+		k.addSession(t, s.name, s.turns, func(r *sessionpkg.Record, exchanges []sample.Exchange) {
+			r.Identity.Tenant, r.Identity.Agent, r.Identity.Model, r.Facts = s.tenant, s.agent, s.model, s.facts
+			r.Identity.ID = sessionpkg.IDOf(s.tenant, sessionpkg.NamespaceSession, s.name)
+			r.Identity.Seen = r.Identity.Started.Add(time.Duration(i+1) * time.Minute)
+			r.Thread.Used = trial.Usage{Input: int64(1000 * (i + 1)), Cached: 500}
+			for n := range exchanges {
+				exchanges[n].Tenant, exchanges[n].Session = s.tenant, r.Identity.ID.String()
+			}
+		})
+	}
+	return newStoreFixture(t, k, func(o *Options) {
+		o.Now = func() time.Time { return trafficNow }
+		o.Program.Prices = func() Prices {
+			return Prices{Currency: "USD", Models: &price.Table{Entries: []price.Entry{{Pattern: "gpt-*", Price: price.Price{Input: 2, Cached: 2, Output: 10}}}}}
+		}
+	})
+}
+
+// readTraffic returns the answer of GET /api/traffic.
+func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(get(t, f, "/api/traffic"+query, http.StatusOK)), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The figures of the traffic are those of the stored sessions of the tenant. Buckets, models and agents add up to the
+// same figures. Agents whose names differ in case are one agent, as in the list of sessions.
+func TestTrafficAddsUpTheFactsOfTheSessions(t *testing.T) {
+	f := withTraffic(t)
+	x := readTraffic(t, f, "")
+	cost, seconds := 0.0, 150.0 // 60, 120, 180 and 240 seconds
+	var list store.SessionList
+	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions", http.StatusOK)), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Sessions {
+		if c := list.Sessions[i].Cost; c != nil {
+			cost += *c
+		}
+	}
+	want := TrafficSum{
+		Sessions: 4, Turns: 5, Failed: 2, Statuses: []store.FacetValue{{Value: "429", Sessions: 2}, {Value: "500", Sessions: 1}}, Errors: 3,
+		Input: 10000, Cached: 2000, Output: 110, Unknown: 1, Cost: &cost, Unpriced: 1, Seconds: &seconds,
+	}
+	if got, want := asJSON(t, x.Sum), asJSON(t, want); got != want || cost == 0 {
+		t.Errorf("figures of all sessions: got %s, want %s", got, want)
+	}
+	if !x.Complete || x.Read != 4 || x.Hours != 1 || x.Currency != "USD" {
+		t.Errorf("traffic: got %+v, want all 4 sessions, buckets of an hour and USD", x)
+	}
+	buckets, models, agents := make([]TrafficSum, 0), make([]TrafficSum, 0), make([]TrafficSum, 0)
+	for _, b := range x.Buckets {
+		buckets = append(buckets, b.Sum)
+	}
+	for _, m := range x.Models {
+		models = append(models, m.Sum)
+	}
+	for _, a := range x.Agents {
+		agents = append(agents, a.Sum)
+	}
+	for name, parts := range map[string][]TrafficSum{"buckets": buckets, "models": models, "agents": agents} {
+		if got, want := asJSON(t, added(parts)), asJSON(t, added([]TrafficSum{want})); got != want {
+			t.Errorf("sum of the %s: got %s, want %s", name, got, want)
+		}
+	}
+	if len(x.Agents) != 2 || x.Agents[0].Value != "coder" || x.Agents[0].Sum.Sessions != 3 || x.Models[1].Value != "other" || x.Models[1].Sum.Cost != nil || x.Models[1].Sum.Unpriced != 1 {
+		t.Errorf("rows: got agents %s and models %s, want coder with 3 sessions, and other without a cost", asJSON(t, x.Agents), asJSON(t, x.Models))
+	}
+	for query, want := range map[string]int{"?tenant=acme": 1, "?agent=coder": 3, "?error_kind=upstream-500": 1, "?range=1h": 0, "?since=2026-11-20T12:00:00Z": 1, "?until=2026-11-20T12:00:00Z": 3, "?model=other&words=x": 1} {
+		if got := readTraffic(t, f, query).Sum.Sessions; got != want {
+			t.Errorf("/api/traffic%s: got %d sessions, want %d", query, got, want)
+		}
+	}
+}
+
+// added adds up the figures of parts that can be added.
+func added(parts []TrafficSum) (sum TrafficSum) {
+	cost, statuses := 0.0, map[string]int{}
+	for i := range parts {
+		p := &parts[i]
+		sum.Sessions, sum.Turns, sum.Failed, sum.Errors = sum.Sessions+p.Sessions, sum.Turns+p.Turns, sum.Failed+p.Failed, sum.Errors+p.Errors
+		sum.Input, sum.Cached, sum.Output = sum.Input+p.Input, sum.Cached+p.Cached, sum.Output+p.Output
+		sum.Unknown, sum.Unpriced = sum.Unknown+p.Unknown, sum.Unpriced+p.Unpriced
+		for _, s := range p.Statuses {
+			statuses[s.Value] += s.Sessions
+		}
+		if p.Cost != nil {
+			cost += *p.Cost
+		}
+	}
+	cost = float64(int64(cost*1e9+0.5)) / 1e9 // the order of the sum changes the last digits
+	sum.Cost, sum.statuses = &cost, statuses
+	sum.finish()
+	return sum
+}
+
+// Each bar, each row of a table over time and each row of a model or an agent links to the list with its sessions, with
+// the filters of the page but without a search.
+func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
+	f := withTraffic(t)
+	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
+		root, err := html.Parse(strings.NewReader(get(t, f, target, http.StatusOK)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		links := 0
+		for n := range root.Descendants() {
+			if n.Type != html.ElementNode || n.Data != "a" || !strings.HasPrefix(attribute(n, "href"), "/sessions?") {
+				continue
+			}
+			want, ok := linkedSessions(n)
+			if !ok {
+				continue
+			}
+			links++
+			var list store.SessionList
+			address := attribute(n, "href")
+			if err := json.Unmarshal([]byte(get(t, f, "/api"+address, http.StatusOK)), &list); err != nil {
+				t.Fatal(err)
+			}
+			if want >= 0 && len(list.Sessions) != want || len(list.Sessions) == 0 {
+				t.Errorf("%s: the link %s has the text %q, and its list has %d sessions", target, address, textIn(n), len(list.Sessions))
+			}
+		}
+		if links != wantLinks {
+			t.Errorf("%s: got %d links to sessions, want %d", target, links, wantLinks)
+		}
+	}
+}
+
+// linkedSessions returns the number of sessions that a link of the page of traffic names: a bar of sessions, or a row of
+// a model or an agent. The number is -1 for a bar or a row that names another figure, such as tokens. ok is false for a
+// link elsewhere, such as in the navigation.
+func linkedSessions(link *html.Node) (n int, ok bool) {
+	for at := link.Parent; at != nil; at = at.Parent {
+		switch class := attribute(at, "class"); {
+		case class == "strip":
+			if text := textIn(at); !strings.HasPrefix(text, "Sessions ") {
+				return -1, true
+			}
+			_, text, _ := strings.Cut(textIn(link), ": ")
+			_, err := fmt.Sscan(text, &n)
+			return n, err == nil
+		case class == "figures traffic cards":
+			_, err := fmt.Sscan(textIn(link), &n)
+			return n, err == nil
+		case class == "figures":
+			return -1, true
+		}
+	}
+	return 0, false
+}
+
+// A window of up to three days has a bucket for each hour, a longer one for each day or several days. Hours and days
+// begin in the reader's zone.
+func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
+	zone := time.FixedZone("", 2*60*60)
+	for _, c := range []struct {
+		oldest    time.Duration // age of the oldest session
+		since     time.Duration // start of the window before now; 0: none
+		hours     int
+		buckets   int
+		wantFirst string // start of the second bucket
+	}{
+		{2 * time.Hour, 0, 1, 3, "2026-11-20T16:00:00+02:00"},
+		{2 * time.Hour, 24 * time.Hour, 1, 25, "2026-11-19T18:00:00+02:00"},
+		{71 * time.Hour, 0, 1, 72, "2026-11-17T19:00:00+02:00"},
+		{73 * time.Hour, 0, 24, 4, "2026-11-18T00:00:00+02:00"},
+		{time.Hour, 30 * 24 * time.Hour, 24, 31, "2026-10-22T00:00:00+02:00"},
+		{time.Hour, 20000 * 24 * time.Hour, 1, 2, "2026-11-20T17:00:00+02:00"},
+		{800 * 24 * time.Hour, 0, 7 * 24, 115, "2024-09-18T00:00:00+02:00"},
+	} {
+		r := store.Recent{Complete: true, OldestStart: trafficNow.Add(-c.oldest)}
+		for i := range 50 {
+			r.Sessions = append(r.Sessions, store.SessionItem{Started: r.OldestStart.Add(c.oldest * time.Duration(i) / 50)})
+		}
+		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // the clock of a replica
+		q := store.SessionQuery{}
+		if c.since > 0 {
+			q.Since = trafficNow.Add(-c.since)
+		}
+		x := trafficOf(&r, &q, &Prices{}, trafficNow, zone)
+		inBuckets := 0
+		for i, b := range x.Buckets {
+			inBuckets += b.Sum.Sessions
+			if i > 0 && !b.Since.Equal(x.Buckets[i-1].Until) {
+				t.Errorf("oldest session %s ago: bucket %d begins at %s, and the bucket before ends at %s", c.oldest, i, b.Since, x.Buckets[i-1].Until)
+			}
+		}
+		got := ""
+		if len(x.Buckets) > 1 {
+			got = x.Buckets[1].Since.In(zone).Format(time.RFC3339)
+		}
+		if x.Hours != c.hours || len(x.Buckets) != c.buckets || got != c.wantFirst || x.Sum.Sessions != 51 || inBuckets != 51 {
+			t.Errorf("oldest session %s ago, window %s: got %d buckets of %d h, the second from %s, %d sessions, %d of them in buckets; want %d of %d h from %s and 51 sessions",
+				c.oldest, c.since, len(x.Buckets), x.Hours, got, x.Sum.Sessions, inBuckets, c.buckets, c.hours, c.wantFirst)
+		}
+	}
+}
+
+// If older sessions are not counted, the page says so, and the links begin with the oldest counted session. A page
+// without sessions says what to do.
+func TestTrafficNamesTheSessionsThatItDoesNotCount(t *testing.T) {
+	oldest := trafficNow.Add(-90 * time.Minute)
+	some := store.Recent{Sessions: []store.SessionItem{{ID: "s", Agent: "a", Started: oldest, Errors: new(0), Output: new(int64(0)), Kinds: []string{"upstream-529"}}}, OldestStart: oldest}
+	all := store.Recent{Sessions: some.Sessions, OldestStart: oldest, Complete: true}
+	for _, c := range []struct {
+		target   string
+		recent   store.Recent
+		wantText []string
+	}{
+		{"/traffic", some, []string{"Only the newest 1 session are counted, since ", "?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until=", "status 529"}},
+		{"/traffic?range=7d", some, []string{"?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until="}},
+		{"/traffic?range=7d", all, []string{"?agent=a&amp;range=7d", "!Only the newest", "No session has a failed tool result.", "Begun, UTC", "Each bar is a day"}},
+		{"/traffic?zone=%2B02:00&range=24h&words=x", all, []string{"Begun, UTC+02:00", "2026-11-20 16:00", "Filters of the sessions that do not apply here: words x. "}},
+		{"/traffic", store.Recent{Complete: true}, []string{"No session yet", "OPENAI_BASE_URL=http://127.0.0.1:9080/v1", "!<svg class=\"traffic"}},
+		{"/traffic?range=7d", store.Recent{Complete: true}, []string{"No session is in this time range."}},
+		{"/traffic?agent=b", all, []string{"None of the 1 sessions matches."}},
+		{"/traffic?range=never", all, []string{"range: "}},
+	} {
+		f := newFixture(t, func(o *Options) {
+			o.Now, o.Address.Data = func() time.Time { return trafficNow }, "http://127.0.0.1:9080"
+			o.Read.Archive = listed{recent: c.recent}
+		})
+		page := body(t, f.do(t, http.MethodGet, c.target, bearer(token)))
+		for _, want := range c.wantText {
+			want, unwanted := strings.CutPrefix(want, "!")
+			if strings.Contains(page, want) == unwanted {
+				t.Errorf("%s: contains %q = %t, want %t", c.target, want, unwanted, !unwanted)
+			}
+		}
+	}
+}
