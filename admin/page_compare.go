@@ -141,7 +141,7 @@ func (v *compareView) form(f frame) g.Node {
 // query holds further keys and values, such as the agent of one side; an empty value removes its key.
 func sessionsWithoutSearch(f frame, query ...string) string {
 	q := maps.Clone(f.query)
-	for _, key := range []string{"by", "a", "b", "words", "tool", "error", "session", "view"} {
+	for _, key := range []string{"by", "a", "b", "words", "tool", "error", "session", "view", "tenants"} {
 		q.Del(key)
 	}
 	for i := 0; i+1 < len(query); i += 2 {

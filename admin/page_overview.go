@@ -76,16 +76,21 @@ func (s *Server) overview(c echo.Context) error {
 // the store does not answer.
 func (s *Server) otherTenants(ctx context.Context, tenant string) []string {
 	const most = 20
-	if s.options.Program.Tenants == nil {
-		return nil
-	}
-	names, err := s.options.Program.Tenants(ctx)
+	names, err := s.tenantNames(ctx)
 	if err != nil {
 		return nil
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == tenant })
-	slices.Sort(names)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == tenant })
 	return names[:min(len(names), most)]
+}
+
+// tenantNames returns the names of the tenants with data, in order.
+func (s *Server) tenantNames(ctx context.Context) ([]string, error) {
+	if s.options.Program.Tenants == nil {
+		return nil, nil
+	}
+	names, err := s.options.Program.Tenants(ctx)
+	return slices.Sorted(slices.Values(names)), err
 }
 
 // isEmpty reports whether no lesson of the report has data and no session counts as treated or control.

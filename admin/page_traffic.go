@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ type trafficView struct {
 	prices  Prices
 	zone    *time.Location
 	list    sessionsView // the filters with their counts
+	tenants int          // number of tenants with data; 0: unknown
 	reading bool         // the sessions are being read for the first time
 }
 
@@ -30,7 +32,38 @@ func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time
 		return t, r, old, err
 	}
 	p, prices := params{c: c}, s.options.Program.Prices()
-	return trafficOf(&r, q, &prices, s.options.Now(), p.zone()), r, old, nil
+	t = trafficOf(&r, q, &prices, s.options.Now(), p.zone())
+	if p.boolean("tenants") {
+		err = s.addTenants(c, &t, q, maxWait)
+	}
+	return t, r, old, cmp.Or(p.err, err)
+}
+
+// maxTenants is the maximum number of tenants in a table. Each tenant has an entry in the cache of recent sessions.
+const maxTenants = maxShared / 2
+
+// addTenants adds the traffic of each tenant with data, at most maxTenants. A tenant whose sessions are being read for
+// the first time is left out.
+func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, maxWait time.Duration) error {
+	names, err := s.tenantNames(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	prices, p := s.options.Program.Prices(), params{c: c}
+	for _, name := range names[:min(len(names), maxTenants)] {
+		query := *q
+		query.Tenant = name
+		r, _, err := s.recentOf(c, &query, maxWait)
+		if errors.Is(err, errComputing) && maxWait != noOldValue {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		x := trafficOf(&r, &query, &prices, s.options.Now(), p.zone())
+		t.tenants, t.Tenants = append(t.tenants, x), append(t.Tenants, TrafficRow{Value: name, Sum: x.Sum})
+	}
+	return nil
 }
 
 // apiTraffic answers GET /api/traffic.
@@ -53,6 +86,9 @@ func (s *Server) trafficPage(c echo.Context) error {
 	if err == nil {
 		var old bool
 		var recent store.Recent
+		if names, err := s.tenantNames(c.Request().Context()); err == nil { // without the names, the page has no link to the tenants
+			v.tenants = len(names)
+		}
 		v.traffic, recent, old, err = s.readTraffic(c, &q, maxPageWait)
 		if v.reading = errors.Is(err, errComputing) || err == nil && old && len(recent.Sessions) == 0; v.reading {
 			err = nil
@@ -95,7 +131,7 @@ func (v *trafficView) content(f frame, filtered bool) g.Node {
 	case v.reading:
 		return empty("The stored sessions are being read", h.P(g.Text("The charts then appear here.")))
 	case t.Sum.Sessions == 0:
-		return v.list.list(f, filtered, nil)
+		return g.Group{v.list.list(f, filtered, nil), v.tenantFigures(f)}
 	}
 	return g.Group{
 		h.P(
@@ -108,7 +144,26 @@ func (v *trafficView) content(f frame, filtered bool) g.Node {
 		v.chart(f, "tokens", "Tokens and cost", v.tokenStrips(), v.costNotes()),
 		v.table(f, "model", "Model", t.Models),
 		v.table(f, "agent", "Agent", t.Agents),
+		v.tenantFigures(f),
 	}
+}
+
+// tenantFigures returns the table by tenant, or a link to the page with this table. With one tenant there is neither.
+func (v *trafficView) tenantFigures(f frame) g.Node {
+	shown := len(v.traffic.Tenants)
+	switch {
+	case shown > 0:
+		return g.Group{
+			v.table(f, "tenant", "Tenant", v.traffic.Tenants),
+			g.If(shown < v.tenants, mutedText(g.Textf("%d of %d tenants.", shown, v.tenants))),
+		}
+	case v.tenants > 1:
+		return h.P(
+			g.Text("These are the sessions of the tenant "), quoted(short(f.Tenant)), g.Text(". "),
+			h.A(h.Href(f.With("tenants", "true")), g.Text("Show the figures of each tenant")), g.Text(" (a tenant is a customer or team whose data is kept apart)."),
+		)
+	}
+	return nil
 }
 
 // barLength returns the length of a bucket in words.
@@ -314,17 +369,21 @@ func (v *trafficView) bucketSessions(f frame, b *TrafficBucket, query ...string)
 
 // sessions returns the address of the list of the counted sessions with a filter.
 func (v *trafficView) sessions(f frame, key, value string) string {
-	if t := &v.traffic; !t.Complete {
+	t := &v.traffic
+	if i := slices.IndexFunc(t.Tenants, func(x TrafficRow) bool { return x.Value == value }); key == "tenant" && i >= 0 {
+		t = &t.tenants[i]
+	}
+	if !t.Complete {
 		return v.bucketSessions(f, &TrafficBucket{Since: t.Since, Until: t.Until}, key, value)
 	}
 	return sessionsWithoutSearch(f, key, value)
 }
 
-// table returns the figures by model or by agent.
+// table returns the figures by model, by agent or by tenant.
 func (v *trafficView) table(f frame, key, name string, rows []TrafficRow) g.Node {
 	row := func(x TrafficRow) g.Node {
 		t, sessions := &x.Sum, g.Node(g.Text(count(x.Sum.Sessions)))
-		if x.Value != "" && len(x.Value) <= maxNameBytes {
+		if x.Value != "" && len(x.Value) <= maxNameBytes && t.Sessions > 0 {
 			sessions = h.A(h.Href(v.sessions(f, key, x.Value)), labelled(visible(short(x.Value))+": "+countOf(t.Sessions, "session")), sessions)
 		}
 		return h.Tr(

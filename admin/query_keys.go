@@ -15,7 +15,9 @@ func queryKeys(method, path string) []string {
 		return []string{"tenant", "window", "provisional", "what_if", "explain"}
 	case "GET /api/sessions":
 		return append(sessionFilters(), "tenant", "zone", "session", "order", "limit", "after")
-	case "GET /api/facets", "GET /api/traffic":
+	case "GET /api/traffic":
+		return append(sessionFilters(), "tenant", "tenants", "zone")
+	case "GET /api/facets":
 		return append(sessionFilters(), "tenant", "zone")
 	case "GET /api/compare":
 		return append(sessionFilters(), "tenant", "zone", "by", "a", "b")

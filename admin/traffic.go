@@ -22,6 +22,9 @@ type Traffic struct {
 	Buckets  []TrafficBucket `json:"buckets"` // oldest first; empty without sessions
 	Models   []TrafficRow    `json:"models"`  // most sessions first
 	Agents   []TrafficRow    `json:"agents"`  // most sessions first
+	Tenants  []TrafficRow    `json:"tenants"` // only with the parameter tenants, by name
+
+	tenants []Traffic // the traffic of each of Tenants
 }
 
 // TrafficBucket is an hour or several days, with the sessions that began in this time.
@@ -31,7 +34,7 @@ type TrafficBucket struct {
 	Sum   TrafficSum `json:"sum"`
 }
 
-// TrafficRow is a model or an agent with its sessions. Names that differ only in case are one row.
+// TrafficRow is a model, an agent or a tenant with its sessions. Names that differ only in case are one row.
 type TrafficRow struct {
 	Value string     `json:"value"` // empty: unknown
 	Sum   TrafficSum `json:"sum"`
@@ -118,7 +121,7 @@ func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status]
 
 // trafficOf returns the traffic of the sessions of r that the query selects. Hours and days begin in zone.
 func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
-	t := Traffic{Currency: p.Currency, Read: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}}
+	t := Traffic{Currency: p.Currency, Read: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
 	models, agents, costOf := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costs()
 	if len(r.Sessions) > 0 {
 		t.setBuckets(r, q, now, zone)

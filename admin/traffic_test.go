@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -47,6 +48,7 @@ func withTraffic(t *testing.T) *fixture {
 		})
 	}
 	return newStoreFixture(t, k, func(o *Options) {
+		o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"default", "acme"}, nil }
 		o.Now = func() time.Time { return trafficNow }
 		o.Program.Prices = func() Prices {
 			return Prices{Currency: "USD", Models: &price.Table{Entries: []price.Entry{{Pattern: "gpt-*", Price: price.Price{Input: 2, Cached: 2, Output: 10}}}}}
@@ -106,6 +108,9 @@ func TestTrafficAddsUpTheFactsOfTheSessions(t *testing.T) {
 	if len(x.Agents) != 2 || x.Agents[0].Value != "coder" || x.Agents[0].Sum.Sessions != 3 || x.Models[1].Value != "other" || x.Models[1].Sum.Cost != nil || x.Models[1].Sum.Unpriced != 1 {
 		t.Errorf("rows: got agents %s and models %s, want coder with 3 sessions, and other without a cost", asJSON(t, x.Agents), asJSON(t, x.Models))
 	}
+	if got := readTraffic(t, f, "?tenants=true&model=gpt-test").Tenants; len(got) != 2 || got[0].Value != "acme" || got[0].Sum.Errors != 9 || got[1].Sum.Sessions != 3 || len(x.Tenants) != 0 {
+		t.Errorf("tenants: got %s, want acme with 9 failed tool results and default with 3 sessions, and none without tenants=true", asJSON(t, got))
+	}
 	for query, want := range map[string]int{"?tenant=acme": 1, "?agent=coder": 3, "?error_kind=upstream-500": 1, "?range=1h": 0, "?since=2026-11-20T12:00:00Z": 1, "?until=2026-11-20T12:00:00Z": 3, "?model=other&words=x": 1} {
 		if got := readTraffic(t, f, query).Sum.Sessions; got != want {
 			t.Errorf("/api/traffic%s: got %d sessions, want %d", query, got, want)
@@ -138,7 +143,7 @@ func added(parts []TrafficSum) (sum TrafficSum) {
 // the filters of the page but without a search.
 func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	f := withTraffic(t)
-	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
+	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
 		root, err := html.Parse(strings.NewReader(get(t, f, target, http.StatusOK)))
 		if err != nil {
 			t.Fatal(err)
@@ -253,6 +258,7 @@ func TestTrafficNamesTheSessionsThatItDoesNotCount(t *testing.T) {
 		{"/traffic?range=7d", some, []string{"?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until="}},
 		{"/traffic?range=7d", all, []string{"?agent=a&amp;range=7d", "!Only the newest", "No session has a failed tool result.", "Begun, UTC", "Each bar is a day"}},
 		{"/traffic?zone=%2B02:00&range=24h&words=x", all, []string{"Begun, UTC+02:00", "2026-11-20 16:00", "Filters of the sessions that do not apply here: words x. "}},
+		{"/traffic?agent=a", all, []string{"!each tenant"}},
 		{"/traffic", store.Recent{Complete: true}, []string{"No session yet", "OPENAI_BASE_URL=http://127.0.0.1:9080/v1", "!<svg class=\"traffic"}},
 		{"/traffic?range=7d", store.Recent{Complete: true}, []string{"No session is in this time range."}},
 		{"/traffic?agent=b", all, []string{"None of the 1 sessions matches."}},
