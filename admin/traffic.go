@@ -45,12 +45,12 @@ type TrafficSum struct {
 	Sessions int                `json:"sessions"`
 	Turns    int                `json:"turns"`
 	Failed   int                `json:"failed"`         // number of sessions with a failed reply of the upstream
-	Statuses []store.FacetValue `json:"statuses"`       // number of sessions by the status of a failed reply; a session counts once for each of its statuses
+	Statuses []store.FacetValue `json:"statuses"`       // sessions by the status of a failed reply; a session can have several
 	Errors   int                `json:"errors"`         // failed tool results
 	Input    int64              `json:"input_tokens"`   // with cached tokens
 	Cached   int64              `json:"cached_tokens"`  // input tokens from the provider's prompt cache
 	Output   int64              `json:"output_tokens"`  // output tokens
-	Unknown  int                `json:"unknown"`        // number of sessions with unknown turns, such as turns of an older release; their failed tool results and output tokens do not count
+	Unknown  int                `json:"unknown"`        // sessions of an older release; without their errors and output tokens
 	Cost     *float64           `json:"cost"`           // null: no session has a cost
 	Unpriced int                `json:"unpriced"`       // number of sessions with tokens whose model has no price
 	Seconds  *float64           `json:"median_seconds"` // median duration of the sessions with a duration; null: none

@@ -23,13 +23,13 @@ func TestBrowserOpensTheSessionsOfABar(t *testing.T) {
 	b.do(t, chromedp.Navigate(server.URL+"/traffic?agent=coder"), chromedp.WaitVisible(chromedp.CSS("svg.traffic")))
 	b.eval(t, `document.querySelectorAll("details").forEach(e => e.open = true)`)
 	for expression, want := range map[string]string{
-		`document.documentElement.scrollWidth`: "390",
-		`document.querySelector("svg.traffic").getBoundingClientRect().width > 300`:         "true",
-		`document.querySelectorAll("svg.traffic a[href]").length > 10`:                      "true",
+		`document.documentElement.scrollWidth`:                                                "390",
+		`document.querySelector("svg.traffic").getBoundingClientRect().width > 300`:           "true",
+		`document.querySelectorAll("svg.traffic a[href]").length > 10`:                        "true",
 		`document.querySelector(".strip p").textContent`:                                      "Sessions 3, at most 1 in an hour",
-		`getComputedStyle(document.querySelector("svg.bad .bar")).fill != "rgb(0, 0, 0)"`:   "true",
-		`document.querySelector("nav a[aria-current=page]").textContent`:                    "Traffic",
-		`document.querySelector("nav a[href^='/sessions']").search`:                         "?agent=coder",
+		`getComputedStyle(document.querySelector("svg.bad .bar")).fill != "rgb(0, 0, 0)"`:     "true",
+		`document.querySelector("nav a[aria-current=page]").textContent`:                      "Traffic",
+		`document.querySelector("nav a[href^='/sessions']").search`:                           "?agent=coder",
 		`[...document.querySelectorAll(".browse h2")].some(h => h.textContent == "By model")`: "true",
 	} {
 		if got := b.eval(t, expression); got != want {
