@@ -137,7 +137,7 @@ func (v *compareView) form(f frame) g.Node {
 	)
 }
 
-// sessionsWithoutSearch returns the address of the list of sessions with the filters of this page, but without a search.
+// sessionsWithoutSearch returns the address of the list of sessions with the filters of this page, without a search.
 // query holds further keys and values, such as the agent of one side; an empty value removes its key.
 func sessionsWithoutSearch(f frame, query ...string) string {
 	q := maps.Clone(f.query)

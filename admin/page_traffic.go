@@ -258,9 +258,9 @@ func (v *trafficView) failureNotes() g.Node {
 
 func (v *trafficView) tokenStrips() []strip {
 	out := []strip{
-		{name: "Input tokens", value: func(t *TrafficSum) float64 { return float64(t.Input) }},
-		{name: "Input tokens from the provider's prompt cache", tone: "quiet", value: func(t *TrafficSum) float64 { return float64(t.Cached) }},
-		{name: "Output tokens", value: func(t *TrafficSum) float64 { return float64(t.Output) }},
+		{name: "Input", value: func(t *TrafficSum) float64 { return float64(t.Input) }},
+		{name: "Cached input", tone: "quiet", value: func(t *TrafficSum) float64 { return float64(t.Cached) }},
+		{name: "Output", value: func(t *TrafficSum) float64 { return float64(t.Output) }},
 	}
 	if v.traffic.Sum.Cost != nil {
 		out = append(out, strip{name: "Cost", term: "spending", tone: "good", text: v.prices.amount, value: func(t *TrafficSum) float64 {

@@ -129,8 +129,8 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 }
 
 // recentOf returns the sessions for the facets and comparisons of a request. If no page has read these sessions yet,
-// recentOf waits at most maxWait for the read, as sharedCache.get does. old reports that the sessions are older than the
-// cache allows, usually because a newer read has not finished.
+// recentOf waits at most maxWait for the read, as sharedCache.get does. old reports that the sessions are older than
+// the cache allows, usually because a newer read has not finished.
 func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {

@@ -61,8 +61,8 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 
 // get returns the value of a key. old reports that the value is older than maxAge allows, because the computation of a
 // newer value has not finished or cannot start. For a key without a value, get waits at most maxWait, and then returns
-// errComputing. A maxWait of 0 means no limit. With noOldValue, get waits for a newer value without a limit, and returns
-// errComputing if the computation cannot start.
+// errComputing. A maxWait of 0 means no limit. With noOldValue, get waits for a newer value without a limit, and
+// returns errComputing if the computation cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.workerContext == nil {

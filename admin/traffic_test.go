@@ -173,9 +173,9 @@ func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	}
 }
 
-// linkedSessions returns the number of sessions that a link of the page of traffic names: a bar of sessions, or a row of
-// a model or an agent. The number is -1 for a bar or a row that names another figure, such as tokens. ok is false for a
-// link elsewhere, such as in the navigation.
+// linkedSessions returns the number of sessions that a link of the page Traffic names. The link is a bar of sessions, or
+// the row of a model or an agent. The number is -1 for a bar or a row that names another figure, such as tokens. ok is
+// false for a link elsewhere, such as in the navigation.
 func linkedSessions(link *html.Node) (n int, ok bool) {
 	for at := link.Parent; at != nil; at = at.Parent {
 		switch class := attribute(at, "class"); {
