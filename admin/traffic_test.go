@@ -173,7 +173,7 @@ func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	}
 }
 
-// linkedSessions returns the number of sessions that a link of the page Traffic names. The link is a bar of sessions, or
+// linkedSessions returns the number of sessions that a link of the page Traffic names. The link is a bar of sessions or
 // the row of a model or an agent. The number is -1 for a bar or a row that names another figure, such as tokens. ok is
 // false for a link elsewhere, such as in the navigation.
 func linkedSessions(link *html.Node) (n int, ok bool) {
