@@ -376,7 +376,7 @@ func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 		want int
 	}{
 		{"version", harness.ExitOK},
-		{"check --data-dir x", harness.ExitOK},
+		{"check --data-dir x --lessons .", harness.ExitOK},
 		{"check --bandit-epsilon 2", harness.ExitMisuse},
 		{"check --nonsense", harness.ExitMisuse},
 		{"check --config /no/such/file", harness.ExitFailed},
