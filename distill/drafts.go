@@ -94,7 +94,7 @@ func drafts(cases []*Case, orgWords bool) []Draft {
 
 // groupKey returns the key of the group to which a case with the fix h belongs.
 func (c *Case) groupKey(h *CountedFix) string {
-	switch h.Kind { // these kinds of fixes are grouped by the other tool, whatever the failing tool
+	switch h.Kind { // fixFirst and fixCheck: the group depends on the other tool, and not on the failing tool
 	case fixFirst:
 		return h.Kind + "|" + h.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
 	case fixCheck:

@@ -59,7 +59,7 @@ func (r *Redactor) Continue(n *Numbers) {
 	r.knownSecrets = r.knownSecrets[:0]
 }
 
-// Text returns s with placeholders. It returns s itself if nothing was found.
+// Text returns s with a placeholder for each value to redact. If there is no such value, Text returns s unchanged.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s

@@ -146,7 +146,7 @@ func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) 
 // most likely one, and Resolved.EqualSessions names all of them. joinBest returns false if the request belongs to none
 // of the owners.
 func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.byRepeatedContent { // of the sessions that the request may continue, prefer those with its calls and results
+	if r.byRepeatedContent { // prefer the sessions whose calls and results the request contains
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}

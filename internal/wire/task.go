@@ -53,7 +53,7 @@ var taskTemplates = []taskTemplate{
 type taskTag struct {
 	name     string
 	harness  string
-	prefixes []string // the element must follow one of these texts of the harness; if empty, only other elements may precede it
+	prefixes []string // texts of the harness, one of which precedes the element; if empty, only other elements precede it
 }
 
 // numTaskTags is the number of known tags.

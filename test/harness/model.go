@@ -21,7 +21,7 @@ import (
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // prompt tokens that the model reports once, so that the agent shortens its history; 0 means 100
+	Tokens  int // prompt tokens in the usage of this answer; 0 means 100; a large number makes the agent shorten its history
 }
 
 // ModelRequest is a generation request that reached the model.
