@@ -173,7 +173,7 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 		}
 	case strings.HasPrefix(file, "cmd/") && strings.Contains(method, "Var") && len(call.Args) > 2:
 		add(helpText, call.Args[len(call.Args)-1])
-	case strings.HasPrefix(file, "configs/") && slices.Contains([]string{"must", "fault"}, method):
+	case strings.HasPrefix(file, "configs/") && slices.Contains([]string{"require", "fault"}, method):
 		add(configFault, call.Args[len(call.Args)-1])
 	case method == "NewHTTPError" || strings.HasPrefix(file, "proxy/") && slices.Contains([]string{"ErrorBody", "refusal"}, method):
 		for _, a := range call.Args {

@@ -258,8 +258,8 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 // The session list without sessions names the address to which agents send requests.
 func TestEmptySessionListNamesProxyAddress(t *testing.T) {
 	page := mainText(t, "/sessions", func(f *wordSource, o *admin.Options) {
-		o.Address.Data = "http://10.0.0.7:9999"
-		f.list.Sessions, f.list.Read = nil, 0
+		o.Address.DataURL = "http://10.0.0.7:9999"
+		f.list.Sessions, f.list.RowsRead = nil, 0
 	})
 	checkPage(t, "empty session list", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
 }

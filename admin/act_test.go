@@ -35,7 +35,7 @@ func (f *fakeLessonService) Act(_ context.Context, slug string, seen lesson.Seen
 // noDataReporter reports one lesson without any data.
 type noDataReporter struct{}
 
-func (noDataReporter) Report(context.Context, Query) (report.Report, error) {
+func (noDataReporter) Report(context.Context, ReportQuery) (report.Report, error) {
 	return report.Build(report.Input{Lessons: []report.Lesson{{Slug: "look-twice", Arm: "look-twice@1"}}}), nil
 }
 
@@ -68,7 +68,7 @@ func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			lessonService := &fakeLessonService{err: tc.fail}
-			f := newFixture(t, func(o *Options) { o.Write.Keep, o.Read.Report = lessonService, noDataReporter{} })
+			f := newFixture(t, func(o *Options) { o.Write.Lessons, o.Read.Report = lessonService, noDataReporter{} })
 			res := f.do(t, "POST", "/api/lessons/"+tc.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(tc.body))
@@ -88,7 +88,7 @@ func tokenAuthor() string { return fmt.Sprintf("operator %x", sha256.Sum256([]by
 
 func TestActionRequiresTokenAndCSRF(t *testing.T) {
 	lessonService := &fakeLessonService{}
-	f := newFixture(t, func(o *Options) { o.Write.Keep = lessonService })
+	f := newFixture(t, func(o *Options) { o.Write.Lessons = lessonService })
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: got status %d, want 401", res.StatusCode)
 	}

@@ -30,10 +30,10 @@ const token = "correct-horse-battery-staple"
 type fakeReports struct {
 	report    report.Report
 	err       error
-	lastQuery Query // newest query
+	lastQuery ReportQuery // newest query
 }
 
-func (f *fakeReports) Report(_ context.Context, q Query) (report.Report, error) {
+func (f *fakeReports) Report(_ context.Context, q ReportQuery) (report.Report, error) {
 	f.lastQuery = q
 	return f.report, f.err
 }
@@ -67,7 +67,7 @@ func newOptions(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
 		Read:  Readers{Report: reports, Library: emptyLibrary{}, Survey: emptySource{}, Archive: emptyArchive{}, Export: &fakeExport{}, Rules: emptySource{}},
-		Write: Writers{Keep: &fakeLessonService{}, Rate: emptySource{}, Forget: &fakeForgetter{}, Notes: memoryNotes{}},
+		Write: Writers{Lessons: &fakeLessonService{}, Rate: emptySource{}, Forget: &fakeForgetter{}, Notes: memoryNotes{}},
 		Program: Program{
 			Figures: func(context.Context) []Figure { return nil },
 			Health:  func(context.Context) Health { return Health{} },
@@ -108,7 +108,7 @@ func (emptySource) Recent(context.Context, string, time.Time, time.Time) (store.
 	return store.Recent{}, nil
 }
 
-func (emptySource) Ordered(context.Context, *store.Recent, *store.SessionQuery, func(x, y *store.SessionItem) int) (store.SessionList, error) {
+func (emptySource) BrowseOrdered(context.Context, *store.Recent, *store.SessionQuery, func(x, y *store.SessionItem) int) (store.SessionList, error) {
 	return store.SessionList{}, nil
 }
 
@@ -228,7 +228,7 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 		"token without its last character": bearer(token[:len(token)-1]),
 		"token with one more character":    bearer(token + "x"),
 		"token in upper case":              bearer(strings.ToUpper(token)),
-		"digest of the token":              bearer("sha256:" + hexSum(token)),
+		"digest of the token":              bearer("sha256:" + sha256Hex(token)),
 		"two Authorization headers":        func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer x", "Bearer " + token} },
 		"token as cookie":                  func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: token}) },
 		"empty cookie":                     func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) },
@@ -266,7 +266,7 @@ func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 // An agent with the base URL of the admin listener gets the base URL of the data listener, not an error about the admin
 // token. A foreign host gets no address.
 func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Address.Data = "http://127.0.0.1:9080" })
+	f := newFixture(t, func(o *Options) { o.Address.DataURL = "http://127.0.0.1:9080" })
 	for _, request := range []string{
 		"POST /v1/chat/completions", "POST /v1/responses", "POST /v1/messages", "POST /chat/completions", "POST /v1/embeddings",
 		"GET /v1/models", "POST /v1beta/models/gemini:generateContent", "POST /openai/deployments/x/chat/completions",
@@ -308,13 +308,13 @@ func TestFigureLinksToItsHelp(t *testing.T) {
 	}
 }
 
-func hexSum(s string) string {
+func sha256Hex(s string) string {
 	sum, _ := digestToken(s)
 	return hex.EncodeToString(sum[:])
 }
 
 func TestTokenGivesAccessToAllPaths(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Access.Tokens = []string{"other", "sha256:" + hexSum(token)} })
+	f := newFixture(t, func(o *Options) { o.Access.Tokens = []string{"other", "sha256:" + sha256Hex(token)} })
 	for _, path := range []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
 		if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != 200 {
 			t.Errorf("%s: got status %d, want 200", path, res.StatusCode)
@@ -328,7 +328,7 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 	}
 }
 
-func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
+func TestPublicRoutesNeedNoToken(t *testing.T) {
 	readyError := errors.New("draining")
 	f := newFixture(t, func(o *Options) {
 		o.Program.Ready = func() (string, error) { return "ok, degraded: no store", readyError }
@@ -510,7 +510,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
 		t.Errorf("with the cookie: got status %d, want 200", res.StatusCode)
 	}
-	f.now = f.now.Add(maxSessionAge + time.Second)
+	f.now = f.now.Add(maxLoginAge + time.Second)
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
 		t.Errorf("with the cookie after its maximum age: got status %d, want 401", res.StatusCode)
 	}
@@ -569,7 +569,7 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	f := newFixture(t, nil)
 	res := f.do(t, "GET", "/api/report?tenant=acme&window=7d&provisional=true", bearer(token))
-	if want := (Query{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.lastQuery != want {
+	if want := (ReportQuery{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.lastQuery != want {
 		t.Errorf("the query of the report is %+v, want %+v", f.reports.lastQuery, want)
 	}
 	var got map[string]any
@@ -582,7 +582,7 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 		}
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
-	if f.reports.lastQuery != (Query{Tenant: "default"}) {
+	if f.reports.lastQuery != (ReportQuery{Tenant: "default"}) {
 		t.Errorf("the query of the report is %+v, want only the tenant default", f.reports.lastQuery)
 	}
 	for _, query := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {

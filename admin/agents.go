@@ -25,7 +25,7 @@ func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		base := "the address of the data listener (listen)"
-		if data := cmp.Or(s.options.Address.Data, "http://127.0.0.1:8080"); s.access.Load().isOwnHost(r.Host) {
+		if data := cmp.Or(s.options.Address.DataURL, "http://127.0.0.1:8080"); s.access.Load().isOwnHost(r.Host) {
 			base = "the data listener, " + data + "/v1 (ANTHROPIC_BASE_URL=" + data + ")"
 		}
 		return echo.NewHTTPError(http.StatusNotFound, "the admin listener forwards no requests to models; "+
@@ -38,5 +38,5 @@ func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 func isModelPath(method, path string) bool {
 	bare := []string{"/chat/completions", "/responses", "/messages", "/models", "/completions", "/embeddings"}
 	return versionedPath.MatchString(path) || strings.HasPrefix(path, "/p/") || slices.Contains(bare, path) ||
-		method == http.MethodPost && wire.DialectOf(path) != wire.None
+		method == http.MethodPost && wire.DialectOf(path) != wire.NoDialect
 }

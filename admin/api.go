@@ -9,20 +9,20 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// description is the OpenAPI document of the admin listener and the data listener. Tests compare the document with the
-// routes and the responses.
+// openAPIDocument is the OpenAPI document of the admin listener and the data listener. Tests compare the document with
+// the routes and the responses.
 //
 //go:embed openapi.yaml
-var description []byte //nolint:gochecknoglobals // embedded, never written
+var openAPIDocument []byte //nolint:gochecknoglobals // embedded, never written
 
-// describe answers GET /api/openapi.yaml.
-func describe(c echo.Context) error {
-	return c.Blob(http.StatusOK, "application/yaml", description)
+// serveOpenAPI answers GET /api/openapi.yaml.
+func serveOpenAPI(c echo.Context) error {
+	return c.Blob(http.StatusOK, "application/yaml", openAPIDocument)
 }
 
-// answer sends value as JSON with status 200. If err is not nil, answer sends nothing and returns err, and Server.fail
-// answers the request. For errComputing, answer sets the header Retry-After.
-func answer(c echo.Context, value any, err error) error {
+// sendJSON sends value as JSON with status 200. If err is not nil, answer sends nothing and returns err, and
+// Server.handleError answers the request. For errComputing, answer sets the header Retry-After.
+func sendJSON(c echo.Context, value any, err error) error {
 	if err != nil {
 		if errors.Is(err, errComputing) {
 			c.Response().Header().Set("Retry-After", "5")
@@ -34,12 +34,12 @@ func answer(c echo.Context, value any, err error) error {
 
 // apiReport answers GET /api/report. Unlike pages, which share reports, each request computes a report.
 func (s *Server) apiReport(c echo.Context) error {
-	q, err := query(c)
+	q, err := reportQuery(c)
 	if err != nil {
 		return err
 	}
 	r, err := s.options.Read.Report.Report(c.Request().Context(), q)
-	return answer(c, r, err)
+	return sendJSON(c, r, err)
 }
 
 // maxCountWait is the maximum time that GET /api/sessions waits for the total of a list, or for an order by cost or
@@ -53,23 +53,23 @@ func (s *Server) apiSessions(c echo.Context) error {
 		return err
 	}
 	l, err := s.browse(c, &q, c.QueryParam("order"), maxCountWait)
-	return answer(c, l, err)
+	return sendJSON(c, l, err)
 }
 
 // apiSession answers GET /api/sessions/{session}.
 func (s *Server) apiSession(c echo.Context) error {
 	t, err := s.transcript(c)
-	return answer(c, t, err)
+	return sendJSON(c, t, err)
 }
 
 // apiSamples answers GET /api/samples.
 func (s *Server) apiSamples(c echo.Context) error {
 	_, l, err := s.browseSamples(c)
-	return answer(c, l, err)
+	return sendJSON(c, l, err)
 }
 
 // apiHealth answers GET /api/health.
-func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c), nil) }
+func (s *Server) apiHealth(c echo.Context) error { return sendJSON(c, s.health(c), nil) }
 
 // apiExport answers GET /api/export with a file of the samples that the query selects. With format=experiment, the file
 // instead has the random assignments of the selected sessions. The file is sent while the samples are read. If the
@@ -101,7 +101,7 @@ func (s *Server) apiExport(c echo.Context) error {
 		w.start()
 		return nil
 	case !c.Response().Committed:
-		return storeFault(err)
+		return storeError(err)
 	default:
 		s.log(c).Error("an export broke off; the downloaded file is incomplete", "error", err)
 		panic(http.ErrAbortHandler)
@@ -112,13 +112,13 @@ func (s *Server) apiExport(c echo.Context) error {
 // still be answered with its own status.
 type lateHeader struct {
 	*echo.Response
-	kind, name string // content type and file name
+	contentType, fileName string // content type and file name
 }
 
 func (l *lateHeader) start() {
 	if !l.Committed {
-		l.Header().Set(echo.HeaderContentType, l.kind)
-		l.Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+l.name+`"`)
+		l.Header().Set(echo.HeaderContentType, l.contentType)
+		l.Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+l.fileName+`"`)
 		l.WriteHeader(http.StatusOK)
 	}
 }

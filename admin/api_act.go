@@ -75,9 +75,9 @@ func (s *Server) apiAct(c echo.Context) error {
 		return badRequest(err.Error())
 	}
 	if b.DryRun {
-		return answer(c, response, nil)
+		return sendJSON(c, response, nil)
 	}
-	l, err := s.options.Write.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.SeenVersion{}, a, p, holderOf(c).String())
+	l, err := s.options.Write.Lessons.Act(c.Request().Context(), param(c, "slug"), lesson.SeenVersion{}, a, p, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())
@@ -85,7 +85,7 @@ func (s *Server) apiAct(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusConflict, "the lesson is unchanged: "+err.Error())
 	}
 	response["slug"], response["state"], response["content_hash"] = l.Slug, l.State, l.ContentHash
-	return answer(c, response, nil)
+	return sendJSON(c, response, nil)
 }
 
 // forecast returns the cost of a planned trial; nil for a trial without a plan.
@@ -96,15 +96,15 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 		}
 		return nil, nil
 	}
-	q, err := query(c)
+	q, err := reportQuery(c)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.options.Read.Report.Report(c.Request().Context(), Query{Tenant: q.Tenant})
+	r, err := s.options.Read.Report.Report(c.Request().Context(), ReportQuery{Tenant: q.Tenant})
 	if err != nil {
 		return nil, err
 	}
-	cost, err := r.Forecast(param(c, "slug"), report.Goal{Picks: b.Picks, Detect: b.Detect, Power: b.Power, Epsilon: b.Epsilon, Outcome: b.Outcome})
+	cost, err := r.Forecast(param(c, "slug"), report.Goal{Picks: b.Picks, DetectableEffect: b.Detect, Power: b.Power, Epsilon: b.Epsilon, Outcome: b.Outcome})
 	switch {
 	case errors.Is(err, report.ErrNoLesson):
 		return nil, echo.NewHTTPError(http.StatusNotFound, err.Error())
@@ -139,11 +139,11 @@ func (s *Server) apiForget(c echo.Context) error {
 		subject = "session " + idOnly(r.Session) + " of the " + subject
 	}
 	c.Set(detailKey, fmt.Sprintf("%s: %s", subject, ifElse(err != nil, "not completely deleted", fmt.Sprintf("%d deleted", n))))
-	return answer(c, map[string]int{"forgotten": n}, err)
+	return sendJSON(c, map[string]int{"forgotten": n}, err)
 }
 
-// apiImport handles POST /api/import. The body has transcripts in a form that detect.Read accepts. The query has the
-// tenant, the agent and the time.
+// apiImport handles POST /api/import. The body has transcripts in a form that detect.ReadTranscripts accepts. The query
+// has the tenant, the agent and the time.
 func (s *Server) apiImport(c echo.Context) error {
 	p := params{c: c}
 	tenant, agent, at := p.tenant(), p.text("agent"), p.time("at")
@@ -159,7 +159,7 @@ func (s *Server) apiImport(c echo.Context) error {
 		return echo.NewHTTPError(http.StatusRequestEntityTooLarge, "the transcripts are larger than 256 MiB, and the first 256 MiB were imported; split the transcripts and send the parts")
 	}
 	c.Set(detailKey, fmt.Sprintf("transcripts imported: %d", sum.Transcripts))
-	return answer(c, sum, err)
+	return sendJSON(c, sum, err)
 }
 
 // apiFeedback handles POST /api/feedback. The body is one entry in the form of /v1/feedback of the data listener. The

@@ -25,7 +25,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	}
 	t, err := s.options.Read.Archive.Transcript(c.Request().Context(), tenant, nameParam(c, "session"), from)
 	if err != nil {
-		return t, storeFault(err)
+		return t, storeError(err)
 	}
 	prices := s.options.Program.Prices()
 	t.Cost = prices.cost(&t.SessionItem)
@@ -40,7 +40,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	for _, m := range near {
 		if m.Matched {
 			if i := slices.IndexFunc(t.Fates, func(x store.Fate) bool { return x.Slug == m.Slug }); i >= 0 {
-				t.Fates[i].By = m.Why
+				t.Fates[i].Triggers = m.Why
 			}
 			continue
 		}
@@ -66,7 +66,7 @@ func sampleQuery(p *params, now time.Time) *store.SampleQuery {
 		Session: p.text("session"), Agent: p.text("agent"), After: p.text("after"), Limit: p.number("limit"),
 	}
 	q.Filter.From, q.Filter.To = p.timeBounds(now)
-	q.Filter.Families, q.Filter.Quality = p.many("family", Families()), p.many("quality", Qualities())
+	q.Filter.Families, q.Filter.Quality = p.values("family", Families()), p.values("quality", Qualities())
 	return q
 }
 
@@ -87,20 +87,20 @@ func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.Sample
 		return q, store.SampleList{}, p.err
 	}
 	l, err := s.options.Read.Archive.BrowseSamples(c.Request().Context(), q)
-	return q, l, storeFault(err)
+	return q, l, storeError(err)
 }
 
 // rate stores one validated entry of feedback.
 func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Posted, error) {
 	done, err := s.options.Write.Rate.Rate(c.Request().Context(), tenant, p)
-	return done, storeFault(err)
+	return done, storeError(err)
 }
 
 // erase deletes the stored data of a session, or of a tenant if session is empty. erase returns the number
 // of deleted sessions.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.Erased() // even after an error, because a part may be deleted
+	s.ClearCaches() // even after an error, because a part may be deleted
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
@@ -108,10 +108,10 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// Erased removes deleted data from the caches. The cache of recent sessions becomes empty. Surveys and scans of rules
-// files, which name sessions and sections, are computed again at the next request of a page. Every deletion calls
+// ClearCaches removes deleted data from the caches. The cache of recent sessions becomes empty. Surveys and scans of
+// rules files, which name sessions and sections, are computed again at the next request of a page. Every deletion calls
 // Erased, whether it comes from the dashboard, from another replica or from the retention.
-func (s *Server) Erased() {
+func (s *Server) ClearCaches() {
 	s.recent.clear()
 	s.surveys.expire()
 	s.scans.expire()
@@ -124,9 +124,9 @@ func (s *Server) health(c echo.Context) Health {
 	return h
 }
 
-// storeFault converts an error of the store to an HTTP error with a remedy. storeFault returns nil, context.Canceled
+// storeError converts an error of the store to an HTTP error with a remedy. storeError returns nil, context.Canceled
 // and HTTP errors, such as the error of an invalid parameter, unchanged.
-func storeFault(err error) error {
+func storeError(err error) error {
 	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return err
 	}
@@ -146,7 +146,7 @@ func storeFault(err error) error {
 	if fault, ok := errors.AsType[*store.WorkError](err); ok {
 		return echo.NewHTTPError(fault.Status, fault.Advice)
 	}
-	if advice, ok := store.NoRoom(err); ok {
+	if advice, ok := store.LimitAdvice(err); ok {
 		return echo.NewHTTPError(http.StatusTooManyRequests, advice)
 	}
 	return echo.NewHTTPError(http.StatusServiceUnavailable, "the store cannot be read; "+

@@ -40,7 +40,7 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 		t.Fatal(err)
 	}
 	s, err := store.Open(t.Context(), store.Options{
-		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{Keep: true, RedactPersonal: true},
+		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{StoreContent: true, RedactPersonal: true},
 		Hooks: store.Hooks{
 			OnFailure: func(step label.Step, err error) { t.Errorf("step %s of the store: got error %v, want none", step, err) },
 			OnPanic:   func(step label.Step, v any) { t.Errorf("step %s of the store: got panic %v, want none", step, v) },
@@ -114,7 +114,7 @@ func (s *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float
 	if _, err := s.db.AddFeedback(t.Context(), "default", map[sessionpkg.ID][]feedback.Entry{id: {e}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.db.Settle(t.Context(), []sessionpkg.Settlement{{Tenant: "default", ID: id, To: sessionpkg.Applied{Version: 1, Rewarded: true, Reward: score, Tier: 1}}}); err != nil {
+	if _, err := s.db.Settle(t.Context(), []sessionpkg.Settlement{{Tenant: "default", ID: id, To: sessionpkg.SettledState{Version: 1, Rewarded: true, Reward: score, Tier: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -173,18 +173,18 @@ func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 	return f.err
 }
 
-// rater stores feedback with the time now.
-type rater struct{ *sessionStore }
+// fakeRater stores feedback with the time now.
+type fakeRater struct{ *sessionStore }
 
-func (r rater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
-	p = p.Received(r.now, func() string { return "fb_1" })
+func (r fakeRater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
+	p = p.WithReceipt(r.now, func() string { return "fb_1" })
 	return r.sessionStore.Rate(ctx, tenant, p)
 }
 
-// eraser deletes sessions in the database.
-type eraser struct{ *sessionStore }
+// sessionEraser deletes sessions in the database.
+type sessionEraser struct{ *sessionStore }
 
-func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error) {
+func (e sessionEraser) Forget(ctx context.Context, tenant, session string) (int, error) {
 	id, _ := sessionpkg.ParseID(session)
 	ok, err := e.db.Forget(ctx, tenant, id)
 	if ok {
@@ -197,16 +197,16 @@ func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error)
 func newStoreFixture(t *testing.T, sessions *sessionStore, change func(*Options)) *fixture {
 	t.Helper()
 	return newFixture(t, func(o *Options) {
-		o.Read.Archive, o.Write.Rate, o.Write.Forget, o.Read.Export, o.DataDir = sessions.Archive, rater{sessions}, eraser{sessions}, &fakeExport{}, t.TempDir()
-		o.Program.Health = func(context.Context) Health { return someHealth(t, sessions.now) }
+		o.Read.Archive, o.Write.Rate, o.Write.Forget, o.Read.Export, o.DataDir = sessions.Archive, fakeRater{sessions}, sessionEraser{sessions}, &fakeExport{}, t.TempDir()
+		o.Program.Health = func(context.Context) Health { return newHealth(t, sessions.now) }
 		if change != nil {
 			change(o)
 		}
 	})
 }
 
-// someHealth returns the health of a server that has lost exchanges and has a changed configuration.
-func someHealth(t *testing.T, now time.Time) Health {
+// newHealth returns the health of a server that has lost exchanges and has a changed configuration.
+func newHealth(t *testing.T, now time.Time) Health {
 	t.Helper()
 	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})
 	if err != nil {
@@ -217,8 +217,8 @@ func someHealth(t *testing.T, now time.Time) Health {
 		t.Fatal(err)
 	}
 	h.Account = Account{Account: store.Account{Admitted: 12, Stored: 8, Spooled: 1, Incomplete: 1, Dropped: map[string]int64{"full": 1, "opted_out": 1}}, Balanced: true}
-	h.Store = Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"sessions": 4, "bytes": 1 << 20}}
-	h.Spool, h.Since = Spool{Dir: "d", Bytes: 1 << 20, Limit: 1 << 30, Lag: 0.4}, Since{Exchanges: 8, Dropped: map[string]int64{"full": 1}}
+	h.Store = StoreInfo{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"sessions": 4, "bytes": 1 << 20}}
+	h.Outbox, h.SinceStart = Outbox{Dir: "d", Bytes: 1 << 20, Limit: 1 << 30, Lag: 0.4}, SinceStart{Exchanges: 8, Dropped: map[string]int64{"full": 1}}
 	return h
 }
 

@@ -18,9 +18,9 @@ import (
 const auditFile = "audit.jsonl"
 
 const (
-	auditShown = 50        // maximum number of actions on the health page
-	auditRead  = 256 << 10 // number of bytes that a start reads from the end of the file
-	detailKey  = "audit"   // key of the echo context: description of the action
+	maxShownActions = 50        // maximum number of actions on the health page
+	auditTailBytes  = 256 << 10 // number of bytes that a start reads from the end of the file
+	detailKey       = "audit"   // key of the echo context: description of the action
 )
 
 // audit is the log of the actions of operators and viewers, in a file and, for the newest actions, in memory. If the
@@ -28,7 +28,7 @@ const (
 type audit struct {
 	path string // "" keeps the log in memory only
 	mu   sync.Mutex
-	list []AuditEntry // newest actions, oldest first; at most 2*auditShown
+	list []AuditEntry // newest actions, oldest first; at most 2*maxShownActions
 }
 
 // openAudit returns the audit log of a data directory with its newest actions. If openAudit also returns an error, the
@@ -47,8 +47,8 @@ func openAudit(dir string) (*audit, error) {
 		return a, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	if info, err := f.Stat(); err == nil && info.Size() > auditRead {
-		if _, err := f.Seek(-auditRead, 2); err != nil {
+	if info, err := f.Stat(); err == nil && info.Size() > auditTailBytes {
+		if _, err := f.Seek(-auditTailBytes, 2); err != nil {
 			return a, err
 		}
 	}
@@ -56,17 +56,17 @@ func openAudit(dir string) (*audit, error) {
 	for line := range bytes.Lines(tail) {
 		var n AuditEntry
 		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line and the last line before a crash may be incomplete
-			a.remember(n)
+			a.addInMemory(n)
 		}
 	}
 	return a, err
 }
 
-// remember adds an action to the list in memory.
-func (a *audit) remember(n AuditEntry) {
+// addInMemory adds an action to the list in memory.
+func (a *audit) addInMemory(n AuditEntry) {
 	a.list = append(a.list, n)
-	if len(a.list) > 2*auditShown {
-		a.list = slices.Clone(a.list[auditShown:])
+	if len(a.list) > 2*maxShownActions {
+		a.list = slices.Clone(a.list[maxShownActions:])
 	}
 }
 
@@ -74,7 +74,7 @@ func (a *audit) remember(n AuditEntry) {
 func (a *audit) add(n AuditEntry) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.remember(n)
+	a.addInMemory(n)
 	if a.path == "" {
 		return nil
 	}
@@ -85,11 +85,11 @@ func (a *audit) add(n AuditEntry) error {
 	return file.Append(a.path, 0o600, append(line, '\n'))
 }
 
-// latest returns the newest actions, at most auditShown, with the newest first.
+// latest returns the newest actions, at most maxShownActions, with the newest first.
 func (a *audit) latest() []AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := append([]AuditEntry{}, a.list[max(0, len(a.list)-auditShown):]...)
+	out := append([]AuditEntry{}, a.list[max(0, len(a.list)-maxShownActions):]...)
 	slices.Reverse(out)
 	return out
 }

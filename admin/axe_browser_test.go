@@ -54,9 +54,9 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	row.Outcomes = []report.Outcome{{Name: "recurrence", Unit: "points", Verdict: report.Prevents, Effect: new(-0.456), Lo: new(-0.577), Hi: new(-0.339)}}
 	row.Models.Effects = []report.ModelEffect{{Model: "gpt-test-of-the-nightly-build", Picks: 120, Effect: new(0.1), Lo: new(-0.1), Hi: new(0.3), Shrunken: new(0.08)}}
 	views := newStoreFixture(t, k, func(o *Options) {
-		o.Now, o.Read.Library, o.Read.Survey, o.Write.Keep, o.Read.Report = time.Now, lib, lib, keeper, f.reports
-		o.Read.Rules = &fakeRules{[]rules.Registered{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
-		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
+		o.Now, o.Read.Library, o.Read.Survey, o.Write.Lessons, o.Read.Report = time.Now, lib, lib, keeper, f.reports
+		o.Read.Rules = &fakeRules{[]rules.RegisteredSection{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
+		o.TrueEffect = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	views.reports = f.reports
 	bad := func(v *View) error { v.Name, v.Query = "bad sessions", "verdict=poor"; return nil }

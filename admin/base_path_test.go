@@ -16,7 +16,7 @@ import (
 // overview has status 200, and a login redirects to the requested page.
 func TestEveryLinkWorksUnderABasePath(t *testing.T) {
 	for _, stripsBase := range []bool{true, false} {
-		f, _, _ := withLessons(t, func(o *Options) { o.Address.Base = "/tools/precept" })
+		f, _, _ := withLessons(t, func(o *Options) { o.Address.BasePath = "/tools/precept" })
 		server := httptest.NewServer(f)
 		defer server.Close()
 		target, err := url.Parse(server.URL)

@@ -111,7 +111,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 }
 
 // A button sends the hash of the text and the state that the page showed.
-func TestActionNamesTheShownVersion(t *testing.T) {
+func TestLessonButtonSendsShownVersion(t *testing.T) {
 	f, lib, lessonService := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	l, ok := lib.Book().Get("helpful")
@@ -148,9 +148,9 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	if got := evalPromise(t, tb, refreshed); got != "main" {
 		t.Errorf("id of the main part after a refresh: got %q, want \"main\", the id of the new part", got)
 	}
-	f.sessions.mu.Lock()
-	clear(f.sessions.byID)
-	f.sessions.mu.Unlock()
+	f.logins.mu.Lock()
+	clear(f.logins.byID)
+	f.logins.mu.Unlock()
 	const staleText = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
 	if got := evalPromise(t, tb, staleText); !strings.Contains(got, "login has expired") {
 		t.Errorf("notice without a login: got %q, want \"login has expired\"", got)
@@ -170,9 +170,9 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	setNotice := func(text string) {
-		f.sessions.mu.Lock()
-		defer f.sessions.mu.Unlock()
-		for _, x := range f.sessions.byID {
+		f.logins.mu.Lock()
+		defer f.logins.mu.Unlock()
+		for _, x := range f.logins.byID {
 			x.notice = notice{text: text}
 		}
 	}
@@ -213,7 +213,7 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 
 // The Back button shows a page of the dashboard after a login, and the login form after a logout. Back does not repeat
 // an action.
-func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
+func TestBrowserBackButtonRepeatsNoActionAndRespectsLogout(t *testing.T) {
 	tb := newTab(t)
 	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)

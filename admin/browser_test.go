@@ -94,7 +94,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) {
 		o.Now = time.Now
-		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
+		o.TrueEffect = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 		o.Program.Figures = func(context.Context) []Figure { return []Figure{{Name: "Sessions", Value: "<b>12</b>"}} }
 	})
 	f.reports.report.Lessons[0].Slug = `<img src=x onerror="document.title='owned'">`
@@ -174,7 +174,7 @@ func TestBrowserPageNamesTheTimeZone(t *testing.T) {
 	}
 }
 
-func TestBrowserOmitsTheCurrentYearOfTimes(t *testing.T) {
+func TestBrowserShowsTimesOfThisYearWithoutYear(t *testing.T) {
 	tb := newTab(t)
 	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
 	t.Cleanup(server.Close)

@@ -47,7 +47,7 @@ func (c chart) node(name string) g.Node {
 	if err != nil || len(c.Days) < 2 { // err is always nil for a chart
 		return nil
 	}
-	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), labelled(name))
+	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), ariaLabel(name))
 }
 
 // unixDay returns the Unix time of the start of a UTC day such as 2026-01-31; 0 if date is not a day.
@@ -81,7 +81,7 @@ func effectChart(label string, effects []effectAt) chart {
 // effectOverTime returns a chart and a table of the effect at the end of each day. The chart marks the evaluations of
 // planned trials. For fewer than two days, effectOverTime instead returns a chart of since, which holds the effects
 // that the server has computed since its start. If since also has fewer than two effects, the result is nil.
-func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, since []effectAt) g.Node {
+func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, sinceStart []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {
 		ends[i] = effectAt{time.Unix(unixDay(d.Date), 0), effect{d.Effect, d.Lo, d.Hi}}
@@ -93,14 +93,14 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 		}
 	}
 	if drawn := c.node(name + "; the numbers are in the table below"); drawn != nil {
-		return g.Group{drawn, folded("The chart as a table", grid(
-			labelled("Effect over time"), columns(words("Day, UTC"), numbers("Effect, points", "from", "to")),
+		return g.Group{drawn, collapsible("The chart as a table", grid(
+			ariaLabel("Effect over time"), headingRow(wordColumns("Day, UTC"), numberColumns("Effect, points", "from", "to")),
 			g.Map(days, func(b report.Band) g.Node {
 				return h.Tr(rowHead(g.Text(b.Date)), numberCells(points(&b.Effect), points(&b.Lo), points(&b.Hi)))
 			}),
 		))}
 	}
-	c = effectChart(label, since)
+	c = effectChart(label, sinceStart)
 	c.Local = true
 	drawn := c.node(name)
 	if drawn == nil {
@@ -124,12 +124,12 @@ func meansOverTime(days []report.Day) g.Node {
 	c.Series = []series{treated, control}
 	return g.Group{
 		c.node("Mean reward of treated and control sessions by day; the numbers are in the table below"),
-		folded("Mean rewards by day, as a table", grid(
-			labelled("Mean rewards by day"),
-			columns(words("Day, UTC"), numbers("Treated, points", "sessions", "Control, points", "sessions")),
+		collapsible("Mean rewards by day, as a table", grid(
+			ariaLabel("Mean rewards by day"),
+			headingRow(wordColumns("Day, UTC"), numberColumns("Treated, points", "sessions", "Control, points", "sessions")),
 			g.Map(days, func(d report.Day) g.Node {
 				return h.Tr(rowHead(g.Text(d.Date)), numberCells(
-					points(d.MeanTreated), count(d.NTreated), points(d.MeanControl), count(d.NControl)))
+					points(d.MeanTreated), countText(d.NTreated), points(d.MeanControl), countText(d.NControl)))
 			}),
 		)),
 	}

@@ -13,14 +13,14 @@ import (
 // Comparison compares the sessions of two agents or of two models. Agents and models are not assigned at random, so the
 // differences may come from different tasks.
 type Comparison struct {
-	By       string             `json:"by"` // agent or model
-	A        ComparedSide       `json:"a"`
-	B        ComparedSide       `json:"b"`
-	Measures []ComparedMeasure  `json:"measures"`
-	Lessons  []ComparedLesson   `json:"lessons"`
-	Choices  []store.FacetValue `json:"choices"` // values that can be compared, most sessions first
-	Read     int                `json:"read"`    // number of sessions that were read, before the filters
-	Back     time.Time          `json:"back_to"` // start of the oldest of these sessions
+	By           string             `json:"by"` // agent or model
+	A            ComparedSide       `json:"a"`
+	B            ComparedSide       `json:"b"`
+	Measures     []ComparedMeasure  `json:"measures"`
+	Lessons      []ComparedLesson   `json:"lessons"`
+	Choices      []store.FacetValue `json:"choices"` // values that can be compared, most sessions first
+	SessionsRead int                `json:"read"`    // number of sessions that were read, before the filters
+	OldestStart  time.Time          `json:"back_to"` // start of the oldest of these sessions
 }
 
 // ComparedSide is one of the two agents or models.
@@ -76,14 +76,14 @@ func t95(n int) float64 {
 
 // sessionMeasure reads one number of a session, such as the number of turns.
 type sessionMeasure struct {
-	name  string
-	share bool                                            // the values are from 0 to 1
-	value func(x *store.SessionItem) (v float64, ok bool) // ok is false for a session without the value
+	name    string
+	isShare bool                                            // the values are from 0 to 1
+	value   func(x *store.SessionItem) (v float64, ok bool) // ok is false for a session without the value
 }
 
 // sessionMeasures returns the measures of a comparison, in the order of the page.
 func sessionMeasures(p *Prices) []sessionMeasure {
-	costOf := p.costs()
+	costOf := p.costFunc()
 	return []sessionMeasure{
 		{"success", true, func(x *store.SessionItem) (float64, bool) {
 			if x.Reward == nil {
@@ -133,7 +133,7 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 			b = c.Value
 		}
 	}
-	c := Comparison{By: by, A: ComparedSide{Value: a}, B: ComparedSide{Value: b}, Choices: choices, Read: facets.Read, Back: facets.OldestStart, Measures: []ComparedMeasure{}, Lessons: []ComparedLesson{}}
+	c := Comparison{By: by, A: ComparedSide{Value: a}, B: ComparedSide{Value: b}, Choices: choices, SessionsRead: facets.RowsRead, OldestStart: facets.OldestStart, Measures: []ComparedMeasure{}, Lessons: []ComparedLesson{}}
 	sides := [2][]*store.SessionItem{}
 	for i := range r.Sessions {
 		x := &r.Sessions[i]
@@ -152,7 +152,7 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 	}
 	for _, m := range sessionMeasures(p) {
 		estimateA, estimateB := m.estimate(sides[0]), m.estimate(sides[1])
-		c.Measures = append(c.Measures, ComparedMeasure{m.name, estimateA, estimateB, minus(&estimateA, &estimateB)})
+		c.Measures = append(c.Measures, ComparedMeasure{m.name, estimateA, estimateB, subtract(&estimateA, &estimateB)})
 	}
 	c.Lessons = comparedLessons(&sides)
 	return c
@@ -165,7 +165,7 @@ func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}
 	for _, x := range list {
-		if m.share && x.Run != "" { // the sessions of a run have one reward
+		if m.isShare && x.Run != "" { // the sessions of a run have one reward
 			if runs[x.Run] {
 				continue
 			}
@@ -185,27 +185,27 @@ func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 		return e
 	}
 	variance := max(squares-n*mean*mean, 0) / (n - 1)
-	if m.share {
+	if m.isShare {
 		p := (sum + 2) / (n + 4)
 		variance = p * (1 - p)
 	}
 	e.variance = variance / n
-	e.setInterval(m.share)
+	e.setInterval(m.isShare)
 	return e
 }
 
 // setInterval sets Low and High from the mean and its variance. Low is at least 0. For a share, High is at most 1.
-func (e *Estimate) setInterval(share bool) {
+func (e *Estimate) setInterval(isShare bool) {
 	half := t95(e.Sessions) * math.Sqrt(e.variance)
 	low, high := max(*e.Mean-half, 0), *e.Mean+half
-	if share {
+	if isShare {
 		high = min(high, 1)
 	}
 	e.Low, e.High = &low, &high
 }
 
-// minus returns the difference a - b of two means. The difference has an interval if both means have an interval.
-func minus(a, b *Estimate) (d Estimate) {
+// subtract returns the difference a - b of two means. The difference has an interval if both means have an interval.
+func subtract(a, b *Estimate) (d Estimate) {
 	if a.Mean == nil || b.Mean == nil {
 		return d
 	}

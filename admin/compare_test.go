@@ -78,7 +78,7 @@ func TestComparisonWithoutTwoAgentsSaysHowManyAreStored(t *testing.T) {
 }
 
 // An invalid parameter of GET /api/compare is an error of the client, with the name of the parameter.
-func TestCompareNamesAnInvalidParameter(t *testing.T) {
+func TestCompareAPINamesInvalidParameter(t *testing.T) {
 	f, _, _ := newRoleFixture(t)
 	for target, want := range map[string]string{"/api/compare?by=agnet": "by: ", "/api/compare?limit=x": "limit: "} {
 		res := f.do(t, "GET", target, bearer(token))

@@ -61,16 +61,16 @@ func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
 		consequenceID := "does-" + string(a.key)
 		button := func(class, name string) g.Node {
-			return h.Button(toned(class), h.Aria("describedby", consequenceID), g.Text(name))
+			return h.Button(toneClass(class), h.Aria("describedby", consequenceID), g.Text(name))
 		}
 		if !a.needsConfirmation {
-			return f.decision(l, a.key, f.lesson(l.Slug), button("", a.name), h.P(h.ID(consequenceID), g.Text(a.consequence)))
+			return f.decisionForm(l, a.key, f.lessonHref(l.Slug), button("", a.name), h.P(h.ID(consequenceID), g.Text(a.consequence)))
 		}
 		return h.Details(
 			h.Class("asks"),
 			h.Summary(h.Class("button danger"), g.Text(a.name+" …")),
-			f.decision(
-				l, a.key, f.lesson(l.Slug),
+			f.decisionForm(
+				l, a.key, f.lessonHref(l.Slug),
 				h.P(h.ID(consequenceID), g.Text(a.consequence)), h.P(g.Text(measurement(row))),
 				button("danger", a.name+" "+l.Slug),
 			),
@@ -85,13 +85,13 @@ func measurement(r *report.Row) string {
 		return "No session with a reward has measured the lesson yet."
 	case rowEffect(r) == nil:
 		return fmt.Sprintf("Its effect is still being counted: %s with the lesson, %s without.",
-			countOf(r.NInjected, "rewarded session"), count(r.NWithheld))
+			countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))
 	}
 	e := rowEffect(r)
 	text := fmt.Sprintf("Measured: %s, %s points (%s), %s with the lesson, %s without.",
-		r.Verdict, e.points(), e.interval(), countOf(r.NInjected, "rewarded session"), count(r.NWithheld))
-	if r.PerWeek >= 1 && lesson.State(r.State).Fires() {
-		text += fmt.Sprintf(" At present %s a week pick the lesson.", countOf(int64(r.PerWeek+0.5), "rewarded session"))
+		r.Verdict, e.points(), e.interval(), countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))
+	if r.PerWeek >= 1 && lesson.State(r.State).IsActive() {
+		text += fmt.Sprintf(" At present %s a week pick the lesson.", countNoun(int64(r.PerWeek+0.5), "rewarded session"))
 	}
 	return text
 }
@@ -99,7 +99,7 @@ func measurement(r *report.Row) string {
 // cautionNote explains that the counts turned advice into a caution; nil for other lessons. The note has the numbers
 // of the advice, because these numbers caused the change. The advice is measured as a separate arm.
 func (v *lessonView) cautionNote() g.Node {
-	if !cautionByCounts(v.row) {
+	if !isCautionByCounts(v.row) {
 		return nil
 	}
 	advice := v.row
@@ -110,12 +110,12 @@ func (v *lessonView) cautionNote() g.Node {
 	}
 	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s had a mean reward of %s, and %s in which it was withheld had %s. "+
 		"New sessions see the text under \"these approaches failed before\". Pause or rewrite the lesson; inject.cautions: false turns this behaviour off.",
-		countOf(advice.NInjected, "session"), fixed(advice.MeanInjected, 3), countOf(advice.NWithheld, "session"), fixed(advice.MeanWithheld, 3)))
+		countNoun(advice.NInjected, "session"), decimalText(advice.MeanInjected, 3), countNoun(advice.NWithheld, "session"), decimalText(advice.MeanWithheld, 3)))
 }
 
-// cautionByCounts reports whether the counts present an active lesson as a caution.
-func cautionByCounts(r *report.Row) bool {
-	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).Fires() && r.State != string(lesson.Caution)
+// isCautionByCounts reports whether the counts present an active lesson as a caution.
+func isCautionByCounts(r *report.Row) bool {
+	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).IsActive() && r.State != string(lesson.Caution)
 }
 
 // newestDecision returns the newest event of the lesson's audit log, with the measured effect; nil without an event.
@@ -125,17 +125,17 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 		return nil
 	}
 	e := v.events[0]
-	undo := lesson.Action(e.Action).Undo()
+	undo := lesson.Action(e.Action).Inverse()
 	undoable := v.lesson != nil && v.lesson.State == e.To
 	return h.Section(
-		h.Class("decided"), labelled("Newest decision"),
+		h.Class("decided"), ariaLabel("Newest decision"),
 		h.P(
-			eventText(&e), g.Text(" "), timeOf(e.Time),
+			eventText(&e), g.Text(" "), timeNode(e.Time),
 			g.Text(". "), h.A(h.Href("#history"), g.Text("All changes")),
 		),
 		h.P(g.Text(measurement(v.row))),
 		g.Iff(f.MayAct && undo != "" && undoable, func() g.Node {
-			return f.decision(v.lesson, undo, f.lesson(v.lesson.Slug), h.Button(h.Class("main"), g.Text(actionName(undo))))
+			return f.decisionForm(v.lesson, undo, f.lessonHref(v.lesson.Slug), h.Button(h.Class("main"), g.Text(actionName(undo))))
 		}),
 	)
 }
@@ -176,9 +176,9 @@ func eventText(e *lesson.Event) g.Node {
 	with, ok := detailCount(e.Detail[lesson.DetailWith])
 	without, both := detailCount(e.Detail[lesson.DetailWithout])
 	if ok && both {
-		text += fmt.Sprintf("; %s with, %s without", countOf(with, "rewarded session"), count(without))
+		text += fmt.Sprintf("; %s with, %s without", countNoun(with, "rewarded session"), countText(without))
 	}
-	return g.Group{h.Strong(quoted(author)), g.Text(text)}
+	return g.Group{h.Strong(untrustedText(author)), g.Text(text)}
 }
 
 // detailCount returns a count from the details of an event. A count that was read from JSON is a float64.
@@ -216,9 +216,9 @@ func (s *Server) actOnPage(c echo.Context) error {
 	if !a.Valid() {
 		return echo.ErrNotFound
 	}
-	back := cmp.Or(c.FormValue("back"), frame{}.lesson(slug))
+	back := cmp.Or(c.FormValue("back"), frame{}.lessonHref(slug))
 	seen := lesson.SeenVersion{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
-	l, err := s.options.Write.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
+	l, err := s.options.Write.Lessons.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
 	if err != nil {
 		c.Set(detailKey, slug+" "+string(a)+": not done")
 		if errors.Is(err, ErrNoLesson) {
@@ -229,5 +229,5 @@ func (s *Server) actOnPage(c echo.Context) error {
 	s.decisions.add(l, s.options.Now())
 	return s.seeOther(c, back, fmt.Sprintf(
 		"%s is %s now. The audit log has the action, which takes effect within two seconds.", l.Slug, l.State),
-		frameOf(c).lesson(slug))
+		frameOf(c).lessonHref(slug))
 }

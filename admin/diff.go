@@ -15,8 +15,8 @@ const diffLimit = 400
 // diffLine is a line of a diff: added, cut or kept.
 type diffLine struct{ mark, text, kind string }
 
-// difference returns the lines of a diff from a to b, by the longest common subsequence of their lines.
-func difference(a, b string) (out []diffLine) {
+// diffLines returns the lines of a diff from a to b, by the longest common subsequence of their lines.
+func diffLines(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
 		all := strings.Split(strings.TrimSpace(truncateBytes(text, maxShownText)), "\n")
 		return all[:min(len(all), diffLimit)]
@@ -54,7 +54,7 @@ func difference(a, b string) (out []diffLine) {
 
 // diffOf returns the diff from a to b as HTML. Each line has a mark and a CSS class.
 func diffOf(a, b string) g.Node {
-	return h.Pre(h.Class("diff"), g.Map(difference(a, b), func(l diffLine) g.Node {
-		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), quoted(l.text), g.Text("\n"))
+	return h.Pre(h.Class("diff"), g.Map(diffLines(a, b), func(l diffLine) g.Node {
+		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), untrustedText(l.text), g.Text("\n"))
 	}))
 }

@@ -32,13 +32,13 @@
 //
 // The method html comes last, and renders the main part of the page. A line in dashboard (routes.go) has the route and
 // the place in the navigation. Parts of a page (lesson_*.go, session_*.go) take their data as arguments. archive.go and
-// session_query.go query the store, for pages and for /api. Handlers return errors, and Server.fail answers them. html
-// gets the frame, whose methods return addresses: f.Link("/path") keeps the tenant, and f.With("key", "value") is the
-// current page with a different query.
+// session_query.go query the store, for pages and for /api. Handlers return errors, and Server.handleError answers
+// them. html gets the frame, whose methods return addresses: f.Link("/path") keeps the tenant, and f.With("key",
+// "value") is the current page with a different query.
 //
-// nodes.go has the building blocks of pages (title, section, grid, timeOf), and forms.go has those of a filter. text.go
-// formats numbers (count, points), and frame.go divides a list into pages. Every number has a unit and a definition,
-// which glossary.go contains. A form that writes is a POST with f.csrfInput(), and its handler answers with seeOther. A
-// script belongs into static/ and into Head of the page. After page.js has replaced the main part of a live page,
-// document receives the event precept:swap. After a change of the theme, document receives precept:theme.
+// nodes.go has the building blocks of pages (title, section, grid, timeNode), and forms.go has those of a filter.
+// text.go formats numbers (count, points), and frame.go divides a list into pages. Every number has a unit and a
+// definition, which glossary.go contains. A form that writes is a POST with f.csrfInput(), and its handler answers with
+// seeOther. A script belongs into static/ and into Head of the page. After page.js has replaced the main part of a live
+// page, document receives the event precept:swap. After a change of the theme, document receives precept:theme.
 package admin

@@ -19,7 +19,7 @@ type dotNames struct {
 }
 
 func (dotNames) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
-	return store.SessionList{Sessions: []store.SessionItem{{ID: "..", Run: ".."}}, Read: 1}, nil
+	return store.SessionList{Sessions: []store.SessionItem{{ID: "..", Run: ".."}}, RowsRead: 1}, nil
 }
 
 func (d dotNames) Run(_ context.Context, _, name string) (store.RunSessions, error) {
@@ -34,7 +34,7 @@ func (d dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Tr
 
 // Browsers resolve the segments . and .. of a path even if the segments are escaped. The links and forms of a run or a
 // session with such a name therefore have the name in the query, and the pages and the API read the name there.
-func TestRunsAndSessionsNamedDotHaveLinks(t *testing.T) {
+func TestLinksOfRunsAndSessionsNamedWithDotsWork(t *testing.T) {
 	var requested []string
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Read.Archive, o.Write.Forget = dotNames{requested: &requested}, forgetter })

@@ -57,7 +57,7 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 // failingReader returns an error for a report and for a list of sessions.
 type failingReader struct{ emptyArchive }
 
-func (failingReader) Report(context.Context, Query) (report.Report, error) {
+func (failingReader) Report(context.Context, ReportQuery) (report.Report, error) {
 	return report.Report{}, errors.New("report canary")
 }
 
@@ -110,18 +110,18 @@ func TestAuditSkipsDamagedLinesAndUnreadableFile(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.DataDir = dir })
 	f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
 	latest := f.audit.latest()
-	if len(latest) != auditShown || latest[0].Detail != "word pause" || latest[1].Action != "POST /old" {
-		t.Errorf("got %d entries, want %d; got newest entries %+v and %+v, want \"word pause\" and POST /old", len(latest), auditShown, latest[0], latest[1])
+	if len(latest) != maxShownActions || latest[0].Detail != "word pause" || latest[1].Action != "POST /old" {
+		t.Errorf("got %d entries, want %d; got newest entries %+v and %+v, want \"word pause\" and POST /old", len(latest), maxShownActions, latest[0], latest[1])
 	}
-	for range 3 * auditShown {
+	for range 3 * maxShownActions {
 		f.do(t, "POST", "/api/lessons/word/retire", bearer(token))
 	}
-	if latest = f.audit.latest(); len(latest) != auditShown || latest[auditShown-1].Detail != "word retire" || len(f.audit.list) > 2*auditShown {
-		t.Errorf("got %d shown entries, want %d; got %d entries in memory, want at most %d", len(latest), auditShown, len(f.audit.list), 2*auditShown)
+	if latest = f.audit.latest(); len(latest) != maxShownActions || latest[maxShownActions-1].Detail != "word retire" || len(f.audit.list) > 2*maxShownActions {
+		t.Errorf("got %d shown entries, want %d; got %d entries in memory, want at most %d", len(latest), maxShownActions, len(f.audit.list), 2*maxShownActions)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(text), "\n") != 3+5000+1+3*auditShown {
-		t.Errorf("audit file: got %d lines, error %v, want %d lines", strings.Count(string(text), "\n"), err, 3+5000+1+3*auditShown)
+	if err != nil || strings.Count(string(text), "\n") != 3+5000+1+3*maxShownActions {
+		t.Errorf("audit file: got %d lines, error %v, want %d lines", strings.Count(string(text), "\n"), err, 3+5000+1+3*maxShownActions)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ func errorResponse(err error) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
 }
 
-// explain returns the HTTP error for the client, without its cause. explain logs the cause, if there is one.
-func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
+// clientError returns the HTTP error for the client, without its cause. explain logs the cause, if there is one.
+func (s *Server) clientError(c echo.Context, err error) *echo.HTTPError {
 	response := errorResponse(err)
 	if response.Internal != nil {
 		s.log(c).Error("the admin listener could not answer a request", "path", c.Path(), "error", response.Internal)
@@ -27,8 +27,8 @@ func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	return echo.NewHTTPError(response.Code, response.Message)
 }
 
-// sentence returns the message of an error as a sentence, with a capital letter and a full stop.
-func sentence(err *echo.HTTPError) string {
+// errorSentence returns the message of an error as a sentence, with a capital letter and a full stop.
+func errorSentence(err *echo.HTTPError) string {
 	text := fmt.Sprint(err.Message)
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."
 }

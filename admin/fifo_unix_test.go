@@ -12,13 +12,13 @@ import (
 
 // A named pipe in place of the logins file is refused. Otherwise, the start would wait for a writer of the pipe.
 func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), sessionsFile)
+	path := filepath.Join(t.TempDir(), loginsFile)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := newSessions(rand.Reader, loginTime).load(path)
+		_, err := newLoginStore(rand.Reader, loginTime).load(path)
 		done <- err
 	}()
 	select {

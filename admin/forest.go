@@ -74,12 +74,12 @@ type axis struct {
 // fitAxis returns the axis for effects and true effects. A positive zoom is the distance from 0 to both ends of the
 // axis, in points. With zoom 0, the axis contains all effects, but cuts the widest intervals, which belong to lessons
 // with little data. With a negative zoom, the axis contains all intervals.
-func fitAxis(effects []*effect, truths []float64, zoom float64) axis {
+func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom > 0 {
 		return roundedAxis(-zoom/100, zoom/100)
 	}
 	lo, hi := 0.0, 0.0
-	for _, x := range truths {
+	for _, x := range trueEffects {
 		lo, hi = min(lo, x), max(hi, x)
 	}
 	var below, above []float64 // distance of each bound from 0
@@ -146,7 +146,7 @@ func stroke(class, d string) g.Node { return g.El("path", h.Class(class), g.Attr
 // drawing returns an SVG with a label for screen readers. size is its width and height.
 func drawing(class, size, label string, children ...g.Node) g.Node {
 	return h.SVG(
-		h.Class(class), g.Attr("viewBox", "0 0 "+size), h.Role("img"), labelled(label), g.Group(children),
+		h.Class(class), g.Attr("viewBox", "0 0 "+size), h.Role("img"), ariaLabel(label), g.Group(children),
 	)
 }
 
@@ -166,19 +166,19 @@ func (a axis) scale() g.Node {
 
 // plot draws one row of the forest plot: the interval, the effect and, if known, the true effect. An arrowhead marks
 // an end of the interval beyond the axis.
-func (a axis) plot(e *effect, truth *float64) g.Node {
+func (a axis) plot(e *effect, trueEffect *float64) g.Node {
 	label := "no effect yet"
 	if e != nil {
 		label = fmt.Sprintf("effect %s points, from %s to %s", points(&e.size), points(&e.lo), points(&e.hi))
 	}
-	if truth != nil {
-		label += "; true effect " + points(truth)
+	if trueEffect != nil {
+		label += "; true effect " + points(trueEffect)
 	}
-	return a.row(e, truth, label, e.tone())
+	return a.row(e, trueEffect, label, e.tone())
 }
 
 // row draws one row as plot does, with the given label for screen readers and the given tone.
-func (a axis) row(e *effect, truth *float64, label, tone string) g.Node {
+func (a axis) row(e *effect, trueEffect *float64, label, tone string) g.Node {
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
 		return stroke(ifElse(x == 0, "zero", "grid"), "M"+a.xCoordinate(x)+" -80v190")
 	})
@@ -194,8 +194,8 @@ func (a axis) row(e *effect, truth *float64, label, tone string) g.Node {
 				"circle", h.Class("effect"), g.Attr("cx", a.xCoordinate(e.size)), g.Attr("cy", "15"), g.Attr("r", "4.5"))),
 		)
 	}
-	if truth != nil {
-		marks = append(marks, stroke("truth", "M"+a.xCoordinate(*truth)+" 5v20"))
+	if trueEffect != nil {
+		marks = append(marks, stroke("truth", "M"+a.xCoordinate(*trueEffect)+" 5v20"))
 	}
 	return drawing("forest "+tone, "240 30", label, marks)
 }
@@ -234,9 +234,9 @@ func sparkline(days []report.Band) g.Node {
 
 // head returns the heading of the plot's column. name labels the column for screen readers.
 func (a axis) head(name string) g.Node {
-	return column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text(name)), a.scale())
+	return numberColumn(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text(name)), a.scale())
 }
 
-func (a axis) cell(e *effect, truth *float64) g.Node {
-	return h.Td(h.Class("plot"), a.plot(e, truth))
+func (a axis) cell(e *effect, trueEffect *float64) g.Node {
+	return h.Td(h.Class("plot"), a.plot(e, trueEffect))
 }

@@ -29,7 +29,7 @@ func forestPlot(
 	w := newWordSource("word")
 	w.report.Lessons, w.report.Global.Bands = rows, nil
 	o := w.options()
-	o.Truth = truth
+	o.TrueEffect = truth
 	h, err := admin.New(o)
 	if err != nil {
 		t.Fatalf("%v", err)

@@ -20,7 +20,7 @@ func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, 
 	return 3, f.err
 }
 
-func TestForgetRequestsNameOneSessionOrTenant(t *testing.T) {
+func TestForgetRequestMustNameOneSessionOrTenant(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, call string
 		status           int

@@ -8,14 +8,14 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// filters returns the form with the filters of a page. clear is the address of the page without filters; empty if no
+// filterForm returns the form with the filters of a page. clear is the address of the page without filters; empty if no
 // filter is set.
-func filters(action, name, clear string, fields ...g.Node) g.Node {
+func filterForm(action, name, clearHref string, fields ...g.Node) g.Node {
 	return h.Form(
-		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), labelled(name), g.Group(fields),
+		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), ariaLabel(name), g.Group(fields),
 		h.Div(
 			h.Class("field"), h.Button(h.Class("main"), g.Text("Show")),
-			g.If(clear != "", g.Group{space(), h.A(h.Href(clear), g.Text("Clear"))}),
+			g.If(clearHref != "", g.Group{space(), h.A(h.Href(clearHref), g.Text("Clear"))}),
 		),
 	)
 }
@@ -25,20 +25,20 @@ func field(label, name string, input g.Node) g.Node {
 	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
 }
 
-// entry returns a text input. size is the width of the input in characters. attributes are further attributes of the
-// input.
-func entry(name, value, size string, attributes ...g.Node) g.Node {
+// textInput returns a text input. size is the width of the input in characters. attributes are further attributes of
+// the input.
+func textInput(name, value, size string, attributes ...g.Node) g.Node {
 	return h.Input(
-		h.ID(name), h.Name(name), h.Value(visible(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(attributes),
+		h.ID(name), h.Name(name), h.Value(escapeHidden(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(attributes),
 	)
 }
 
-func wordField(label, name, value, size string, attributes ...g.Node) g.Node {
-	return field(label, name, entry(name, value, size, attributes...))
+func textField(label, name, value, size string, attributes ...g.Node) g.Node {
+	return field(label, name, textInput(name, value, size, attributes...))
 }
 
 func dateField(label, name, value, example string) g.Node {
-	return wordField(label, name, value, "11", h.Placeholder(example))
+	return textField(label, name, value, "11", h.Placeholder(example))
 }
 
 // choice is an option of a selection. Key is the value in the query, and Name is the text on the page.
@@ -60,16 +60,16 @@ func choiceField(label, name string, choices []choice, chosen ...string) g.Node 
 }
 
 func option(c choice, chosen bool) g.Node {
-	return h.Option(h.Value(c.Key), g.If(chosen, h.Selected()), quoted(c.Name))
+	return h.Option(h.Value(c.Key), g.If(chosen, h.Selected()), untrustedText(c.Name))
 }
 
-// tickField returns a checkbox of a filter.
-func tickField(label, name, value string, ticked bool) g.Node {
-	return tick(label, h.Name(name), h.Value(value), g.If(ticked, h.Checked()))
+// checkboxField returns a checkbox of a filter.
+func checkboxField(label, name, value string, checked bool) g.Node {
+	return checkbox(label, h.Name(name), h.Value(value), g.If(checked, h.Checked()))
 }
 
-// tick returns a labelled checkbox.
-func tick(label string, attributes ...g.Node) g.Node {
+// checkbox returns a labelled checkbox.
+func checkbox(label string, attributes ...g.Node) g.Node {
 	return h.Label(
 		h.Class("check"), h.Input(h.Type("checkbox"), g.Group(attributes)), g.Text(" "+label),
 	)
@@ -78,19 +78,19 @@ func tick(label string, attributes ...g.Node) g.Node {
 // windowField returns the field of a report's window, with common choices.
 func windowField(value string) g.Node {
 	return g.Group{
-		wordField("Window", "window", value, "5", h.Placeholder("all"), h.List("windows")),
+		textField("Window", "window", value, "5", h.Placeholder("all"), h.List("windows")),
 		h.DataList(
 			h.ID("windows"), h.Option(h.Value("24h")), h.Option(h.Value("7d")), h.Option(h.Value("30d")),
 		),
 	}
 }
 
-// keptFields returns a hidden field for each of the keys that the query of the page has, so that a form keeps their
-// values.
-func keptFields(f frame, keys ...string) g.Node {
+// hiddenQueryFields returns a hidden field for each of the keys that the query of the page has, so that a form keeps
+// their values.
+func hiddenQueryFields(f frame, keys ...string) g.Node {
 	return g.Map(keys, func(key string) g.Node {
 		value := f.query.Get(key)
-		return g.If(value != "", hiddenField(key, visible(value)))
+		return g.If(value != "", hiddenField(key, escapeHidden(value)))
 	})
 }
 

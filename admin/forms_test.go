@@ -10,7 +10,7 @@ import (
 )
 
 // The checkbox of a filter shows the value in the query. Only the overview has a row of all lessons together.
-func TestCheckboxesShowTheQueryAndOverviewHasTotalRow(t *testing.T) {
+func TestCheckboxesFollowQueryAndOnlyOverviewHasTotalRow(t *testing.T) {
 	h, err := admin.New(newWordSource("word").options())
 	if err != nil {
 		t.Fatal(err)

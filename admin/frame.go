@@ -103,17 +103,17 @@ func (f frame) linkWithFilters(path string) string {
 	return f.Link(path, query...)
 }
 
-// unapplied returns a sentence that names the filters in the query with the given keys, and the reason why this page
-// does not apply these filters.
-func (f frame) unapplied(reason string, keys ...string) g.Node {
+// unappliedNote returns a sentence that names the filters in the query with the given keys, and the reason why this
+// page does not apply these filters.
+func (f frame) unappliedNote(reason string, keys ...string) g.Node {
 	var names []string
 	for _, key := range keys {
 		if value := f.query.Get(key); value != "" {
-			names = append(names, filterName(key)+" "+visible(short(value)))
+			names = append(names, filterName(key)+" "+escapeHidden(shortenName(value)))
 		}
 	}
 	return g.If(len(names) > 0, mutedText(
-		g.Text("Filters of the sessions that do not apply here: "), quoted(strings.Join(names, ", ")), g.Text(". "+reason+" "),
+		g.Text("Filters of the sessions that do not apply here: "), untrustedText(strings.Join(names, ", ")), g.Text(". "+reason+" "),
 		h.A(h.Href(f.linkWithFilters("/sessions")), g.Text("The list of sessions")), g.Text(" applies them."),
 	))
 }
@@ -121,16 +121,16 @@ func (f frame) unapplied(reason string, keys ...string) g.Node {
 // filterName returns the name of a filter on the page.
 func filterName(key string) string { return strings.ReplaceAll(key, "_", " ") }
 
-// help returns the address of a page of the docs, such as EXPERIMENT#outcomes.
-func (f frame) help(page string) string {
+// helpHref returns the address of a page of the docs, such as EXPERIMENT#outcomes.
+func (f frame) helpHref(page string) string {
 	name, anchor, found := strings.Cut(page, "#")
 	return f.Link("/help/"+name) + ifElse(found, "#"+anchor, "")
 }
 
-// With returns the address of this page with a changed query. query holds alternating keys and values; an empty value
-// removes its key. The address leads to the first page of rows, because a different order or filter changes the rows of
-// each page.
-func (f frame) With(query ...string) string {
+// WithQuery returns the address of this page with a changed query. query holds alternating keys and values; an empty
+// value removes its key. The address leads to the first page of rows, because a different order or filter changes the
+// rows of each page.
+func (f frame) WithQuery(query ...string) string {
 	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
 }
 
@@ -146,17 +146,17 @@ func (f frame) onSamePage(query ...string) string {
 	return address(f.path, q)
 }
 
-// lesson returns the address of a lesson's page, or of an action on the lesson, with the window of this page. A
+// lessonHref returns the address of a lesson's page, or of an action on the lesson, with the window of this page. A
 // section of a rules file has no page of its own, so lesson returns the address of its row on the page of rules files.
-func (f frame) lesson(slug string, action ...string) string {
+func (f frame) lessonHref(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
 		return f.linkInReport("/rules") + "#" + sectionAnchor(slug)
 	}
 	return f.linkInReport(joinPath("/lessons/", url.PathEscape(slug), action), listKey, f.currentList("/lessons"))
 }
 
-// session returns the address of a session's page.
-func (f frame) session(id string) string {
+// sessionHref returns the address of a session's page.
+func (f frame) sessionHref(id string) string {
 	return f.linkByName("/sessions/", id, nil, listKey, f.currentList(sessionLists()...))
 }
 
@@ -186,15 +186,15 @@ func (f frame) armLink(n int64, slug, arm string, extraQuery ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")
 	}
-	about := arm + ", " + countOf(n, "session")
+	about := arm + ", " + countNoun(n, "session")
 	if slug != "" {
-		about = visible(short(slug)) + ": " + about
+		about = escapeHidden(shortenName(slug)) + ": " + about
 	}
-	return h.A(h.Href(f.rewardedSessions(slug, arm, extraQuery...)), labelled(about), g.Text(count(n)))
+	return h.A(h.Href(f.rewardedSessions(slug, arm, extraQuery...)), ariaLabel(about), g.Text(countText(n)))
 }
 
-// run returns the address of a run's page.
-func (f frame) run(name string) string {
+// runHref returns the address of a run's page.
+func (f frame) runHref(name string) string {
 	return f.linkByName("/runs/", name, nil, listKey, f.currentList(sessionLists()...))
 }
 
@@ -279,7 +279,7 @@ func (f frame) withoutFilters(keys ...string) string {
 	for _, key := range keys {
 		query = append(query, key, "")
 	}
-	return f.With(query...)
+	return f.WithQuery(query...)
 }
 
 // hasQuery reports whether the query has a value for at least one of the keys.
@@ -290,21 +290,21 @@ func (f frame) hasQuery(keys ...string) bool {
 // csrfInput returns the hidden field with the CSRF token, which every form that writes needs.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decision returns a form that applies action a to lesson l. After the action, the browser opens the address in back.
-// The form sends the hash and the state of l, so that the action fails if the lesson has changed since the page was
-// made.
-func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
+// decisionForm returns a form that applies action a to lesson l. After the action, the browser opens the address in
+// back. The form sends the hash and the state of l, so that the action fails if the lesson has changed since the page
+// was made.
+func (f frame) decisionForm(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
-		h.Method("post"), h.Action(f.lesson(l.Slug, string(a))), f.csrfInput(),
+		h.Method("post"), h.Action(f.lessonHref(l.Slug, string(a))), f.csrfInput(),
 		hiddenField("text", l.ContentHash), hiddenField("state", string(l.State)), hiddenField("back", back),
 		g.Group(children),
 	)
 }
 
-// sorter returns a link for a column heading that sorts the page by key. The first click sorts the largest first if
+// sortLink returns a link for a column heading that sorts the page by key. The first click sorts the largest first if
 // largestFirst is true, else the smallest first. The second click reverses the order. text is the visible text, and
 // name describes the column to screen readers.
-func (f frame) sorter(key, name, text string, largestFirst bool) g.Node {
+func (f frame) sortLink(key, name, text string, largestFirst bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
 	first := ifElse(largestFirst, 1, 0)
 	next, arrow := first, ifElse(text == "", "↕", "")
@@ -314,7 +314,7 @@ func (f frame) sorter(key, name, text string, largestFirst bool) g.Node {
 		}
 	}
 	return h.A(
-		h.Class("sort"), h.Href(f.With("sort", keys[next])), labelled("Sort by "+name+", "+orders[next]), g.Text(text),
+		h.Class("sort"), h.Href(f.WithQuery("sort", keys[next])), ariaLabel("Sort by "+name+", "+orders[next]), g.Text(text),
 		g.If(arrow != "", g.Group{space(), h.Span(h.Aria("hidden", "true"), g.Text(arrow))}),
 	)
 }
@@ -340,26 +340,26 @@ func (f frame) pageOf(total, size int) pager {
 // html returns the range of the shown rows, with links to the previous and the next page.
 func (p pager) html(f frame) g.Node {
 	to := func(page int, rel, text string) g.Node {
-		return h.A(h.Href(f.With("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
+		return h.A(h.Href(f.WithQuery("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
 	}
-	return pagerOf(
-		h.Span(g.Textf("%s to %s of %s", count(p.from+1), count(p.to), count(p.total))),
+	return pagerNav(
+		h.Span(g.Textf("%s to %s of %s", countText(p.from+1), countText(p.to), countText(p.total))),
 		g.If(p.from > 0, to(p.number-1, "prev", "Previous")),
 		g.If(p.to < p.total, to(p.number+1, "next", "Next")),
 	)
 }
 
-func pagerOf(children ...g.Node) g.Node {
-	return h.Nav(h.Class("pager"), labelled("Rows"), g.Group(children))
+func pagerNav(children ...g.Node) g.Node {
+	return h.Nav(h.Class("pager"), ariaLabel("Rows"), g.Group(children))
 }
 
 // olderPager returns the links of a list that begins with the newest entry. after is the position after which this
 // page begins; if after is not empty, a link leads to the start of the list. next is the position of the last entry of
 // this page; if next is not empty, a link leads to the older entries.
 func (f frame) olderPager(shown g.Node, after, next string) g.Node {
-	return pagerOf(
+	return pagerNav(
 		shown,
-		g.If(after != "", h.A(h.Href(f.With("after", "")), g.Text("Newest"))),
-		g.If(next != "", h.A(h.Href(f.With("after", next)), h.Rel("next"), g.Text("Older"))),
+		g.If(after != "", h.A(h.Href(f.WithQuery("after", "")), g.Text("Newest"))),
+		g.If(next != "", h.A(h.Href(f.WithQuery("after", next)), h.Rel("next"), g.Text("Older"))),
 	)
 }

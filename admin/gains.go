@@ -36,9 +36,9 @@ func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
 	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, extraQuery...)...)
 }
 
-// gainFigures returns the figures that the overview shows below the net result: the effect of all lessons together, the
+// gainStats returns the figures that the overview shows below the net result: the effect of all lessons together, the
 // treated and control sessions, the proven lessons and the costs.
-func gainFigures(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
+func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalEffect(&r.Global)
 	helps, harms := 0, 0
@@ -53,36 +53,36 @@ func gainFigures(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	}
 	return append(
 		[]stat{
-			effectStat("together", together(&r.Global)),
-			statOf("treated", count(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewardedSessions("", store.FateTreated)),
-			statOf("control", count(r.Global.NControl), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewardedSessions("", store.FateControl)),
-			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.linkInReport("/lessons", "verdict", "helps")),
+			effectStat("together", totalRow(&r.Global)),
+			statOf("treated", countText(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+decimalText(r.Global.MeanTreated, 3)), "").withLink(f.rewardedSessions("", store.FateTreated)),
+			statOf("control", countText(r.Global.NControl), ifElse(e == nil, "", "mean reward "+decimalText(r.Global.MeanControl, 3)), "").withLink(f.rewardedSessions("", store.FateControl)),
+			statOf("proven", countText(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").withLink(f.linkInReport("/lessons", "verdict", "helps")),
 		},
 		weekCosts(f, &lately, p, m)...)
 }
 
 // weekCosts returns the costs of lessons in the last week: the inserted tokens, their price, and the input of a session
 // with the share from the provider's prompt cache.
-func weekCosts(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
+func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
-	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }
+	session := func(s report.Spending) string { return countText(s.Input / s.Sessions) }
 	if m.known {
-		key, note = "session-cost", "cost "+p.amount(m.price.Cost(lately.TokensAdded, 0, 0))+" without a cache"
-		session = func(s report.Spent) string {
+		key, note = "session-cost", "cost "+p.amount(m.price.Cost(weekSum.TokensAdded, 0, 0))+" without a cache"
+		session = func(s report.Spending) string {
 			return p.amount(m.price.Cost(s.Input, s.Cached, 0) / float64(s.Sessions))
 		}
 	}
-	out := []stat{statOf("spent", count(lately.TokensAdded), note, "").linked(f.sessionsOfWeek(store.FateInjected))}
-	with, without := lately.Treated, lately.Control
+	out := []stat{statOf("spent", countText(weekSum.TokensAdded), note, "").withLink(f.sessionsOfWeek(store.FateInjected))}
+	with, without := weekSum.Treated, weekSum.Control
 	if with.Sessions == 0 {
 		return out
 	}
-	cached := func(s report.Spent) string {
+	cached := func(s report.Spending) string {
 		return percent(float64(s.Cached)/max(1, float64(s.Input))) + " cached"
 	}
 	note = "treated, " + cached(with)
 	if without.Sessions > 0 {
 		note += "; control " + session(without) + ", " + cached(without)
 	}
-	return append(out, statOf(key, session(with), note, "").linked(f.sessionsOfWeek(store.FateTreated)))
+	return append(out, statOf(key, session(with), note, "").withLink(f.sessionsOfWeek(store.FateTreated)))
 }

@@ -96,7 +96,7 @@ func definition(f frame, t term) g.Node {
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
 		h.Strong(g.Text(t.Name)),
 		g.If(t.Unit != "", g.Group{space(), h.Span(h.Class("unit"), g.Text("in "+t.Unit))}),
-		h.P(g.Text(t.Text+" "), h.A(h.Href(f.help(t.HelpPage)), g.Text("More"))),
+		h.P(g.Text(t.Text+" "), h.A(h.Href(f.helpHref(t.HelpPage)), g.Text("More"))),
 	)
 }
 
@@ -115,10 +115,10 @@ func statOf(key, value, note, tone string) stat {
 	return stat{termOf(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
 }
 
-// linked returns the figure with a link to the sessions or lessons behind its value. A value of 0 and a missing value
+// withLink returns the figure with a link to the sessions or lessons behind its value. A value of 0 and a missing value
 // get no link.
-func (s stat) linked(href string) stat {
-	s.href = ifElse(s.value == "0" || s.value == none || s.value == stillCounting, "", href)
+func (s stat) withLink(href string) stat {
+	s.href = ifElse(s.value == "0" || s.value == noValue || s.value == stillCounting, "", href)
 	return s
 }
 
@@ -135,19 +135,19 @@ func (s stat) unit() string {
 	}
 }
 
-// figures returns a list of figures with their units and definitions.
-func figures(list []stat) g.Node {
+// statList returns a list of figures with their units and definitions.
+func statList(list []stat) g.Node {
 	return h.Dl(h.Class("stats"), g.Map(list, func(s stat) g.Node {
 		unit := s.unit()
 		return h.Div(
-			toned(s.tone),
+			toneClass(s.tone),
 			h.Dt(buttonOf(s.term)),
 			h.Dd(
 				ifElse(s.href == "",
 					h.Span(h.Class("value"), g.Text(s.value)),
-					h.A(h.Class("value"), h.Href(s.href), labelled(s.term.Name+": "+s.value+" "+unit), g.Text(s.value))),
+					h.A(h.Class("value"), h.Href(s.href), ariaLabel(s.term.Name+": "+s.value+" "+unit), g.Text(s.value))),
 				g.If(unit != "", g.Group{space(), h.Span(h.Class("unit"), g.Text(unit))}),
-				g.If(s.note != "", small(g.Text(s.note))),
+				g.If(s.note != "", smallLine(g.Text(s.note))),
 			),
 		)
 	}))

@@ -43,7 +43,7 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 			if abort, ok := p.(error); ok && errors.Is(abort, http.ErrAbortHandler) {
 				panic(p)
 			}
-			err = fmt.Errorf("panic: %s", redact.PanicKind(p))
+			err = fmt.Errorf("panic: %s", redact.SafePanicText(p))
 		}()
 		return next(c)
 	}
@@ -81,8 +81,8 @@ func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 			}
 			return s.wrongToken(c)
 		}
-		if sess, h, ok := s.session(c, a); ok {
-			c.Set(sessionKey, sess)
+		if sess, h, ok := s.browserSession(c, a); ok {
+			c.Set(browserSessionKey, sess)
 			c.Set(holderKey, h)
 			return next(c)
 		}
@@ -95,20 +95,20 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// session returns the session of the request's cookie, and the holder of the token that started the login. The last
-// result is false without a valid login, and if the token has since been removed.
-func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
+// browserSession returns the session of the request's cookie, and the holder of the token that started the login. The
+// last result is false without a valid login, and if the token has since been removed.
+func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
 		return nil, holder{}, false
 	}
-	sess, ok := s.sessions.get(cookie.Value)
+	sess, ok := s.logins.get(cookie.Value)
 	if !ok {
 		return nil, holder{}, false
 	}
 	h, ok := a.byLogin(cookie.Value, sess.proof)
 	if ok {
-		s.sessions.recordUse(sess)
+		s.logins.recordUse(sess)
 	}
 	return sess, h, ok
 }
@@ -118,7 +118,7 @@ func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 // CSRF token.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		sess, hasSession := c.Get(sessionKey).(*session)
+		sess, hasSession := c.Get(browserSessionKey).(*browserSession)
 		r := c.Request()
 		if !hasSession || isRead(r) {
 			return next(c)
@@ -160,18 +160,19 @@ func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// audited runs the handler, and then adds each request that may change data to the audit log. A logout is not logged.
-func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
+// auditRequest runs the handler, and then adds each request that may change data to the audit log. A logout is not
+// logged.
+func (s *Server) auditRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		if isRead(r) || c.Path() == "/logout" {
 			return next(c)
 		}
 		err := next(c)
-		_, browser := c.Get(sessionKey).(*session)
+		_, browser := c.Get(browserSessionKey).(*browserSession)
 		n := AuditEntry{
 			At:     s.options.Now().UTC(),
-			Who:    remoteIP(r).String() + ifElse(browser, ", browser, ", ", token, ") + holderOf(c).String(),
+			Actor:  remoteIP(r).String() + ifElse(browser, ", browser, ", ", token, ") + holderOf(c).String(),
 			Action: r.Method + " " + c.Path(), Status: c.Response().Status,
 		}
 		if slug := param(c, "slug"); slug != "" {
@@ -199,10 +200,10 @@ const (
 		"use an operator's token (admin.tokens)"
 )
 
-// permit refuses requests that a viewer may not send: writes other than the logout, routes that are not viewable
-// (isViewable), and searches and backtests, whose results would reveal conversations. permit runs inside of audited, so
-// that the audit log contains refused writes.
-func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
+// checkPermission refuses requests that a viewer may not send: writes other than the logout, routes that are not
+// viewable (isViewable), and searches and backtests, whose results would reveal conversations. permit runs inside of
+// audited, so that the audit log contains refused writes.
+func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
 			return next(c)
@@ -221,12 +222,12 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// fail answers an error of a handler: with a page for a logged-in browser, else with JSON.
-func (s *Server) fail(err error, c echo.Context) {
+// handleError answers an error of a handler: with a page for a logged-in browser, else with JSON.
+func (s *Server) handleError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	response := s.explain(c, err)
+	response := s.clientError(c, err)
 	if c.Request().Method == http.MethodHead {
 		_ = c.NoContent(response.Code) // fails only if the client has left
 		return
@@ -234,7 +235,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	_, loggedIn := c.Get(holderKey).(holder)
 	if loggedIn && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
 		pageTitle := ifElse(response.Code == http.StatusNotFound, "Page not found", "The request failed")
-		if s.show(c, pageContent{Title: pageTitle, Main: failedPage, Err: response}) == nil {
+		if s.show(c, pageContent{Title: pageTitle, Main: errorPage, Err: response}) == nil {
 			return
 		}
 	}

@@ -10,20 +10,20 @@ import (
 // Health is the state of precept. Account has counts since the creation of the data directory. Since has counts since
 // the start of the server.
 type Health struct {
-	Version  string            `json:"version"`
-	Revision string            `json:"revision,omitempty"`
-	Go       string            `json:"go"`
-	PID      int               `json:"pid"`
-	Started  time.Time         `json:"started"`
-	Figures  []Figure          `json:"figures"` // summary of the service
-	Account  Account           `json:"account"`
-	Spool    Spool             `json:"spool"`
-	Store    Stored            `json:"store"`
-	Since    Since             `json:"since_start"`
-	Config   []configs.Setting `json:"config"`
-	Hash     string            `json:"config_hash"`            // equal to config_hash in samples
-	Fault    string            `json:"config_fault,omitempty"` // error of the last reload; empty: none
-	Audit    []AuditEntry      `json:"audit"`                  // the newest actions
+	Version     string            `json:"version"`
+	Revision    string            `json:"revision,omitempty"`
+	Go          string            `json:"go"`
+	PID         int               `json:"pid"`
+	Started     time.Time         `json:"started"`
+	Figures     []Figure          `json:"figures"` // summary of the service
+	Account     Account           `json:"account"`
+	Outbox      Outbox            `json:"spool"`
+	Store       StoreInfo         `json:"store"`
+	SinceStart  SinceStart        `json:"since_start"`
+	Config      []configs.Setting `json:"config"`
+	Hash        string            `json:"config_hash"`            // equal to config_hash in samples
+	ReloadError string            `json:"config_fault,omitempty"` // error of the last reload; empty: none
+	Audit       []AuditEntry      `json:"audit"`                  // the newest actions
 }
 
 // Account counts every exchange: Admitted = Stored + Spooled + Incomplete + Dropped.
@@ -32,11 +32,11 @@ type Account struct {
 	Balanced  bool   `json:"balanced"`
 	Unsampled int64  `json:"unsampled"`       // stored exchanges of closed sessions without a sample
 	SetAside  int    `json:"set_aside"`       // sessions and exchanges at which a step panicked
-	Trouble   string `json:"error,omitempty"` // reason for a missing or incomplete account
+	Problem   string `json:"error,omitempty"` // reason for a missing or incomplete account
 }
 
-// Spool is the outbox, the durable queue before the store.
-type Spool struct {
+// Outbox is the outbox, the durable queue before the store.
+type Outbox struct {
 	Dir     string  `json:"dir,omitempty"` // empty without a directory
 	Bytes   int64   `json:"bytes"`
 	Limit   int64   `json:"limit_bytes"`
@@ -44,17 +44,17 @@ type Spool struct {
 	Lag     float64 `json:"lag_seconds"`       // age of the oldest exchange that the store does not have yet; 0 if none
 }
 
-// Stored is the content of the store.
-type Stored struct {
+// StoreInfo is the content of the store.
+type StoreInfo struct {
 	Kind    string           `json:"kind"` // sqlite, redis or memory
 	Healthy bool             `json:"healthy"`
 	Notice  string           `json:"notice,omitempty"`
 	Counts  map[string]int64 `json:"counts"`
-	Trouble string           `json:"error,omitempty"`
+	Problem string           `json:"error,omitempty"`
 }
 
-// Since holds counts since the start of the server.
-type Since struct {
+// SinceStart holds counts since the start of the server.
+type SinceStart struct {
 	Exchanges   int64            `json:"exchanges_stored"`
 	Samples     int64            `json:"samples_written"` // a sample that is rebuilt after feedback counts again
 	Closed      int64            `json:"sessions_closed"`
@@ -71,7 +71,7 @@ type Since struct {
 // the session is personal data, and must not stay after the session is deleted.
 type AuditEntry struct {
 	At     time.Time `json:"at"`
-	Who    string    `json:"who"` // address, with a browser's session or a program's token
+	Actor  string    `json:"who"` // address, with a browser's session or a program's token
 	Action string    `json:"action"`
 	Detail string    `json:"detail,omitempty"`
 	Status int       `json:"status"` // status of the response; failures are recorded, too

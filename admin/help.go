@@ -39,15 +39,15 @@ func (s *Server) help(c echo.Context) error {
 	return s.show(c, pageContent{Title: "help", Main: func(f frame) g.Node {
 		return g.Group{
 			title("Help", mutedText(g.Text("The documentation of this version, part of the binary."))),
-			filters("/help", "Documentation", f.withoutFilters("q"), keptFields(f, "tenant"), wordField("Search the documentation", "q", words, "30", h.Type("search"))),
-			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return hits(f, words) }),
+			filterForm("/help", "Documentation", f.withoutFilters("q"), hiddenQueryFields(f, "tenant"), textField("Search the documentation", "q", words, "30", h.Type("search"))),
+			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return searchResults(f, words) }),
 			helpList(f, guides(), h.Class("guides")),
 			h.P(
 				g.Text("The endpoints for programs are described in "), h.A(h.Href("/api/openapi.yaml"), g.Text("OpenAPI")),
 				g.Text(". Every number of the dashboard shows its definition on hover, tap or Enter, with a link "+
 					"to the matching section."),
 			),
-			folded("Decisions and their reasons", helpList(f, decisions)),
+			collapsible("Decisions and their reasons", helpList(f, decisions)),
 		}
 	}})
 }
@@ -57,7 +57,7 @@ func helpList(f frame, names []string, attributes ...g.Node) g.Node {
 	return h.Ul(g.Group(attributes), g.Map(names, func(name string) g.Node {
 		name = strings.TrimSuffix(name, ".md")
 		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no title, which a test finds
-		return h.Li(h.A(h.Href(f.help(name)), g.Text(titleOf(raw))))
+		return h.Li(h.A(h.Href(f.helpHref(name)), g.Text(titleOf(raw))))
 	}))
 }
 
@@ -86,20 +86,20 @@ func partsOf(raw []byte) (out []helpPart) {
 
 // tableOfContents returns the list of the parts of a page.
 func tableOfContents(raw []byte) g.Node {
-	return folded("Contents", h.Ul(g.Map(partsOf(raw), func(p helpPart) g.Node {
+	return collapsible("Contents", h.Ul(g.Map(partsOf(raw), func(p helpPart) g.Node {
 		return h.Li(h.A(h.Href("#"+p.anchor), g.Text(p.name)))
 	})))
 }
 
-// hits returns links to the parts of the guides that contain all words of a search.
-func hits(f frame, words string) g.Node {
+// searchResults returns links to the parts of the guides that contain all words of a search.
+func searchResults(f frame, words string) g.Node {
 	var found g.Group
 	for _, name := range guides() {
 		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no parts
 		for _, p := range partsOf(raw) {
 			text := strings.ToLower(p.name + " " + p.text)
 			if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
-				found = append(found, h.Li(h.A(h.Href(f.help(name+"#"+p.anchor)), g.Text(p.name)), h.Span(h.Class("quiet"), g.Text(" in "+titleOf(raw)))))
+				found = append(found, h.Li(h.A(h.Href(f.helpHref(name+"#"+p.anchor)), g.Text(p.name)), h.Span(h.Class("quiet"), g.Text(" in "+titleOf(raw)))))
 			}
 		}
 	}
@@ -205,5 +205,5 @@ func (l helpLinks) resolve(target string) (string, bool) {
 	if anchor != "" {
 		page += "#" + anchor
 	}
-	return l.frame.help(page), true
+	return l.frame.helpHref(page), true
 }

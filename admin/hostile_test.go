@@ -52,15 +52,15 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 					t.Errorf("%q on page %s: got link %q, want a link inside the dashboard", hostile, name, link)
 				}
 			}
-			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
+			if !strings.Contains(page.text, escapeHidden(hostile)) && page.quotes {
 				t.Errorf("page %s lacks text %q", name, hostile)
 			}
 		}
 	}
 }
 
-// visible returns text with invisible characters replaced by their names, as a page shows them.
-func visible(text string) string {
+// escapeHidden returns text with invisible characters replaced by their names, as a page shows them.
+func escapeHidden(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
@@ -205,7 +205,7 @@ func newWordSource(word string) *wordSource {
 	f.findings[0].Severity = lesson.Error
 	f.survey = report.NewSurvey(f.generated)
 	for i := range 120 {
-		f.survey.Add(&trial.Assignment{Decided: true, Category: word + "|" + word + "|m", Picks: []trial.Pick{{Arm: trial.Arm(word + "@1"), Injected: i%2 == 0, Eps: 0.5, C: 0.5}}}, float64(i%5)/4)
+		f.survey.Add(&trial.Assignment{Decided: true, Category: word + "|" + word + "|m", Picks: []trial.Pick{{Arm: trial.Arm(word + "@1"), Injected: i%2 == 0, Eps: 0.5, Centre: 0.5}}}, float64(i%5)/4)
 	}
 	f.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: trial.Arm(f.report.Lessons[1].Arm), Injected: true}}}, word, f.generated)
 	return f
@@ -262,7 +262,7 @@ func fillTexts(v reflect.Value, word string, depth int) {
 func (w *wordSource) options() admin.Options {
 	return admin.Options{
 		Access: admin.Access{Tokens: []string{"key"}}, Address: admin.Address{Listen: "127.0.0.1:8081"},
-		Read: admin.Readers{Report: w, Library: w, Survey: w, Archive: archive{w}, Export: exports{}, Rules: w}, Write: admin.Writers{Keep: w, Rate: w, Forget: w, Notes: w},
+		Read: admin.Readers{Report: w, Library: w, Survey: w, Archive: archive{w}, Export: fakeExports{}, Rules: w}, Write: admin.Writers{Lessons: w, Rate: w, Forget: w, Notes: w},
 		Program: admin.Program{
 			Figures: func(context.Context) []admin.Figure { return w.figures },
 			Health:  func(context.Context) admin.Health { return w.health },
@@ -270,7 +270,7 @@ func (w *wordSource) options() admin.Options {
 			Ready:   func() (string, error) { return "ok", nil },
 			Metrics: http.NotFoundHandler(),
 		},
-		Truth: func(string) (float64, bool) { return 0.1, true }, Log: slog.New(slog.DiscardHandler),
+		TrueEffect: func(string) (float64, bool) { return 0.1, true }, Log: slog.New(slog.DiscardHandler),
 		Random: &countingSource{}, Now: func() time.Time { return w.generated },
 	}
 }
@@ -290,8 +290,8 @@ func (w *wordSource) WriteNotes(context.Context, string, map[session.ID][]byte, 
 }
 
 func (w *wordSource) Rules() *rules.Registry {
-	r := rules.Registered{File: w.word, Section: w.word, Text: w.word, Forbids: w.word, Verdict: w.word, State: rules.Finished}
-	return &rules.Registry{Sections: []rules.Registered{r, {File: "CLAUDE.md", Section: "Old", State: rules.Measuring}}}
+	r := rules.RegisteredSection{File: w.word, Section: w.word, Text: w.word, Forbids: w.word, Verdict: w.word, State: rules.Finished}
+	return &rules.Registry{Sections: []rules.RegisteredSection{r, {File: "CLAUDE.md", Section: "Old", State: rules.Measuring}}}
 }
 
 func (w *wordSource) ScanRules(context.Context, string) (*rules.Scan, error) {
@@ -308,7 +308,7 @@ func (w *wordSource) err() error {
 	return nil
 }
 
-func (w *wordSource) Report(context.Context, admin.Query) (report.Report, error) {
+func (w *wordSource) Report(context.Context, admin.ReportQuery) (report.Report, error) {
 	return w.report, w.err()
 }
 
@@ -350,7 +350,7 @@ func (w *wordSource) Recent(context.Context, string, time.Time, time.Time) (stor
 	return store.Recent{Sessions: w.list.Sessions, OldestStart: w.generated, Complete: true}, w.err()
 }
 
-func (w *wordSource) Ordered(context.Context, *store.Recent, *store.SessionQuery, func(x, y *store.SessionItem) int) (store.SessionList, error) {
+func (w *wordSource) BrowseOrdered(context.Context, *store.Recent, *store.SessionQuery, func(x, y *store.SessionItem) int) (store.SessionList, error) {
 	return w.list, w.err()
 }
 
@@ -399,9 +399,9 @@ func (c *countingSource) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-type exports struct{}
+type fakeExports struct{}
 
-func (exports) Export(context.Context, io.Writer, admin.Export) error { return nil }
+func (fakeExports) Export(context.Context, io.Writer, admin.Export) error { return nil }
 
 // readBody returns the body of a response.
 func readBody(res *http.Response) string {

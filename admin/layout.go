@@ -16,15 +16,15 @@ const refreshHeader = "Precept-Refresh" // request header with which page.js ref
 func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
 	if v.Err != nil {
-		known := s.explain(c, v.Err)
-		status, v.Problem = known.Code, sentence(known)
+		known := s.clientError(c, v.Err)
+		status, v.Problem = known.Code, errorSentence(known)
 	}
 	f := frameOf(c)
 	f.page, f.Viewer = v, holderOf(c).role == viewer
-	if sess, ok := c.Get(sessionKey).(*session); ok {
+	if sess, ok := c.Get(browserSessionKey).(*browserSession); ok {
 		f.CSRF, f.MayAct = sess.csrf, !f.Viewer
 		if c.Request().Header.Get(refreshHeader) == "" { // a refreshed page in another tab must not take the notice that belongs to a form
-			f.Notice = s.sessions.notice(sess)
+			f.Notice = s.logins.takeNotice(sess)
 		}
 	}
 	for _, p := range s.pages {
@@ -35,7 +35,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 		l.IsCurrent = f.path == p.Path || p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/")
 		if p.Badge != nil {
 			if n := p.Badge(); n > 0 {
-				l.Badge = count(n)
+				l.Badge = countText(n)
 			}
 		}
 		f.Nav = append(f.Nav, l)
@@ -55,7 +55,7 @@ func layout(f frame) g.Node {
 			g.If(f.page.Problem != "", problem(f.page.Problem)),
 			f.page.Main(f),
 			g.If(!f.page.Counted.At.IsZero(), mutedText(
-				g.Text("Counted at "), timeOf(f.page.Counted.At), g.Text("."),
+				g.Text("Counted at "), timeNode(f.page.Counted.At), g.Text("."),
 				g.If(f.page.Counted.Old, g.Text(" Newer figures are being counted and will appear here.")),
 			)),
 			h.P(h.ID("zone"), h.Class("quiet"), g.Text("Times are in UTC.")), // page.js shows the times and this line in the browser's zone
@@ -80,7 +80,7 @@ func document(title string, head g.Node, body ...g.Node) g.Node {
 			h.Meta(h.Charset("utf-8")),
 			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
 			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
-			h.TitleEl(quoted(title)),
+			h.TitleEl(untrustedText(title)),
 			h.Link(h.Rel("icon"), h.Href("/static/icon.svg"), h.Type("image/svg+xml")),
 			h.Link(h.Rel("stylesheet"), h.Href("/static/style.css")),
 			h.Script(h.Src("/static/theme.js")), // before the body, so that no page flashes in the other theme
@@ -95,7 +95,7 @@ func topBar(f frame) g.Node {
 	return h.Header(
 		h.Class("top"),
 		h.A(h.Class("name"), h.Href(f.Link("/")), icon("22"), g.Text("precept")),
-		h.Nav(labelled("Pages"), h.Ul(g.Map(f.Nav, func(l link) g.Node {
+		h.Nav(ariaLabel("Pages"), h.Ul(g.Map(f.Nav, func(l link) g.Node {
 			return h.Li(h.A(
 				h.Href(l.Href), g.If(l.IsCurrent, h.Aria("current", "page")), g.Text(l.Name),
 				g.If(l.Badge != "", g.Group{space(), h.Span(h.Class("badge"), g.Text(l.Badge))}),
@@ -103,9 +103,9 @@ func topBar(f frame) g.Node {
 		}))),
 		h.Div(
 			h.Class("tools"),
-			g.If(f.page.Live, tick("Live", h.ID("refresh"), h.Checked())),
+			g.If(f.page.Live, checkbox("Live", h.ID("refresh"), h.Checked())),
 			h.Select( // page.js shows this control, because the control has no effect without scripts
-				h.ID("theme"), labelled("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
+				h.ID("theme"), ariaLabel("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),
 			g.If(f.Viewer, h.Span(h.Class("quiet"), h.Title("This token can only read"), g.Text("viewer"))),
@@ -114,8 +114,8 @@ func topBar(f frame) g.Node {
 	)
 }
 
-// failedPage returns the content of a page for an error.
-func failedPage(f frame) g.Node {
+// errorPage returns the content of a page for an error.
+func errorPage(f frame) g.Node {
 	return g.Group{
 		title(f.page.Title),
 		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href(f.Link("/help")), g.Text("Help")), g.Text(" has the documentation of this version.")),

@@ -23,7 +23,7 @@ func verdictLine(r *report.Row) g.Node {
 		note = r.Note
 	}
 	return g.If(a.Words != "", h.P(
-		h.Class("verdict-line"), h.Strong(h.Class(a.Tone), g.Text(a.Words+".")), g.Text(" "+a.Next),
+		h.Class("verdict-line"), h.Strong(h.Class(a.Tone), g.Text(a.Words+".")), g.Text(" "+a.NextAction),
 		g.If(note != "", g.Group{space(), h.Span(h.Class("quiet"), g.Text("("+note+")"))}),
 	))
 }
@@ -41,34 +41,34 @@ func effectText(r *report.Row) (value, note string) {
 	case e != nil:
 		return e.points(), e.interval()
 	case r.Verdict == report.Invalid:
-		return none, "not reliable"
+		return noValue, "not reliable"
 	case isPast(r) || r.State == "archived":
-		return none, "not enough data"
+		return noValue, "not enough data"
 	default:
 		return stillCounting, "not enough data"
 	}
 }
 
-// lessonFigures returns the figures of a row. truth is the true effect in the demo, else nil.
-func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
+// lessonStats returns the figures of a row. truth is the true effect in the demo, else nil.
+func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 	e := rowEffect(r)
 	mean := func(x *float64) string { // the mean is omitted while the row has no effect
-		return ifElse(e == nil, "", "mean reward "+fixed(x, 3))
+		return ifElse(e == nil, "", "mean reward "+decimalText(x, 3))
 	}
 	out := []stat{
 		effectStat("effect", r),
-		statOf("injected", count(r.NInjected), mean(r.MeanInjected), "").linked(f.rewardedSessions(r.Slug, store.FateInjected)),
-		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), "").linked(f.rewardedSessions(r.Slug, store.FateWithheld)),
-		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.sessionsInWindow("lesson", r.Slug, "arm", store.FateMatched)),
+		statOf("injected", countText(r.NInjected), mean(r.MeanInjected), "").withLink(f.rewardedSessions(r.Slug, store.FateInjected)),
+		statOf("withheld", countText(r.NWithheld), mean(r.MeanWithheld), "").withLink(f.rewardedSessions(r.Slug, store.FateWithheld)),
+		statOf("matched", countText(r.Matched), countText(r.Picked)+" picked", "").withLink(f.sessionsInWindow("lesson", r.Slug, "arm", store.FateMatched)),
 	}
 	if e != nil {
-		out = append(out, statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""))
+		out = append(out, statOf("p-helps", chanceText(r.PHelps), "a prediction, no proof", ""))
 	}
-	if truth != nil {
-		out = append(out, statOf("truth", points(truth), "this is the demo", ""))
+	if trueEffect != nil {
+		out = append(out, statOf("truth", points(trueEffect), "this is the demo", ""))
 	}
 	if r.NeedsPicks > 0 {
-		out = append(out, statOf("needs", count(r.Rewarded)+" of "+count(r.Rewarded+r.NeedsPicks), missing(r), ""))
+		out = append(out, statOf("needs", countText(r.Rewarded)+" of "+countText(r.Rewarded+r.NeedsPicks), missingPicks(r), ""))
 	}
 	return out
 }
@@ -78,7 +78,7 @@ func lessonSessions(f frame, slug string) g.Node {
 	to := func(name, arm, verdict string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
 	}
-	return h.Nav(h.Class("arm-links"), labelled("Sessions of the lesson"), h.Span(h.Class("quiet"), g.Text("Sessions of all texts of the lesson:")), h.Ul(
+	return h.Nav(h.Class("arm-links"), ariaLabel("Sessions of the lesson"), h.Span(h.Class("quiet"), g.Text("Sessions of all texts of the lesson:")), h.Ul(
 		to("injected", store.FateInjected, ""), to("injected, poor", store.FateInjected, "poor"),
 		to("withheld", store.FateWithheld, ""), to("withheld, poor", store.FateWithheld, "poor"),
 		to("control", store.FateControl, ""), to("matched", store.FateMatched, ""),
@@ -89,7 +89,7 @@ func lessonSessions(f frame, slug string) g.Node {
 // tokens from the provider's prompt cache and the input of a session.
 func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
-		statOf("tokens", count(r.Tokens), count(r.TokensTotal)+" in all", ""),
+		statOf("tokens", countText(r.Tokens), countText(r.TokensTotal)+" in all", ""),
 		lessonMoney(r, p, m),
 		statOf("cost", points(&r.Cost), "of one injection, at bandit.token_cost", ""),
 	}
@@ -101,7 +101,7 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 		out = append(out, statOf("cached", percent(*r.CachedWith), note, ""))
 	}
 	if r.InputWith != nil && r.InputWithout != nil {
-		out = append(out, statOf("input", fixed(r.InputWith, 0), fixed(r.InputWithout, 0)+" without the lesson", ""))
+		out = append(out, statOf("input", decimalText(r.InputWith, 0), decimalText(r.InputWithout, 0)+" without the lesson", ""))
 	}
 	return out
 }
@@ -114,13 +114,13 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	case m.reading:
 		return statOf("lesson-money", stillCounting, "", "")
 	}
-	return statOf("lesson-money", none, "no price of the models is known", "")
+	return statOf("lesson-money", noValue, "no price of the models is known", "")
 }
 
 // lessonOverTime returns the effect of a row over time, and the table of its planned trials. since holds the effects
 // that the server has computed since its start. If both the days of the row and since have fewer than two values, only
 // the current effect is drawn.
-func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
+func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g.Node {
 	if r == nil {
 		return mutedText(g.Text("No data yet."))
 	}
@@ -129,19 +129,19 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 		days = nil
 	}
 	drawn := effectOverTime("Effect over time",
-		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, slices.DeleteFunc(slices.Clone(r.PlannedTrials), func(l report.PlannedTrial) bool { return l.Outcome != "" }), since)
+		"Effect in points at the end of each day, with its 95% interval, which narrows as sessions come in", days, slices.DeleteFunc(slices.Clone(r.PlannedTrials), func(l report.PlannedTrial) bool { return l.Outcome != "" }), sinceStart)
 	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
 		drawn = mutedText(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d of them withheld.", trial.MinPicks, trial.MinPerArm))
 	default:
 		var known []float64
-		if truth != nil {
-			known = append(known, *truth)
+		if trueEffect != nil {
+			known = append(known, *trueEffect)
 		}
 		axis := fitAxis([]*effect{e}, known, -1)
 		drawn = g.Group{
-			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, truth)),
+			h.Div(h.Class("lone"), axis.scale(), axis.plot(e, trueEffect)),
 			mutedText(g.Text("The band over time starts on the second day with an effect.")),
 		}
 	}
@@ -153,12 +153,12 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 	return g.Group{
 		h.H3(g.Text("Planned looks")),
 		grid(
-			labelled("Planned looks"),
-			columns(words("Began", "On"), numbers("Picks", "Effect, 95% of one look"), words("Verdict")),
+			ariaLabel("Planned looks"),
+			headingRow(wordColumns("Began", "On"), numberColumns("Picks", "Effect, 95% of one look"), wordColumns("Verdict")),
 			g.Map(planned, func(l report.PlannedTrial) g.Node {
 				return h.Tr(
-					wordCells(timeOf(l.Began), g.Text(cmp.Or(l.Outcome, "reward"))),
-					numberCells(fmt.Sprintf("%d of %d", l.Picks(), l.Planned), cmp.Or(l.Interval(), none)),
+					wordCells(timeNode(l.Began), g.Text(cmp.Or(l.Outcome, "reward"))),
+					numberCells(fmt.Sprintf("%d of %d", l.Picks(), l.Planned), cmp.Or(l.Interval(), noValue)),
 					wordCells(g.Text(ifElse(l.Evaluated, string(l.Verdict), "not yet"))),
 				)
 			}),

@@ -34,8 +34,8 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 			label = x.Name + ": " + strings.ReplaceAll(x.Interval(), "-", "−")
 		}
 		rows[i] = h.Tr(
-			rowHead(g.Text(x.Name), small(g.Text(outcomeHelp()[x.Name]))),
-			h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), small(g.Text(verdictHelp(x)))),
+			rowHead(g.Text(x.Name), smallLine(g.Text(outcomeHelp()[x.Name]))),
+			h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), smallLine(g.Text(verdictHelp(x)))),
 			cell("Change, 95%", g.Text(label[len(x.Name)+2:])),
 			h.Td(h.Class("plot"), a.row(effects[i], nil, label, tone)),
 		)
@@ -44,10 +44,10 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
 			g.Text(" An outcome of report.guardrails rises with the lesson. The verdict stays."))),
 		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session in which the lesson was picked and could be withheld at random, with or without a reward. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
-			h.A(h.Href(f.help("EXPERIMENT#outcomes")), g.Text("More"))),
-		scroll(labelledBy("outcomes"), h.Table(
+			h.A(h.Href(f.helpHref("EXPERIMENT#outcomes")), g.Text("More"))),
+		scrollRegion(ariaLabelledBy("outcomes"), h.Table(
 			h.Class("cards"),
-			columns(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), column(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
+			headingRow(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), numberColumn(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
 			h.TBody(rows),
 		)),
 	}
@@ -64,14 +64,14 @@ func modelTable(f frame, r *report.Row) g.Node {
 	a := fitAxis(effects, nil, 0)
 	side := func(n int64, arm, model string) g.Node {
 		if model == trial.OtherModels {
-			return g.Text(count(n))
+			return g.Text(countText(n))
 		}
 		return f.armLink(n, r.Slug, arm, "model", model)
 	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {
 		x, state, meaning := &r.Models.Effects[i], "open", "the verdict does not cover this model yet: too few picks, or another effect; with bandit.retest, its sessions have the full bandit.epsilon"
-		if slices.Contains(r.Models.Seen, x.Model) {
+		if slices.Contains(r.Models.WithVerdict, x.Model) {
 			state, meaning = "seen", "the verdict covers this model"
 		}
 		label, shrunken := "no effect yet", ""
@@ -79,24 +79,24 @@ func modelTable(f frame, r *report.Row) g.Node {
 			label, shrunken = effects[i].points()+" "+effects[i].interval(), "shrunken "+points(x.Shrunken)
 		}
 		rows[i] = h.Tr(
-			rowHead(h.Class("name"), quoted(x.Model), small(
-				g.Textf("%s; with a reward: ", countOf(x.Picks, "pick")), side(x.NInjected, store.FateInjected, x.Model), g.Text(" injected, "),
+			rowHead(h.Class("name"), untrustedText(x.Model), smallLine(
+				g.Textf("%s; with a reward: ", countNoun(x.Picks, "pick")), side(x.NInjected, store.FateInjected, x.Model), g.Text(" injected, "),
 				side(x.NWithheld, store.FateWithheld, x.Model), g.Text(" withheld"),
 			)),
-			h.Td(h.Class("text wrap"), h.Strong(g.Text(state)), small(g.Text(meaning))),
-			cell("Effect, points", g.Text(label), small(g.Text(shrunken))),
+			h.Td(h.Class("text wrap"), h.Strong(g.Text(state)), smallLine(g.Text(meaning))),
+			cell("Effect, points", g.Text(label), smallLine(g.Text(shrunken))),
 			h.Td(h.Class("plot"), a.row(effects[i], nil, x.Model+": "+label, "")),
 		)
 	}
 	text := r.OnModels()
 	return g.Group{
-		g.If(text != "", h.P(h.Strong(quoted(text)))),
+		g.If(text != "", h.P(h.Strong(untrustedText(text)))),
 		h.P(h.Class("quiet"), g.Text("Effect on the reward in the sessions of one model, from 50 rewarded picks on. The intervals are for one look and widened for the number of models. "+
 			"A shrunken effect is moved towards the effect of the lesson. No verdict uses these effects. "),
-			h.A(h.Href(f.help("EXPERIMENT#models")), g.Text("More"))),
-		scroll(labelledBy("models"), h.Table(
+			h.A(h.Href(f.helpHref("EXPERIMENT#models")), g.Text("More"))),
+		scrollRegion(ariaLabelledBy("models"), h.Table(
 			h.Class("cards"),
-			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Covered by the verdict")), column(g.Text("Effect, points")), a.head("Points")),
+			headingRow(wordColumn(g.Text("Model")), wordColumn(g.Text("Covered by the verdict")), numberColumn(g.Text("Effect, points")), a.head("Points")),
 			h.TBody(rows),
 		)),
 	}
@@ -105,7 +105,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 // outcomeEffect returns the effect on an outcome in the scale of the plot, where 1 means 100 points or 100 per cent.
 // The result is nil if the effect is unknown or not reliable.
 func outcomeEffect(x *report.Outcome) *effect {
-	if x.Effect == nil || x.Verdict == report.Broken {
+	if x.Effect == nil || x.Verdict == report.InvalidAssignment {
 		return nil
 	}
 	scale := 1.0
@@ -138,7 +138,7 @@ func verdictHelp(x *report.Outcome) string {
 		out = "the interval is close to 0"
 	case report.NotProven:
 		out = "needs more picks"
-	case report.Broken:
+	case report.InvalidAssignment:
 		out = "the random assignment is broken"
 	default:
 		out = "less with the lesson"

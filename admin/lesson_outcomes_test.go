@@ -17,7 +17,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	row.Guardrail = "dearer"
 	row.Outcomes = []report.Outcome{
 		{Name: "recurrence", Unit: "share", Verdict: report.Prevents, NInjected: 300, NWithheld: 80, MeanInjected: new(0.21), MeanWithheld: new(0.62), Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3)},
-		{Name: "tokens", Unit: "percent", Verdict: "proven: " + report.Dearer, MeanInjected: new(14_000.0), MeanWithheld: new(10_000.0), Effect: new(40.0), Lo: new(10.0), Hi: new(70.0)},
+		{Name: "tokens", Unit: "percent", Verdict: "proven: " + report.Longer, MeanInjected: new(14_000.0), MeanWithheld: new(10_000.0), Effect: new(40.0), Lo: new(10.0), Hi: new(70.0)},
 		{Name: "loops", Unit: "share", Verdict: report.NotProven, NInjected: 20, NWithheld: 4, NeedsPicks: 26},
 	}
 	cookie, _ := f.browser(t)
@@ -41,8 +41,8 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	if got := page("/lessons"); !strings.Contains(got, `<strong class="good">recurrence proven: prevents its error</strong>`) {
 		t.Error("the list of lessons lacks the proven outcome recurrence")
 	}
-	row.Explained, row.PicksSaved, row.Late = new(0.12), 30, 7
-	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, Off: "the lesson changes which sessions have a reward"}
+	row.ExplainedShare, row.PicksSaved, row.Late = new(0.12), 30, 7
+	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, OffReason: "the lesson changes which sessions have a reward"}
 	got = page("/lessons/helpful")
 	for _, want := range []string{
 		"Facts before the assignment explain 12.0% of the variance and save 30 picks.", "rewards came after the closing.",

@@ -35,7 +35,7 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 		return mutedText(g.Text("The stored sessions cannot be read: " + s.err.Error() + "."))
 	}
 	read := g.Group{
-		g.Text(" They were read at "), timeOf(s.survey.Made),
+		g.Text(" They were read at "), timeNode(s.survey.Made),
 		g.Text(ifElse(s.old, "; newer sessions are being read and will appear here.", ".")),
 	}
 	arms := s.survey.Rewards(slug)
@@ -44,13 +44,13 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 	return g.Group{
 		mutedText(
-			g.Text("Share of the sessions of each arm, by "), termButton("reward"), g.Text(". Of "+count(s.survey.Sessions)+
+			g.Text("Share of the sessions of each arm, by "), termButton("reward"), g.Text(". Of "+countText(s.survey.Sessions)+
 				" stored sessions since "+s.survey.Since.UTC().Format(time.DateOnly)+", all texts of the lesson together."),
 			read,
 		),
 		grid(
-			labelled("Rewards of both arms"),
-			columns(words("Reward", "Injected and withheld"), numbers("Injected, sessions", "Withheld, sessions")), rewardRows(f, slug, arms),
+			ariaLabel("Rewards of both arms"),
+			headingRow(wordColumns("Reward", "Injected and withheld"), numberColumns("Injected, sessions", "Withheld, sessions")), rewardRows(f, slug, arms),
 		),
 	}
 }
@@ -74,7 +74,7 @@ func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 		if tenth < 9 { // the upper bound belongs to the next tenth
 			to = strconv.FormatFloat(float64(tenth+1)/10-1e-4, 'f', 4, 64)
 		}
-		return h.Td(g.Text(percent(share)+" "), small(f.armLink(n, slug, arm, "min_reward", from, "max_reward", to)))
+		return h.Td(g.Text(percent(share)+" "), smallLine(f.armLink(n, slug, arm, "min_reward", from, "max_reward", to)))
 	}
 	var out g.Group
 	for i := range arms.Injected {
@@ -112,8 +112,8 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 func (view *backtestView) summary(href string) g.Node {
 	switch b := view.result; {
 	case b != nil:
-		words := some(b.Words, h.Span, func(w backtest.Word) g.Node {
-			return g.Group{g.Text(", by "), code(w.Word), g.Text(" in " + count(w.Sessions))}
+		words := limitedList(b.Words, h.Span, func(w backtest.SessionCount) g.Node {
+			return g.Group{g.Text(", by "), code(w.Text), g.Text(" in " + countText(w.Sessions))}
 		})
 		return h.P(firedIn(b), words, g.Text("."))
 	case view.note != "":
@@ -128,30 +128,30 @@ func (view *backtestView) summary(href string) g.Node {
 func (view *backtestView) details(f frame) g.Node {
 	b := view.result
 	if b == nil {
-		return view.summary(f.With("backtest", "1") + "#trigger")
+		return view.summary(f.WithQuery("backtest", "1") + "#trigger")
 	}
 	fired := slices.Clone(b.Words)
-	for _, w := range b.Silent {
-		fired = append(fired, backtest.Word{Word: w})
+	for _, w := range b.SilentTriggers {
+		fired = append(fired, backtest.SessionCount{Text: w})
 	}
 	near := mutedText(g.Text("There are no near misses: no other session contains a blocked trigger, " +
 		"or all words of a phrase in separate places."))
-	if n := b.Near.Sessions; n > 0 {
+	if n := b.NearMisses.Sessions; n > 0 {
 		near = g.Group{
 			h.P(
-				g.Text("In "), h.Strong(g.Text(count(n))),
+				g.Text("In "), h.Strong(g.Text(countText(n))),
 				g.Text(plural(n, " other", " others")+" the lesson nearly fired:"),
 			),
-			wordsTable("Reasons against firing", "Reason", b.Near.Why),
-			examples(f, b.Near.Examples),
+			wordsTable("Reasons against firing", "Reason", b.NearMisses.MissingConditions),
+			examples(f, b.NearMisses.Examples),
 		}
 	}
-	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), likeness(f, &b.Like), near}
+	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), likeness(f, &b.Likeness), near}
 }
 
 // likeness describes the sessions in which the lesson would have fired by likeness, which means that a sentence
 // resembles the lesson.
-func likeness(f frame, l *backtest.Like) g.Node {
+func likeness(f frame, l *backtest.LikenessCounts) g.Node {
 	if l.Captured == 0 {
 		return nil
 	}
@@ -164,13 +164,13 @@ func likeness(f frame, l *backtest.Like) g.Node {
 		effect = "These are suggestions, and nothing is injected: write like: true into the lesson, and set match.like to on, to inject the lesson."
 	}
 	return g.Group{
-		h.P(g.Text("By likeness the lesson would have fired in "), h.Strong(g.Text(count(l.Sessions))),
+		h.P(g.Text("By likeness the lesson would have fired in "), h.Strong(g.Text(countText(l.Sessions))),
 			g.Text(plural(l.Sessions, " other session. ", " other sessions. ")+effect)),
 		g.If(len(l.Examples) > 0, grid(
-			labelled("Sentences that resemble the lesson"), columns(words("Sentence"), words("Shared words"), numbers("Score"), numbers("Threshold"), words("Session")),
-			some(l.Examples, lastRow, func(e backtest.LikeExample) g.Node {
+			ariaLabel("Sentences that resemble the lesson"), headingRow(wordColumns("Sentence"), wordColumns("Shared words"), numberColumns("Score"), numberColumns("Threshold"), wordColumns("Session")),
+			limitedList(l.Examples, lastRow, func(e backtest.LikenessExample) g.Node {
 				return h.Tr(
-					rowHead(quoted(e.Sentence)), wordCells(quoted(strings.Join(e.Words, ", "))),
+					rowHead(untrustedText(e.Sentence)), wordCells(untrustedText(strings.Join(e.Words, ", "))),
 					numberCells(fmt.Sprintf("%.2f", e.Score), fmt.Sprintf("%.2f", e.Threshold)),
 					wordCells(h.A(h.Href(f.Link("/sessions", "session", e.Session)), code(e.Session))),
 				)
@@ -182,15 +182,15 @@ func likeness(f frame, l *backtest.Like) g.Node {
 // firedIn states the number of captured sessions in which a lesson would have fired.
 func firedIn(b *backtest.Result) g.Node {
 	return g.Group{
-		g.Text("The lesson would have fired in "), h.Strong(g.Text(count(b.Fired))), g.Text(" of the "), h.Strong(g.Text(count(b.Sessions))),
+		g.Text("The lesson would have fired in "), h.Strong(g.Text(countText(b.Matched))), g.Text(" of the "), h.Strong(g.Text(countText(b.Sessions))),
 		g.Text(" newest captured sessions"),
 	}
 }
 
 // wordsTable returns a table with the number of sessions for each word or reason.
-func wordsTable(name, head string, list []backtest.Word) g.Node {
-	return grid(labelled(name), columns(words(head), numbers("Sessions")), some(list, lastRow, func(w backtest.Word) g.Node {
-		return h.Tr(rowHead(quoted(w.Word)), numberCells(count(w.Sessions)))
+func wordsTable(name, head string, list []backtest.SessionCount) g.Node {
+	return grid(ariaLabel(name), headingRow(wordColumns(head), numberColumns("Sessions")), limitedList(list, lastRow, func(w backtest.SessionCount) g.Node {
+		return h.Tr(rowHead(untrustedText(w.Text)), numberCells(countText(w.Sessions)))
 	}))
 }
 

@@ -23,12 +23,12 @@ type oldText struct {
 	text    string               // the text that the model saw; empty if it cannot be read
 }
 
-// textsShown is the maximum number of older texts that are read from stored sessions. The latest texts are read.
-const textsShown = 10
+// maxTextsRead is the maximum number of older texts that are read from stored sessions. The latest texts are read.
+const maxTextsRead = 10
 
 // readOlderTexts sets session in each element of older, and sorts older by the start of this session, newest first.
-// readOlderTexts also sets text in the first textsShown elements. The texts come from stored sessions, because the bank
-// holds only the current text.
+// readOlderTexts also sets text in the first maxTextsRead elements. The texts come from stored sessions, because the
+// bank holds only the current text.
 func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].session, _ = survey.Example(older[i].row.Arm)
@@ -36,7 +36,7 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 	slices.SortStableFunc(older, func(a, b oldText) int {
 		return cmp.Or(b.session.Began.Compare(a.session.Began), strings.Compare(a.row.Arm, b.row.Arm))
 	})
-	for i := range older[:min(len(older), textsShown)] {
+	for i := range older[:min(len(older), maxTextsRead)] {
 		old := &older[i]
 		if old.session.Session == "" {
 			continue
@@ -59,18 +59,18 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	return g.Group{
 		mutedText(g.Text("Older texts and other presentations: each is a separate arm.")),
 		cards(
-			labelled("Older texts"),
-			columns(words("Text", "State", "Verdict"), numbers("Effect, points", "95% interval", "Rewarded, sessions")),
-			some(older, lastRow, func(o oldText) g.Node {
+			ariaLabel("Older texts"),
+			headingRow(wordColumns("Text", "State", "Verdict"), numberColumns("Effect, points", "95% interval", "Rewarded, sessions")),
+			limitedList(older, lastRow, func(o oldText) g.Node {
 				e := rowEffect(o.row)
 				return h.Tr(
 					rowHead(h.Class("name"), code(o.row.Arm)),
 					cell("State", h.Class("text"), g.Text(o.row.State)), cell("Verdict", h.Class("text"), g.Text(string(o.row.Verdict))),
-					cell("Effect, points", g.Text(e.points())), cell("95% interval", g.Text(e.interval())), cell("Rewarded, sessions", g.Text(count(o.row.Rewarded))),
+					cell("Effect, points", g.Text(e.points())), cell("95% interval", g.Text(e.interval())), cell("Rewarded, sessions", g.Text(countText(o.row.Rewarded))),
 				)
 			}),
 		),
-		g.Map(older[:min(len(older), textsShown)], func(o oldText) g.Node { return o.html(f, current) }),
+		g.Map(older[:min(len(older), maxTextsRead)], func(o oldText) g.Node { return o.html(f, current) }),
 	}
 }
 
@@ -91,10 +91,10 @@ func (o oldText) html(f frame, current string) g.Node {
 		summary,
 		mutedText(
 			g.Text("From the session "),
-			h.A(h.Href(f.session(o.session.Session)), h.Code(g.Textf("%.12s", o.session.Session))),
-			g.Text(" which began "), timeOf(o.session.Began), g.Text("."+marks),
+			h.A(h.Href(f.sessionHref(o.session.Session)), h.Code(g.Textf("%.12s", o.session.Session))),
+			g.Text(" which began "), timeNode(o.session.Began), g.Text("."+marks),
 		),
-		paper(text),
+		textBox(text),
 	)
 }
 
@@ -106,9 +106,9 @@ func eventsTable(events []lesson.Event) g.Node {
 	return g.Group{
 		mutedText(g.Text("Audit log, newest first.")),
 		grid(
-			labelled("Audit log"), columns(words("When", "What", "Text")),
-			some(events, lastRow, func(e lesson.Event) g.Node {
-				return h.Tr(wordCells(timeOf(e.Time)), h.Td(h.Class("text wrap"), eventText(&e)), wordCells(h.Code(g.Textf("%.12s", e.Hash))))
+			ariaLabel("Audit log"), headingRow(wordColumns("When", "What", "Text")),
+			limitedList(events, lastRow, func(e lesson.Event) g.Node {
+				return h.Tr(wordCells(timeNode(e.Time)), h.Td(h.Class("text wrap"), eventText(&e)), wordCells(h.Code(g.Textf("%.12s", e.Hash))))
 			}),
 		),
 	}
@@ -137,7 +137,7 @@ func triggerList(l *lesson.Lesson, noTriggers string) g.Node {
 	} {
 		if len(f.values) > 0 {
 			value := func(v string) g.Node { return g.Group{code(v), space()} }
-			out = append(out, row(f.name, some(f.values, h.Span, value)))
+			out = append(out, row(f.name, limitedList(f.values, h.Span, value)))
 		}
 	}
 	if out == nil {
@@ -162,7 +162,7 @@ func targets(list []lesson.Target) (out []string) {
 
 // findingList returns the findings of the checks on a lesson as a list.
 func findingList(list []lesson.Finding) g.Node {
-	return h.Ul(h.Class("checks"), some(list, h.Li, func(f lesson.Finding) g.Node {
+	return h.Ul(h.Class("checks"), limitedList(list, h.Li, func(f lesson.Finding) g.Node {
 		return h.Li(h.Class(ifElse(f.Severity == lesson.Error, "bad", "warn")), g.Text(f.String()))
 	}))
 }

@@ -87,7 +87,7 @@ func textIn(n *html.Node) string {
 func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Write.Notes = memoryNotes{"acme/view|v1": []byte(`{"name":"poor","query":"verdict=poor"}`)}
-		o.Read.Archive = someSessions{}
+		o.Read.Archive = twoAgentSessions{}
 		o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"acme", "other"}, nil }
 	})
 	cookie, _ := f.browser(t)
@@ -140,22 +140,22 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 	}
 }
 
-// someSessions is an archive with one session, and with recent sessions of two agents.
-type someSessions struct{ emptyArchive }
+// twoAgentSessions is an archive with one session, and with recent sessions of two agents.
+type twoAgentSessions struct{ emptyArchive }
 
-func (someSessions) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
-	return store.SessionList{Sessions: []store.SessionItem{{ID: "s-1", Run: "nightly"}}, Read: 1}, nil
+func (twoAgentSessions) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return store.SessionList{Sessions: []store.SessionItem{{ID: "s-1", Run: "nightly"}}, RowsRead: 1}, nil
 }
 
-func (someSessions) Run(context.Context, string, string) (store.RunSessions, error) {
+func (twoAgentSessions) Run(context.Context, string, string) (store.RunSessions, error) {
 	return store.RunSessions{Name: "nightly", Sessions: []store.SessionItem{{ID: "s-1"}}}, nil
 }
 
-func (someSessions) Transcript(context.Context, string, string, int) (store.Transcript, error) {
+func (twoAgentSessions) Transcript(context.Context, string, string, int) (store.Transcript, error) {
 	return store.Transcript{SessionItem: store.SessionItem{ID: "s-1"}}, nil
 }
 
-func (someSessions) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+func (twoAgentSessions) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
 	return store.Recent{Sessions: []store.SessionItem{{ID: "s-1", Agent: "a", Tags: []string{"x"}}, {ID: "s-2", Agent: "b", Tags: []string{"x"}}}}, nil
 }
 

@@ -80,7 +80,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
-		if _, _, ok := s.session(c, s.access.Load()); ok { // for example, after the button Back
+		if _, _, ok := s.browserSession(c, s.access.Load()); ok { // for example, after the button Back
 			return s.redirect(c, c.QueryParam("next"))
 		}
 		return s.render(c, http.StatusOK, loginPage{}.html())
@@ -89,27 +89,27 @@ func (s *Server) login(c echo.Context) error {
 	if !ok {
 		return s.wrongToken(c)
 	}
-	id, err := s.sessions.create(holder.sum)
+	id, err := s.logins.create(holder.sum)
 	if err != nil {
 		return err
 	}
-	if err := s.sessions.save(); err != nil {
+	if err := s.logins.save(); err != nil {
 		s.log(c).Warn("a login cannot be stored and ends at the next restart; check the space and the permissions of data_dir",
-			"file", sessionsFile, "error", err)
+			"file", loginsFile, "error", err)
 	}
-	c.SetCookie(s.cookie(c, id, int(maxSessionAge.Seconds())))
+	c.SetCookie(s.cookie(c, id, int(maxLoginAge.Seconds())))
 	return s.redirect(c, c.FormValue("next"))
 }
 
 func (s *Server) logout(c echo.Context) error {
 	if cookie, err := c.Cookie(cookieName); err == nil {
-		s.sessions.remove(cookie.Value)
-		if removed, err := s.sessions.saveOrRemove(); removed {
+		s.logins.remove(cookie.Value)
+		if removed, err := s.logins.saveOrRemove(); removed {
 			s.log(c).Warn("a logout cannot be stored, so the stored logins were deleted, and all browsers log in again after a restart; "+
-				"check the space of data_dir", "file", sessionsFile, "error", err)
+				"check the space of data_dir", "file", loginsFile, "error", err)
 		} else if err != nil {
 			s.log(c).Error("a logout cannot be stored: until the restart the login is refused, and then the login works again; "+
-				"delete the file before the restart, and check the permissions of data_dir", "file", sessionsFile, "error", err)
+				"delete the file before the restart, and check the permissions of data_dir", "file", loginsFile, "error", err)
 		}
 	}
 	c.SetCookie(s.cookie(c, "", -1))
@@ -121,7 +121,7 @@ func (s *Server) logout(c echo.Context) error {
 // for example on loopback.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure is set for HTTPS
-		Name: cookieName, Value: value, Path: s.options.Address.Base + "/", MaxAge: age,
+		Name: cookieName, Value: value, Path: s.options.Address.BasePath + "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Scheme() == "https",
 	}
 }

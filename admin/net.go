@@ -22,9 +22,10 @@ type netResult struct {
 	mean     meanPrice // mean price of the input tokens
 }
 
-// netOf returns the net result of the last seven days in a report. The inserted tokens are known only for all treated
-// sessions together, with and without a reward, so netOf scales their number to the sessions with a reward.
-func netOf(r *report.Report, p Prices, m meanPrice) netResult {
+// newNetResult returns the net result of the last seven days in a report. The inserted tokens are known only for all
+// treated sessions together, with and without a reward, so newNetResult scales their number to the sessions with a
+// reward.
+func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 	sum := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := sum.TokensAdded
 	if all := sum.Treated.Sessions; all > sum.NTreated { // the net result counts only sessions with a reward
@@ -39,7 +40,7 @@ func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Inpu
 // netFor returns the net result in money if all lessons together have the given effect, such as an end of the
 // interval.
 func (n netResult) netFor(effect float64) float64 {
-	return effect*float64(n.sessions)*n.prices.Session - n.cost()
+	return effect*float64(n.sessions)*n.prices.SuccessValue - n.cost()
 }
 
 // amount formats an amount of money with its sign and its currency.
@@ -51,13 +52,13 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// factor formats a number of prevented failures with the fewest decimals, at most three, whose product with the value
-// of a session is the shown amount of money.
-func (n netResult) factor(x float64) string {
+// failuresText formats a number of prevented failures with the fewest decimals, at most three, whose product with the
+// value of a session is the shown amount of money.
+func (n netResult) failuresText(x float64) string {
 	for digits := range 3 {
 		scale := math.Pow10(digits)
-		if withSign(math.Round(x*scale)/scale*n.prices.Session, 2) == withSign(x*n.prices.Session, 2) {
-			return ifElse(digits == 0, signed(x), withSign(x, digits))
+		if withSign(math.Round(x*scale)/scale*n.prices.SuccessValue, 2) == withSign(x*n.prices.SuccessValue, 2) {
+			return ifElse(digits == 0, signedText(x), withSign(x, digits))
 		}
 	}
 	return withSign(x, 3)
@@ -66,14 +67,14 @@ func (n netResult) factor(x float64) string {
 // html returns the section of the overview with the net result in money and a table of its parts. If a price is
 // missing, html shows the number of prevented failures instead of the money.
 func (n netResult) html(f frame) g.Node {
-	priced := n.prices.Session > 0 && n.mean.known // the net needs the value of a session and the cost of the tokens
-	missing := ifElse(n.invalid, none, stillCounting)
+	priced := n.prices.SuccessValue > 0 && n.mean.known // the net needs the value of a session and the cost of the tokens
+	missing := ifElse(n.invalid, noValue, stillCounting)
 	key, value, note := ifElse(priced, "net", "gain"), missing, ifElse(n.invalid, "not reliable", "too few control sessions")
 	gained, between := missing, ""
 	tone := n.effect.tone()
 	if n.effect != nil {
 		e, sessions := n.effect, float64(n.sessions)
-		gained, between = signed(e.size*sessions), signed(e.lo*sessions)+" to "+signed(e.hi*sessions)
+		gained, between = signedText(e.size*sessions), signedText(e.lo*sessions)+" to "+signedText(e.hi*sessions)
 		value, note = gained+" sessions", between+", with 95% confidence"
 		if priced {
 			tone = (&effect{lo: n.netFor(e.lo), hi: n.netFor(e.hi)}).tone()
@@ -86,21 +87,21 @@ func (n netResult) html(f frame) g.Node {
 	part := func(name string, detail g.Node, sum string) g.Node {
 		return h.Tr(rowHead(g.Text(name)), wordCells(detail), numberCells(sum))
 	}
-	treatedLink := g.Node(g.Text(countOf(n.sessions, "treated session")))
+	treatedLink := g.Node(g.Text(countNoun(n.sessions, "treated session")))
 	if n.sessions > 0 {
 		treatedLink = h.A(h.Href(f.sessionsOfWeek(store.FateTreated, "min_reward", "0")), treatedLink)
 	}
-	prevented, inserted := none, none
+	prevented, inserted := noValue, noValue
 	if priced && n.effect != nil {
-		gained = n.factor(n.effect.size * float64(n.sessions))
-		prevented = n.amount(n.effect.size * float64(n.sessions) * n.prices.Session)
+		gained = n.failuresText(n.effect.size * float64(n.sessions))
+		prevented = n.amount(n.effect.size * float64(n.sessions) * n.prices.SuccessValue)
 	}
 	if n.mean.known {
 		inserted = n.amount(-n.cost())
 	}
 	sessionRate := ""
 	if priced {
-		sessionRate = " × " + strconv.FormatFloat(n.prices.Session, 'f', 2, 64)
+		sessionRate = " × " + strconv.FormatFloat(n.prices.SuccessValue, 'f', 2, 64)
 	}
 	tokenRate := ""
 	if n.mean.known {
@@ -111,7 +112,7 @@ func (n netResult) html(f frame) g.Node {
 		hint = ifElse(n.mean.reading, "The mean price of the input tokens is being computed …", "Set admin.session_value and prices to see the net in money.")
 	}
 	return h.Section(
-		h.Class("net"), labelledBy("net"),
+		h.Class("net"), ariaLabelledBy("net"),
 		h.Div(
 			h.H2(h.ID("net"), termButton(key)),
 			h.P(h.Class("value "+tone), g.Text(value)), h.P(h.Class("quiet"), g.Text(note)),
@@ -119,7 +120,7 @@ func (n netResult) html(f frame) g.Node {
 		h.Div(
 			h.Table(h.Class("figures"), h.TBody(
 				part("Prevented failures", g.Group{g.Text(gained + " of "), treatedLink, g.Text(" (a run counts once)" + sessionRate)}, prevented),
-				part("Inserted tokens", g.Text(count(n.tokens)+tokenRate), inserted),
+				part("Inserted tokens", g.Text(countText(n.tokens)+tokenRate), inserted),
 			)),
 			g.If(hint != "", mutedText(g.Text(hint))),
 			n.mean.note(&n.prices),

@@ -20,26 +20,26 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 		prices Prices
 		want   []string
 	}{
-		"a net above 0": {new(0.05), 0.01, Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
+		"a net above 0": {new(0.05), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
 			"<p class=\"value good\">+92.00\u00a0USD</p>", "+12.00\u00a0USD to +192.00\u00a0USD",
 		}},
-		"session value and model price": {new(0.05), 0, Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
+		"session value and model price": {new(0.05), 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
 			"not known yet", "best estimate +92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&min_reward=0&range=7d">200 treated sessions</a> (a run counts once) × 10.00`, "+100.00\u00a0USD", "4,000,000 × 2 a million", "−8.00\u00a0USD",
 		}},
-		"a fraction of a prevented failure": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), Session: 2, Currency: "USD"}, []string{
+		"a fraction of a prevented failure": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`−0.275 of <a`, "× 2.00", "−0.55\u00a0USD",
 		}},
-		"a number of prevented failures with decimals": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), Session: 2, Currency: "USD"}, []string{
+		"a number of prevented failures with decimals": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`+53.8 of <a`, "× 2.00", "+107.60\u00a0USD",
 		}},
-		"no model price": {new(0.05), 0, Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
+		"no model price": {new(0.05), 0, Prices{SuccessValue: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
 		"no prices":      {new(0.05), 0, Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
-		"no effect yet":  {nil, 0, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
+		"no effect yet":  {nil, 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return tc.prices } })
 			r := &f.reports.report
-			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 8_000_000, Treated: report.Spent{Sessions: 400}}}
+			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 8_000_000, Treated: report.Spending{Sessions: 400}}}
 			if r.Global.Effect = tc.effect; tc.effect != nil {
 				r.Global.Lo, r.Global.Hi = new(tc.lo), new(max(0.1, *tc.effect))
 			}
@@ -68,7 +68,7 @@ func TestLastWeekHasSevenDates(t *testing.T) {
 }
 
 // The search of the help finds the section of the docs that contains all words, and a page lists its sections.
-func TestHelpListsSectionsAndFindsThem(t *testing.T) {
+func TestHelpPageListsSectionsAndSearchFindsThem(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {

@@ -7,18 +7,20 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// quoted returns untrusted text, which an agent, a client or a file wrote. The text is escaped and cut at
+// untrustedText returns untrusted text, which an agent, a client or a file wrote. The text is escaped and cut at
 // maxShownText, and hidden characters become visible. Texts of this package use g.Text.
-func quoted(text string) g.Node { return g.Text(visible(truncateBytes(text, maxShownText))) }
+func untrustedText(text string) g.Node {
+	return g.Text(escapeHidden(truncateBytes(text, maxShownText)))
+}
 
-// some returns a node from render for each of the first 100 elements of a list. If there are more elements, the result
-// ends with a node from renderRest that states the number of the other elements.
-func some[T any](list []T, renderRest func(...g.Node) g.Node, render func(T) g.Node) g.Node {
+// limitedList returns a node from render for each of the first 100 elements of a list. If there are more elements, the
+// result ends with a node from renderRest that states the number of the other elements.
+func limitedList[T any](list []T, renderRest func(...g.Node) g.Node, render func(T) g.Node) g.Node {
 	const maxItems = 100
 	if len(list) <= maxItems {
 		return g.Map(list, render)
 	}
-	return append(g.Map(list[:maxItems], render), renderRest(g.Text("and "+count(len(list)-maxItems)+" more")))
+	return append(g.Map(list[:maxItems], render), renderRest(g.Text("and "+countText(len(list)-maxItems)+" more")))
 }
 
 // lastRow returns the last row of a table with at most six columns, as one cell that spans the columns.
@@ -29,8 +31,8 @@ func lastRow(children ...g.Node) g.Node {
 // space returns a space that separates two nodes on a line.
 func space() g.Node { return g.Text(" ") }
 
-// toned returns the class attribute for a tone, or nothing for an empty tone.
-func toned(tone string) g.Node { return g.If(tone != "", h.Class(tone)) }
+// toneClass returns the class attribute for a tone, or nothing for an empty tone.
+func toneClass(tone string) g.Node { return g.If(tone != "", h.Class(tone)) }
 
 func mutedText(children ...g.Node) g.Node {
 	return h.P(h.Class("quiet"), g.Group(children))
@@ -40,51 +42,51 @@ func warning(text string) g.Node { return h.P(h.Class("warning"), g.Text(text)) 
 
 // problem returns an alert with the reason why a part of the page is missing.
 func problem(text string) g.Node {
-	return h.P(h.Class("problem"), h.Role("alert"), quoted(text))
+	return h.P(h.Class("problem"), h.Role("alert"), untrustedText(text))
 }
 
-// labelled returns the attribute that names a part of a page for screen readers. labelledBy refers to the HTML id of
-// the heading instead.
-func labelled(name string) g.Node { return h.Aria("label", name) }
+// ariaLabel returns the attribute that names a part of a page for screen readers. ariaLabelledBy refers to the HTML id
+// of the heading instead.
+func ariaLabel(name string) g.Node { return h.Aria("label", name) }
 
-func labelledBy(id string) g.Node { return h.Aria("labelledby", id) }
+func ariaLabelledBy(id string) g.Node { return h.Aria("labelledby", id) }
 
-// heading returns a heading with an HTML id, to which labelledBy refers.
+// heading returns a heading with an HTML id, to which ariaLabelledBy refers.
 func heading(id, text string) g.Node { return h.H2(h.ID(id), g.Text(text)) }
 
 // section returns a part of a page with a heading that labels it.
 func section(id, title string, children ...g.Node) g.Node {
-	return h.Section(labelledBy(id), heading(id, title), g.Group(children))
+	return h.Section(ariaLabelledBy(id), heading(id, title), g.Group(children))
 }
 
 // title returns the heading of a page.
 func title(text string, children ...g.Node) g.Node {
-	return h.Div(h.Class("heading"), h.H1(quoted(truncateChars(text, 200))), g.Group(children))
+	return h.Div(h.Class("heading"), h.H1(untrustedText(truncateChars(text, 200))), g.Group(children))
 }
 
-// empty returns the content that is shown in place of an empty list.
-func empty(text string, children ...g.Node) g.Node {
+// emptyState returns the content that is shown in place of an empty list.
+func emptyState(text string, children ...g.Node) g.Node {
 	return h.Div(h.Class("empty"), h.H2(g.Text(text)), g.Group(children))
 }
 
-// folded returns content that a click on a line opens. summary is the text of the line.
-func folded(summary string, children ...g.Node) g.Node {
+// collapsible returns content that a click on a line opens. summary is the text of the line.
+func collapsible(summary string, children ...g.Node) g.Node {
 	return h.Details(h.Summary(g.Text(summary)), g.Group(children))
 }
 
-// paper returns a text on the background that lesson texts have.
-func paper(text g.Node) g.Node { return h.Div(h.Class("paper"), text) }
+// textBox returns a text on the background that lesson texts have.
+func textBox(text g.Node) g.Node { return h.Div(h.Class("paper"), text) }
 
-// small returns a second, smaller line of a cell, such as a unit.
-func small(children ...g.Node) g.Node { return h.Small(children...) }
+// smallLine returns a second, smaller line of a cell, such as a unit.
+func smallLine(children ...g.Node) g.Node { return h.Small(children...) }
 
-func code(text string) g.Node { return h.Code(quoted(text)) }
+func code(text string) g.Node { return h.Code(untrustedText(text)) }
 
 // prose returns a text with its line breaks, in the direction of its script.
-func prose(text string) g.Node { return h.Pre(h.Dir("auto"), quoted(text)) }
+func prose(text string) g.Node { return h.Pre(h.Dir("auto"), untrustedText(text)) }
 
-// keys returns the names of keyboard keys.
-func keys(names ...string) g.Node {
+// keyboardKeys returns the names of keyboard keys.
+func keyboardKeys(names ...string) g.Node {
 	var out g.Group
 	for i, name := range names {
 		out = append(out, g.If(i > 0, space()), h.Kbd(g.Text(name)))
@@ -92,10 +94,10 @@ func keys(names ...string) g.Node {
 	return out
 }
 
-// timeOf returns a time in UTC, which page.js converts to the reader's time zone.
-func timeOf(at time.Time, attributes ...g.Node) g.Node {
+// timeNode returns a time in UTC, which page.js converts to the reader's time zone.
+func timeNode(at time.Time, attributes ...g.Node) g.Node {
 	if at.IsZero() {
-		return g.Text(none)
+		return g.Text(noValue)
 	}
 	at = at.UTC()
 	return h.Time(h.DateTime(at.Format(time.RFC3339)), g.Group(attributes), g.Text(at.Format("2006-01-02 15:04 UTC")))
@@ -108,39 +110,40 @@ func icon(size string) g.Node {
 	return h.Img(h.Src("/static/icon.svg"), h.Alt(""), h.Width(size), h.Height(size))
 }
 
-// scroll returns wide content in a region that scrolls, also by the keyboard. name is the result of labelled or
-// labelledBy.
-func scroll(name g.Node, children ...g.Node) g.Node {
+// scrollRegion returns wide content in a region that scrolls, also by the keyboard. name is the result of labelled or
+// ariaLabelledBy.
+func scrollRegion(name g.Node, children ...g.Node) g.Node {
 	return h.Div(h.Class("scroll"), h.Role("region"), name, h.TabIndex("0"), g.Group(children))
 }
 
 // grid returns a scrollable table with its column headings and its rows.
 func grid(name g.Node, head g.Node, rows ...g.Node) g.Node {
-	return scroll(name, h.Table(h.Class("figures"), head, h.TBody(rows...)))
+	return scrollRegion(name, h.Table(h.Class("figures"), head, h.TBody(rows...)))
 }
 
 // cards returns a scrollable table as grid does. On a narrow screen, each row becomes a card. The cells must therefore
 // come from cell, which labels them.
 func cards(name g.Node, head g.Node, rows ...g.Node) g.Node {
-	return scroll(name, h.Table(h.Class("figures cards"), head, h.TBody(rows...)))
+	return scrollRegion(name, h.Table(h.Class("figures cards"), head, h.TBody(rows...)))
 }
 
-// columns returns the row with the column headings of a table.
-func columns(heads ...g.Node) g.Node { return h.THead(h.Tr(heads...)) }
+// headingRow returns the row with the column headings of a table.
+func headingRow(heads ...g.Node) g.Node { return h.THead(h.Tr(heads...)) }
 
-// column returns the heading of a column of numbers. wordColumn returns the heading of a column of words.
-func column(children ...g.Node) g.Node { return h.Th(h.Scope("col"), g.Group(children)) }
+// numberColumn returns the heading of a column of numbers. wordColumn returns the heading of a column of words.
+func numberColumn(children ...g.Node) g.Node { return h.Th(h.Scope("col"), g.Group(children)) }
 
 func wordColumn(children ...g.Node) g.Node {
 	return h.Th(h.Scope("col"), h.Class("text"), g.Group(children))
 }
 
-// numbers returns the headings of several columns of numbers. words returns the headings of several columns of words.
-func numbers(names ...string) g.Node {
-	return g.Map(names, func(name string) g.Node { return column(g.Text(name)) })
+// numberColumns returns the headings of several columns of numbers. words returns the headings of several columns of
+// words.
+func numberColumns(names ...string) g.Node {
+	return g.Map(names, func(name string) g.Node { return numberColumn(g.Text(name)) })
 }
 
-func words(names ...string) g.Node {
+func wordColumns(names ...string) g.Node {
 	return g.Map(names, func(name string) g.Node { return wordColumn(g.Text(name)) })
 }
 

@@ -15,7 +15,7 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any
 	}
-	if err := yaml.Unmarshal(description, &doc); err != nil {
+	if err := yaml.Unmarshal(openAPIDocument, &doc); err != nil {
 		t.Fatal(err)
 	}
 	var described, routed []string
@@ -58,7 +58,7 @@ func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 		Paths      map[string]map[string]any
 		Components struct{ Parameters map[string]parameter }
 	}
-	if err := yaml.Unmarshal(description, &doc); err != nil {
+	if err := yaml.Unmarshal(openAPIDocument, &doc); err != nil {
 		t.Fatal(err)
 	}
 	undocumented := map[string]bool{"words": true, "tool": true, "error": true, "limit": true, "after": true}

@@ -18,24 +18,24 @@ import (
 
 // Options configure an admin server. All functions must be safe for concurrent calls.
 type Options struct {
-	Access  Access
-	Address Address
-	Read    Readers
-	Write   Writers
-	Program Program
-	Truth   func(slug string) (float64, bool) // true effects in the demo, in units of reward; else nil
-	DataDir string                            // directory of the audit log and of the logins; "" keeps both in memory only
-	Random  io.Reader                         // source of the ids of sessions, requests and views
-	Now     func() time.Time
-	Log     *slog.Logger
+	Access     Access
+	Address    Address
+	Read       Readers
+	Write      Writers
+	Program    Program
+	TrueEffect func(slug string) (float64, bool) // true effects in the demo, in units of reward; else nil
+	DataDir    string                            // directory of the audit log and of the logins; "" keeps both in memory only
+	Random     io.Reader                         // source of the ids of sessions, requests and views
+	Now        func() time.Time
+	Log        *slog.Logger
 }
 
 // Address holds the addresses of the admin listener and of the data listener. The server checks requests against these
 // addresses, and puts them into links.
 type Address struct {
-	Base   string // path prefix under which a proxy serves the admin listener, such as /precept; empty: none
-	Listen string // host:port of the admin listener
-	Data   string // base URL of the data listener for agents
+	BasePath string // path prefix under which a proxy serves the admin listener, such as /precept; empty: none
+	Listen   string // host:port of the admin listener
+	DataURL  string // base URL of the data listener for agents
 }
 
 // Readers read the data for the pages and for the API.
@@ -50,11 +50,11 @@ type Readers struct {
 
 // Writers change stored data, such as states of lessons, feedback, sessions and saved views.
 type Writers struct {
-	Keep   Keeper
-	Rate   Rater
-	Forget Forgetter
-	Import Importer
-	Notes  Notes
+	Lessons LessonChanger
+	Rate    Rater
+	Forget  Forgetter
+	Import  Importer
+	Notes   Notes
 }
 
 // Program reports the state of the running program.
@@ -78,8 +78,8 @@ type Access struct {
 // errNoToken is the error for an Access without a token, or with an empty token.
 var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
-// Query selects a report.
-type Query struct {
+// ReportQuery selects a report.
+type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // maximum age of the closed sessions that count; 0 means no limit
 	Provisional bool          // count open sessions, too
@@ -90,7 +90,7 @@ type Query struct {
 
 // Reporter computes the report of a tenant.
 type Reporter interface {
-	Report(ctx context.Context, q Query) (report.Report, error)
+	Report(ctx context.Context, q ReportQuery) (report.Report, error)
 }
 
 // Library reads the lessons of the bank and their audit log.
@@ -117,9 +117,9 @@ type Surveyor interface {
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }
 
-// Keeper changes the state of lessons in the bank. A change takes effect within two seconds, when the watcher of the
-// lessons has read the change.
-type Keeper interface {
+// LessonChanger changes the state of lessons in the bank. A change takes effect within two seconds, when the watcher of
+// the lessons has read the change.
+type LessonChanger interface {
 	// Act applies action a to the lesson slug, and returns the changed lesson. by is the name of the person who acts.
 	// Act fails if the lesson differs from seen, the version that the person saw. A zero seen skips this check.
 	Act(ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
@@ -141,7 +141,7 @@ type Archive interface {
 type SessionLists interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
-	Ordered(ctx context.Context, recent *store.Recent, q *store.SessionQuery, compare func(x, y *store.SessionItem) int) (store.SessionList, error)
+	BrowseOrdered(ctx context.Context, recent *store.Recent, q *store.SessionQuery, compare func(x, y *store.SessionItem) int) (store.SessionList, error)
 }
 
 // Transcripts reads the exchanges of a session. A page reads one part, and an export reads all parts one by one.
@@ -161,10 +161,10 @@ type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// Importer stores past conversations as sessions outside of the experiment. detect.Read defines the accepted forms. If
-// agent is empty, the source of each transcript becomes the agent of its session.
+// Importer stores past conversations as sessions outside of the experiment. detect.ReadTranscripts defines the accepted
+// forms. If agent is empty, the source of each transcript becomes the agent of its session.
 type Importer interface {
-	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportSum, error)
+	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportResult, error)
 }
 
 // Exporter writes a selection of stored data.

@@ -16,16 +16,16 @@ import (
 
 // breakdownView is the data of the breakdown, which shows the effects of lessons in parts of the sessions.
 type breakdownView struct {
-	by      choice
-	survey  *report.Survey // nil if none
-	reading bool           // the sessions are being read, and no earlier survey has a cell with enough data
-	cells   []report.Cell  // cells with enough data
-	thin    int            // number of cells with too little data
+	by          choice
+	survey      *report.Survey // nil if none
+	reading     bool           // the sessions are being read, and no earlier survey has a cell with enough data
+	cells       []report.Cell  // cells with enough data
+	sparseCells int            // number of cells with too little data
 }
 
 // dimensions returns the properties of sessions by which a breakdown divides the sessions.
 func dimensions() []choice {
-	return []choice{{report.OfAgent, "Agent"}, {report.OfModel, "Model"}, {report.OfLength, "Length of the task"}}
+	return []choice{{report.ByAgent, "Agent"}, {report.ByModel, "Model"}, {report.ByLength, "Length of the task"}}
 }
 
 // lengths returns the description of each length class of a session's first message.
@@ -37,7 +37,7 @@ func lengths() map[string]string {
 
 // breakdown shows the effects of lessons by agent, by model or by length of the task.
 func (s *Server) breakdown(c echo.Context) error {
-	q, err := query(c)
+	q, err := reportQuery(c)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *Server) breakdown(c echo.Context) error {
 		v.survey, page.Counted = survey, countedAt{survey.Made, old}
 		all, _ := survey.Cells(v.by.Key)
 		v.cells = slices.DeleteFunc(slices.Clone(all), func(x report.Cell) bool { return !x.HasEffect })
-		v.thin = len(all) - len(v.cells)
+		v.sparseCells = len(all) - len(v.cells)
 		v.reading = old && len(v.cells) == 0 // the newer survey may have cells
 	}
 	return s.show(c, page)
@@ -65,7 +65,7 @@ func (s *Server) breakdown(c echo.Context) error {
 
 func (v *breakdownView) html(f frame) g.Node {
 	return g.Group{
-		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(dimensions(), func(w choice) g.Node {
+		title("Breakdown", h.Nav(h.Class("ways"), ariaLabel("Break down by"), g.Map(dimensions(), func(w choice) g.Node {
 			return h.A(h.Href(f.Link("/breakdown", "by", w.Key)), g.If(w == v.by, h.Aria("current", "true")), g.Text(w.Name))
 		}))),
 		v.list(f),
@@ -79,20 +79,20 @@ func (v *breakdownView) list(f frame) g.Node {
 		return g.Group{
 			h.P(h.Class("warning"), g.Textf("Exploratory. Lessons are withheld at random from all sessions together, so an "+
 				"effect in a part of the sessions is a hint, not a verdict. Effects are moved towards the mean of "+
-				"their lesson, and intervals are widened for the %s cells of the page.", count(len(v.cells)))),
-			scroll(labelled("Effects by "+v.by.Name), v.table(f, v.cells[p.from:p.to])), p.html(f),
+				"their lesson, and intervals are widened for the %s cells of the page.", countText(len(v.cells)))),
+			scrollRegion(ariaLabel("Effects by "+v.by.Name), v.table(f, v.cells[p.from:p.to])), p.html(f),
 		}
 	case v.reading:
-		return empty("The stored sessions are being read", h.P(g.Text(
+		return emptyState("The stored sessions are being read", h.P(g.Text(
 			"The first time takes some seconds. The table then appears here.")))
 	default:
-		return g.Iff(f.page.Problem == "", v.tooFew)
+		return g.Iff(f.page.Problem == "", v.sparseDataNote)
 	}
 }
 
 // storedCounts returns the number of sessions that were read, and the date since which sessions were read.
 func (v *breakdownView) storedCounts() (sessions, since string) {
-	return count(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
+	return countText(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
 }
 
 func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
@@ -101,7 +101,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 		effects[i] = &effect{x.Shrunken, x.Lo, x.Hi}
 	}
 	axis := fitAxis(effects, nil, 0)
-	unit := func(name string) g.Node { return small(g.Text(name)) }
+	unit := func(name string) g.Node { return smallLine(g.Text(name)) }
 	sessions, since := v.storedCounts()
 	rows := make(g.Group, len(cells))
 	for i := range cells {
@@ -112,13 +112,13 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 		h.Caption(
 			g.Text("Of "+sessions+" closed sessions with a reward since "+since),
 			g.If(!v.survey.Complete, g.Text(", the newest within the time limit")), g.Text("."),
-			g.If(v.thin > 0, g.Textf(
-				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.thin)),
+			g.If(v.sparseCells > 0, g.Textf(
+				" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.sparseCells)),
 		),
-		columns(
-			words(v.by.Name, "Lesson"), column(termButton("exploratory"), unit("points")),
-			axis.head("Forest plot"), column(termButton("corrected"), unit("points")), column(g.Text("As measured"), unit("points")),
-			column(termButton("injected"), unit("sessions")), column(termButton("withheld"), unit("sessions")),
+		headingRow(
+			wordColumns(v.by.Name, "Lesson"), numberColumn(termButton("exploratory"), unit("points")),
+			axis.head("Forest plot"), numberColumn(termButton("corrected"), unit("points")), numberColumn(g.Text("As measured"), unit("points")),
+			numberColumn(termButton("injected"), unit("sessions")), numberColumn(termButton("withheld"), unit("sessions")),
 		),
 		h.TBody(rows),
 	)
@@ -127,22 +127,22 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 // row returns the row of a cell: the effect of a lesson, or of all lessons together, in a part of the sessions.
 func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
-	if v.by.Key == report.OfLength {
+	if v.by.Key == report.ByLength {
 		part = cmp.Or(lengths()[part], part)
 	}
-	lesson := h.A(h.Href(f.lesson(x.Slug)), quoted(x.Slug))
+	lesson := h.A(h.Href(f.lessonHref(x.Slug)), untrustedText(x.Slug))
 	if x.Slug == "" {
 		lesson = g.Text("all together, against control")
 	}
 	side := func(n int64, arm string) g.Node {
 		if x.Value == "" { // the list of sessions has no such filter
-			return g.Text(count(n))
+			return g.Text(countText(n))
 		}
 		return f.armLink(n, x.Slug, arm, v.by.Key, x.Value)
 	}
 	return h.Tr(
 		g.If(x.Slug == "", h.Class("all")),
-		rowHead(h.Class("name"), quoted(part)),
+		rowHead(h.Class("name"), untrustedText(part)),
 		h.Td(h.Class("text wrap"), lesson),
 		cell("Shrunken effect, points", h.Class("effect "+e.tone()), g.Text(e.points())),
 		axis.cell(e, nil),
@@ -153,15 +153,15 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 	)
 }
 
-// tooFew states how much data a cell needs, and how much there is.
-func (v *breakdownView) tooFew() g.Node {
+// sparseDataNote states how much data a cell needs, and how much there is.
+func (v *breakdownView) sparseDataNote() g.Node {
 	sessions, since := v.storedCounts()
 	text := "A cell needs 50 closed sessions with a reward, at least 10 of them injected and " +
 		"10 withheld. " + sessions + " of these sessions are stored since " + since
-	if v.thin > 0 {
-		text += ", in " + countOf(v.thin, "cell") + " still too small"
+	if v.sparseCells > 0 {
+		text += ", in " + countNoun(v.sparseCells, "cell") + " still too small"
 	}
-	return empty(
+	return emptyState(
 		"Too little data in each part",
 		h.P(g.Text(text+".")),
 		h.P(

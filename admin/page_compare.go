@@ -54,16 +54,16 @@ func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Compar
 // apiCompare answers GET /api/compare.
 func (s *Server) apiCompare(c echo.Context) error {
 	x, _, err := s.readComparison(c, noOldValue)
-	return answer(c, x, storeFault(err))
+	return sendJSON(c, x, storeError(err))
 }
 
 // comparePage compares two agents or two models.
 func (s *Server) comparePage(c echo.Context) error {
 	x, old, err := s.readComparison(c, maxPageWait)
-	v := compareView{comparison: x, currency: s.options.Program.Prices().Currency, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
+	v := compareView{comparison: x, currency: s.options.Program.Prices().Currency, reading: errors.Is(err, errComputing) || err == nil && old && x.SessionsRead == 0}
 	page := pageContent{Title: "compare", Main: v.html, Live: old}
 	if err != nil && !v.reading {
-		page.Err = storeFault(err)
+		page.Err = storeError(err)
 	}
 	return s.show(c, page)
 }
@@ -72,30 +72,30 @@ func (v *compareView) html(f frame) g.Node {
 	c := &v.comparison
 	other := ifElse(c.By == "model", "agent", "model")
 	by := func(key, name string) g.Node {
-		return h.A(h.Href(f.With("by", key, "a", "", "b", "")), g.If(c.By == key, h.Aria("current", "true")), g.Text(name))
+		return h.A(h.Href(f.WithQuery("by", key, "a", "", "b", "")), g.If(c.By == key, h.Aria("current", "true")), g.Text(name))
 	}
 	switch {
 	case f.page.Err != nil:
 		return title("Compare")
 	case v.reading:
-		return g.Group{title("Compare"), empty("The stored sessions are being read", h.P(g.Text("The table then appears here.")))}
+		return g.Group{title("Compare"), emptyState("The stored sessions are being read", h.P(g.Text("The table then appears here.")))}
 	case c.B.Value == "":
 		return g.Group{
-			title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
+			title("Compare", h.Nav(h.Class("ways"), ariaLabel("Compare by"), by("agent", "Agents"), by("model", "Models"))),
 			v.filters(f),
-			empty(ifElse(c.A.Value == "", "No "+c.By+" yet", "There is only one "+c.By), h.P(
-				g.Text("A comparison needs sessions of two "+c.By+"s. "), h.A(h.Href(f.With("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
+			emptyState(ifElse(c.A.Value == "", "No "+c.By+" yet", "There is only one "+c.By), h.P(
+				g.Text("A comparison needs sessions of two "+c.By+"s. "), h.A(h.Href(f.WithQuery("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
 			),
 		}
 	}
 	return g.Group{
-		title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
+		title("Compare", h.Nav(h.Class("ways"), ariaLabel("Compare by"), by("agent", "Agents"), by("model", "Models"))),
 		v.form(f), v.filters(f),
 		h.P(h.Class("warning"), g.Text("Exploratory: the "+c.By+"s are not assigned at random, so a difference may come from different tasks. "+
 			"An interval has 95% confidence for one look.")),
-		scroll(labelled("Measures"), v.measures(f)),
-		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scroll(labelledBy("compare-lessons"), v.lessons(f)))),
-		mutedText(g.Textf("From %s since ", countOf(c.Read, "session")), timeOf(c.Back), g.Text(".")),
+		scrollRegion(ariaLabel("Measures"), v.measures(f)),
+		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scrollRegion(ariaLabelledBy("compare-lessons"), v.lessons(f)))),
+		mutedText(g.Textf("From %s since ", countNoun(c.SessionsRead, "session")), timeNode(c.OldestStart), g.Text(".")),
 	}
 }
 
@@ -107,7 +107,7 @@ func (v *compareView) filters(f frame) g.Node {
 	}
 	return g.Group{
 		filterChips(f, v.appliedFilters(f)),
-		f.unapplied("A comparison is between two "+c.By+"s, and does not search conversations.", ignored...),
+		f.unappliedNote("A comparison is between two "+c.By+"s, and does not search conversations.", ignored...),
 	}
 }
 
@@ -125,13 +125,13 @@ func (v *compareView) appliedFilters(f frame) []string {
 func (v *compareView) form(f frame) g.Node {
 	var all []choice
 	for _, x := range v.comparison.Choices[:min(len(v.comparison.Choices), maxHiddenValues)] {
-		all = append(all, choice{x.Value, short(x.Value)})
+		all = append(all, choice{x.Value, shortenName(x.Value)})
 	}
 	ranges := append([]choice{{"", "all"}}, timeRanges()...)
 	return h.Form(
-		h.Method("get"), h.Action("/compare"), h.Class("filters"), labelled("Select what to compare"),
+		h.Method("get"), h.Action("/compare"), h.Class("filters"), ariaLabel("Select what to compare"),
 		g.If(f.query.Get("tenant") != "", hiddenField("tenant", f.Tenant)), hiddenField("by", v.comparison.By),
-		keptFields(f, append(v.appliedFilters(f), "words", "tool", "error", "session", v.comparison.By, "order", "view")...),
+		hiddenQueryFields(f, append(v.appliedFilters(f), "words", "tool", "error", "session", v.comparison.By, "order", "view")...),
 		choiceField("First", "a", all, v.comparison.A.Value), choiceField("Second", "b", all, v.comparison.B.Value), choiceField("Begun", "range", ranges, f.query.Get("range")),
 		h.Div(h.Class("field"), h.Button(h.Class("main"), g.Text("Compare"))),
 	)
@@ -158,8 +158,8 @@ func (v *compareView) measures(f frame) g.Node {
 	c := &v.comparison
 	link := func(side *ComparedSide) g.Node {
 		return g.Group{
-			quoted(short(side.Value)),
-			small(h.A(h.Href(sessionsWithoutSearch(f, c.By, side.Value)), g.Text(countOf(side.Sessions, "session")))),
+			untrustedText(shortenName(side.Value)),
+			smallLine(h.A(h.Href(sessionsWithoutSearch(f, c.By, side.Value)), g.Text(countNoun(side.Sessions, "session")))),
 		}
 	}
 	names := map[string]string{
@@ -171,7 +171,7 @@ func (v *compareView) measures(f frame) g.Node {
 	}
 	return h.Table(
 		h.Class("figures compared cards"),
-		columns(words("Measure"), column(link(&c.A)), column(link(&c.B)), column(g.Text("Difference"))),
+		headingRow(wordColumns("Measure"), numberColumn(link(&c.A)), numberColumn(link(&c.B)), numberColumn(g.Text("Difference"))),
 		h.TBody(g.Map(c.Measures, func(m ComparedMeasure) g.Node {
 			digits, ok := map[string]int{"success": 3, "tokens": 0, "cost": 4}[m.Name]
 			if !ok {
@@ -191,25 +191,25 @@ func (v *compareView) measures(f frame) g.Node {
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
-		of := g.Group{g.Text("of "), h.A(h.Href(sessionsWithoutSearch(f, v.comparison.By, side.Value, "min_reward", "0")), g.Text(countOf(side.Rewarded, "session"))), g.Text(" with a reward")}
+		of := g.Group{g.Text("of "), h.A(h.Href(sessionsWithoutSearch(f, v.comparison.By, side.Value, "min_reward", "0")), g.Text(countNoun(side.Rewarded, "session"))), g.Text(" with a reward")}
 		if e.Sessions < side.Rewarded {
-			of = append(of, g.Text(", each run once: "+countOf(e.Sessions, "reward")))
+			of = append(of, g.Text(", each run once: "+countNoun(e.Sessions, "reward")))
 		}
 		return of
 	case e.Sessions < side.Sessions && e.Sessions > 0:
-		return g.Text("of " + count(e.Sessions) + " of " + countOf(side.Sessions, "session") + ifElse(m.Name == "cost", "; no price or no tokens for the others", ""))
+		return g.Text("of " + countText(e.Sessions) + " of " + countNoun(side.Sessions, "session") + ifElse(m.Name == "cost", "; no price or no tokens for the others", ""))
 	}
 	return nil
 }
 
 // label returns the name of a side, which labels its cells on a narrow screen.
-func (c *ComparedSide) label() string { return visible(short(c.Value)) }
+func (c *ComparedSide) label() string { return escapeHidden(shortenName(c.Value)) }
 
 // cell returns the table cell of an estimate with its interval and its basis. If signs is true, the numbers have a
 // sign, and a mean whose interval excludes 0 is bold.
 func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
-		return cell(label, g.Text(none))
+		return cell(label, g.Text(noValue))
 	}
 	format := func(x float64) string {
 		if signs {
@@ -222,7 +222,7 @@ func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.No
 		interval = format(*e.Low) + " to " + format(*e.High)
 	}
 	excludesZero := signs && e.Low != nil && (*e.Low > 0 || *e.High < 0)
-	return cell(label, ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)), g.If(basis != nil, small(basis)))
+	return cell(label, ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), smallLine(g.Text(interval)), g.If(basis != nil, smallLine(basis)))
 }
 
 // lessons returns the table of the lessons that were injected on either side.
@@ -234,20 +234,20 @@ func (v *compareView) lessons(f frame) g.Node {
 			return cell(of.label(), g.Text("0"))
 		}
 		return cell(
-			of.label(), h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(count(injected.Sessions))),
-			small(
-				g.Text("mean reward "+fixed(injected.Reward, 2)),
+			of.label(), h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(countText(injected.Sessions))),
+			smallLine(
+				g.Text("mean reward "+decimalText(injected.Reward, 2)),
 				g.If(injected.Rewarded > 0, g.Group{
 					g.Text(" of "),
-					h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected, "min_reward", "0")), g.Text(countOf(injected.Rewarded, "session"))),
+					h.A(h.Href(sessionsWithoutSearch(f, c.By, value, "lesson", slug, "arm", store.FateInjected, "min_reward", "0")), g.Text(countNoun(injected.Rewarded, "session"))),
 				})),
 		)
 	}
 	return h.Table(
 		h.Class("figures compared cards"),
-		columns(words("Injected lesson"), column(quoted(short(c.A.Value))), column(quoted(short(c.B.Value)))),
-		h.TBody(some(c.Lessons, lastRow, func(l ComparedLesson) g.Node {
-			return h.Tr(rowHead(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug))), side(l.Slug, &c.A, &l.A), side(l.Slug, &c.B, &l.B))
+		headingRow(wordColumns("Injected lesson"), numberColumn(untrustedText(shortenName(c.A.Value))), numberColumn(untrustedText(shortenName(c.B.Value)))),
+		h.TBody(limitedList(c.Lessons, lastRow, func(l ComparedLesson) g.Node {
+			return h.Tr(rowHead(h.A(h.Href(f.lessonHref(l.Slug)), untrustedText(l.Slug))), side(l.Slug, &c.A, &l.A), side(l.Slug, &c.B, &l.B))
 		})),
 	)
 }

@@ -59,7 +59,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 // Before the first session closes, the overview lists the lessons that matched in open sessions, and does not say
 // that no lesson has matched.
 func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
-	open := report.Open{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
+	open := report.OpenSessions{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
 	page := func(matched map[trial.Arm]int) string {
 		return mainText(t, "/", func(f *wordSource, _ *admin.Options) {
 			open.Matched = matched
@@ -107,13 +107,15 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},
 		"invalid":          {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, "!counting"}},
-		"no control":       {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spent{} }, []string{"treated, 50% cached</small>"}},
-		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500,000<"}},
+		"no control":       {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spending{} }, []string{"treated, 50% cached</small>"}},
+		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spending{} }, []string{"!cached</small>", ">500,000<"}},
 		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
 		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
 		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
 		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
-		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
+		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) {
+			r.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "old", Sessions: 1}}
+		}, []string{
 			"Not included: 1 session that closed with another definition of the reward: old.",
 		}},
 		"excluded sessions": {"/", admin.Prices{}, func(r *report.Report) {
@@ -129,7 +131,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			r.Global.Effect, r.Global.Lo, r.Global.Hi, r.Global.NTreated, r.Global.NControl = new(0.1), new(0.06), new(0.151), 950, 50
 			r.Global.Days = []report.Day{{Date: "2026-04-24", NTreated: 7}, {
 				Date: "2026-04-25", NTreated: 90, TokensAdded: 500_000,
-				Treated: report.Spent{Sessions: 50, Input: 100_000, Cached: 50_000}, Control: report.Spent{Sessions: 5, Input: 5_000},
+				Treated: report.Spending{Sessions: 50, Input: 100_000, Cached: 50_000}, Control: report.Spending{Sessions: 5, Input: 5_000},
 			}}
 			for i, v := range []report.Verdict{report.TrialHelps, report.ProvenHarms, report.TrialHarms, report.Helps, report.Unproven} {
 				r.Lessons = append(r.Lessons, report.Row{Slug: fmt.Sprint("l-", i), Arm: fmt.Sprint("l-", i), State: "active", Verdict: v})
@@ -229,7 +231,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 	} {
 		page := mainText(t, "/lessons/word", func(f *wordSource, o *admin.Options) {
 			w := pageData{wordSource: f, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
-			o.Truth, f.findings, f.events = nil, nil, nil
+			o.TrueEffect, f.findings, f.events = nil, nil, nil
 			f.book = lesson.NewBook([]*lesson.Lesson{w.lesson})
 			f.report.Lessons = []report.Row{{Slug: "word", Arm: "word@1", State: "active", Verdict: report.Unproven}}
 			w.row = &f.report.Lessons[0]
@@ -241,14 +243,14 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		return mainText(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
 	}
 	checkPage(t, "backtest with matches", pageWithBacktest(backtest.Result{
-		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
+		Sessions: 40, Matched: 3, Words: []backtest.SessionCount{{Text: "flaky", Sessions: 3}}, SilentTriggers: []string{"never"}, Examples: []string{"s-9"},
 	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try the lesson")
-	checkPage(t, "backtest with near misses", pageWithBacktest(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
+	checkPage(t, "backtest with near misses", pageWithBacktest(backtest.Result{NearMisses: backtest.NearMissCounts{Sessions: 1, MissingConditions: []backtest.SessionCount{{Text: "not its tool", Sessions: 1}}}}),
 		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
-	checkPage(t, "backtest with matches by likeness", pageWithBacktest(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
+	checkPage(t, "backtest with matches by likeness", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 200, Sessions: 2, Examples: []backtest.LikenessExample{
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
-	checkPage(t, "backtest with too few sessions for likeness", pageWithBacktest(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
+	checkPage(t, "backtest with too few sessions for likeness", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
 	checkPage(t, "backtest with unreadable sessions", mainText(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
@@ -330,7 +332,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		}, []string{"Changes from <code>on</code>", `<span class="kept">  a`, `<span class="cut">− b`, `<span class="added">+ c`}},
 		"an unknown replaced lesson": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) { l.Supersedes = []string{"nobody"} }, []string{"!Changes from"}},
 		"backtest": {"/queue?backtest=late", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {
-			f.backtest = backtest.Result{Fired: 2, Sessions: 9, Words: []backtest.Word{{Word: "w", Sessions: 2}}}
+			f.backtest = backtest.Result{Matched: 2, Sessions: 9, Words: []backtest.SessionCount{{Text: "w", Sessions: 2}}}
 		}, []string{"<strong>2</strong> of the <strong>9</strong> newest captured sessions, by <code>w</code> in 2."}},
 		"unreadable sessions": {"/queue?backtest=late", func(_ *wordSource, _ *lesson.Lesson, o *admin.Options) { o.Read.Survey = failingSessions{} }, []string{"The captured sessions cannot be read: no disk."}},
 		"second page": {"/queue?page=2", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) {

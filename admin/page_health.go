@@ -18,8 +18,8 @@ import (
 // healthView is the data of the health page.
 type healthView struct{ health Health }
 
-// line is a row of a table, with a name and a value.
-type line struct {
+// healthLine is a row of a table, with a name and a value.
+type healthLine struct {
 	Name, Value, Tone string
 	Help              string // section of the help that explains the line; empty: none
 	Indent            string // CSS class of a line that is a part of a line above; empty: none
@@ -29,8 +29,8 @@ type line struct {
 func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}
 	problem := ""
-	if v.health.Fault != "" {
-		problem = "The changed configuration was rejected; the previous configuration stays in effect: " + v.health.Fault
+	if v.health.ReloadError != "" {
+		problem = "The changed configuration was rejected; the previous configuration stays in effect: " + v.health.ReloadError
 	}
 	return s.show(c, pageContent{Title: "health", Main: v.html, Live: true, Problem: problem})
 }
@@ -42,16 +42,16 @@ func (v *healthView) html(frame) g.Node {
 	}
 	about += ", " + v.health.Go + ", process " + strconv.Itoa(v.health.PID) + ", since "
 	return g.Group{
-		title("Health", mutedText(g.Text(about), timeOf(v.health.Started))),
-		figures(v.topFigures()),
-		v.troubles(),
+		title("Health", mutedText(g.Text(about), timeNode(v.health.Started))),
+		statList(v.topFigures()),
+		v.problems(),
 		h.Div(
 			h.Class("columns"),
 			h.Section(
 				heading("account", "All exchanges"), linesTable("account", accountLines(&v.health.Account)),
 				mutedText(g.Text("Counted since the data directory was created. An exchange is one request and its reply.")),
 			),
-			h.Section(heading("since", "Since this start"), linesTable("since", sinceLines(&v.health.Since))),
+			h.Section(heading("since", "Since this start"), linesTable("since", sinceStartLines(&v.health.SinceStart))),
 			h.Section(heading("store", "In the store"), linesTable("store", storeLines(v.health.Store.Counts))),
 			g.If(len(v.health.Figures) > 0, h.Section(heading("more", "Lessons"), figureTable("more", v.health.Figures))),
 		),
@@ -64,33 +64,33 @@ func (v *healthView) html(frame) g.Node {
 // topFigures returns the most important figures.
 func (v *healthView) topFigures() []stat {
 	lost := sum(v.health.Account.Dropped) - v.health.Account.Dropped["opted_out"]
-	failing := !v.health.Store.Healthy || v.health.Store.Trouble != ""
-	outbox, limit := bytesOf(v.health.Spool.Bytes), "of "+bytesOf(v.health.Spool.Limit)
-	if v.health.Spool.Dir == "" {
-		outbox, limit = none, "no outbox"
+	failing := !v.health.Store.Healthy || v.health.Store.Problem != ""
+	outbox, limit := bytesText(v.health.Outbox.Bytes), "of "+bytesText(v.health.Outbox.Limit)
+	if v.health.Outbox.Dir == "" {
+		outbox, limit = noValue, "no outbox"
 	}
 	return []stat{
 		statOf("store-state", ifElse(failing, "failing", "healthy"), v.health.Store.Kind, ifElse(failing, "bad", "good")),
-		statOf("exchanges-kept", count(v.health.Account.Stored), "of "+count(v.health.Account.Admitted)+" admitted", ""),
-		statOf("exchanges-dropped", count(lost), "since the data directory was created", ifElse(lost > 0, "bad", "good")),
+		statOf("exchanges-kept", countText(v.health.Account.Stored), "of "+countText(v.health.Account.Admitted)+" admitted", ""),
+		statOf("exchanges-dropped", countText(lost), "since the data directory was created", ifElse(lost > 0, "bad", "good")),
 		statOf(
-			"store-lag", fmt.Sprintf("%.1f", v.health.Spool.Lag), "waiting: "+count(v.health.Account.Spooled),
-			ifElse(v.health.Spool.Lag > 60, "bad", ""),
+			"store-lag", fmt.Sprintf("%.1f", v.health.Outbox.Lag), "waiting: "+countText(v.health.Account.Spooled),
+			ifElse(v.health.Outbox.Lag > 60, "bad", ""),
 		),
 		statOf("outbox", outbox, limit, ""),
 	}
 }
 
-// troubles returns the problems of the store and of the counts of exchanges.
-func (v *healthView) troubles() g.Node {
+// problems returns the problems of the store and of the counts of exchanges.
+func (v *healthView) problems() g.Node {
 	store, account := &v.health.Store, &v.health.Account
 	trouble := func(before, text string) g.Node {
-		return g.If(text != "", h.P(h.Class("problem"), quoted(before+text)))
+		return g.If(text != "", h.P(h.Class("problem"), untrustedText(before+text)))
 	}
 	return g.Group{
-		trouble("The store cannot be read: ", store.Trouble),
+		trouble("The store cannot be read: ", store.Problem),
 		trouble("", store.Notice),
-		trouble("The counts of exchanges are incomplete: ", account.Trouble),
+		trouble("The counts of exchanges are incomplete: ", account.Problem),
 		g.If(!account.Balanced, h.P(
 			h.Class("problem"), g.Text("The counts of exchanges do not balance: admitted differs from stored + spooled + incomplete + dropped. Report this fault with the output of "),
 			code("precept doctor --json"), g.Text("."),
@@ -106,19 +106,19 @@ func helpAddress(section string) string {
 }
 
 // linesTable returns a table of lines. heading is the HTML id of the heading that labels the table.
-func linesTable(heading string, lines []line) g.Node {
-	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(lines, func(l line) g.Node {
-		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href(helpAddress(l.Help)), g.Text("Which APIs"))})))
+func linesTable(heading string, lines []healthLine) g.Node {
+	return h.Table(h.Class("figures"), ariaLabelledBy(heading), h.TBody(g.Map(lines, func(l healthLine) g.Node {
+		return h.Tr(rowHead(toneClass(l.Indent), g.Text(l.Name)), h.Td(toneClass(l.Tone), untrustedText(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href(helpAddress(l.Help)), g.Text("Which APIs"))})))
 	})))
 }
 
 // figureTable returns a table of figures. heading is the HTML id of the heading that labels the table.
 func figureTable(heading string, list []Figure) g.Node {
-	lines := make([]line, len(list))
+	lines := make([]healthLine, len(list))
 	for i, x := range list {
-		lines[i] = line{Name: x.Name, Value: x.Value, Help: x.Help, Tone: ifElse(x.Bad, "text bad", "text")}
+		lines[i] = healthLine{Name: x.Name, Value: x.Value, Help: x.Help, Tone: ifElse(x.Bad, "text bad", "text")}
 		if n, err := strconv.ParseInt(x.Value, 10, 64); err == nil {
-			lines[i].Value, lines[i].Tone = count(n), ifElse(x.Bad, "bad", "")
+			lines[i].Value, lines[i].Tone = countText(n), ifElse(x.Bad, "bad", "")
 		}
 	}
 	return linesTable(heading, lines)
@@ -141,8 +141,8 @@ func (v *healthView) configuration() g.Node {
 	return g.Group{
 		heading("config", "Configuration"),
 		mutedText(g.Text("Hash "), code(v.health.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.health.Config))),
-		scroll(labelledBy("config"), table(columns(words("Key", "Value", "Default")), h.TBody(changed))),
-		folded("Keys with default values", scroll(labelled("Keys with default values"), table(h.TBody(rest)))),
+		scrollRegion(ariaLabelledBy("config"), table(headingRow(wordColumns("Key", "Value", "Default")), h.TBody(changed))),
+		collapsible("Keys with default values", scrollRegion(ariaLabel("Keys with default values"), table(h.TBody(rest)))),
 	}
 }
 
@@ -152,11 +152,11 @@ func (v *healthView) actions() g.Node {
 		return mutedText(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))
 	}
 	return g.Group{
-		scroll(labelledBy("audit"), h.Table(
-			columns(words("When", "What"), numbers("Answer")),
+		scrollRegion(ariaLabelledBy("audit"), h.Table(
+			headingRow(wordColumns("When", "What"), numberColumns("Answer")),
 			h.TBody(g.Map(v.health.Audit, func(n AuditEntry) g.Node {
 				return h.Tr(
-					h.Td(h.Class("text when"), timeOf(n.At)), h.Td(h.Class("text wrap"), h.Title(n.Action), h.Strong(quoted(n.Who)), quoted(" "+n.words())),
+					h.Td(h.Class("text when"), timeNode(n.At)), h.Td(h.Class("text wrap"), h.Title(n.Action), h.Strong(untrustedText(n.Actor)), untrustedText(" "+n.description())),
 					h.Td(h.Class(ifElse(n.Status >= 400, "bad", "")), g.Text(strconv.Itoa(n.Status))),
 				)
 			})),
@@ -165,67 +165,67 @@ func (v *healthView) actions() g.Node {
 	}
 }
 
-// words describes the action without its author, such as approved the lesson NAME.
-func (e *AuditEntry) words() string {
+// description describes the action without its author, such as approved the lesson NAME.
+func (e *AuditEntry) description() string {
 	slug, act, _ := strings.Cut(e.Detail, " ")
-	what := ifElse(e.Detail == "", "sent "+e.Action, e.Detail)
+	text := ifElse(e.Detail == "", "sent "+e.Action, e.Detail)
 	if a := lesson.Action(act); a.Valid() {
-		what = pastTense(a) + " the lesson " + slug
+		text = pastTense(a) + " the lesson " + slug
 	}
 	if e.Status >= 400 {
-		return what + " (refused)"
+		return text + " (refused)"
 	}
-	return what
+	return text
 }
 
 // accountLines returns the lines with the counts of exchanges.
-func accountLines(a *Account) []line {
-	out := []line{
-		{Name: "Admitted", Value: count(a.Admitted)},
-		{Name: "Stored", Value: count(a.Stored), Indent: "indent"},
-		{Name: "In the outbox, or in progress", Value: count(a.Spooled), Indent: "indent"},
-		{Name: "In progress at a crash", Value: count(a.Incomplete), Indent: "indent"},
-		{Name: "Dropped", Value: count(sum(a.Dropped)), Indent: "indent"},
+func accountLines(a *Account) []healthLine {
+	out := []healthLine{
+		{Name: "Admitted", Value: countText(a.Admitted)},
+		{Name: "Stored", Value: countText(a.Stored), Indent: "indent"},
+		{Name: "In the outbox, or in progress", Value: countText(a.Spooled), Indent: "indent"},
+		{Name: "In progress at a crash", Value: countText(a.Incomplete), Indent: "indent"},
+		{Name: "Dropped", Value: countText(sum(a.Dropped)), Indent: "indent"},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
-		out = append(out, line{Name: strings.ReplaceAll(reason, "_", " "), Value: count(a.Dropped[reason]), Indent: "indent more"})
+		out = append(out, healthLine{Name: strings.ReplaceAll(reason, "_", " "), Value: countText(a.Dropped[reason]), Indent: "indent more"})
 	}
 	return append(out,
-		line{Name: "Stored, not yet in a sample", Value: count(a.Unsampled)},
-		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
+		healthLine{Name: "Stored, not yet in a sample", Value: countText(a.Unsampled)},
+		healthLine{Name: "Set aside after a panic", Value: countText(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
 }
 
-// sinceLines returns the lines with the counts since the start of the server.
-func sinceLines(n *Since) []line {
-	out := []line{
-		{Name: "Exchanges stored", Value: count(n.Exchanges)},
-		{Name: "Samples written, rewrites included", Value: count(n.Samples)},
-		{Name: "Sessions closed, each session of a run counted", Value: count(n.Closed)},
-		{Name: "with a reward of their own; the report counts a run once", Value: count(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
-		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},
-		{Name: "Texts redacted", Value: count(n.Redactions)},
-		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},
-		{Name: "Failed writes to the store", Value: count(n.WriteErrors), Tone: ifElse(n.WriteErrors > 0, "warn", "")},
-		{Name: "Sessions and runs in memory", Value: count(n.InMemory)},
+// sinceStartLines returns the lines with the counts since the start of the server.
+func sinceStartLines(n *SinceStart) []healthLine {
+	out := []healthLine{
+		{Name: "Exchanges stored", Value: countText(n.Exchanges)},
+		{Name: "Samples written, rewrites included", Value: countText(n.Samples)},
+		{Name: "Sessions closed, each session of a run counted", Value: countText(n.Closed)},
+		{Name: "with a reward of their own; the report counts a run once", Value: countText(n.Rewarded), Indent: "indent", Help: "EXPERIMENT#runs"},
+		{Name: "Exchanges that opted out", Value: countText(n.OptedOut)},
+		{Name: "Texts redacted", Value: countText(n.Redactions)},
+		{Name: "Replies cut, aborted or failed", Value: countText(n.Incomplete)},
+		{Name: "Failed writes to the store", Value: countText(n.WriteErrors), Tone: ifElse(n.WriteErrors > 0, "warn", "")},
+		{Name: "Sessions and runs in memory", Value: countText(n.InMemory)},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(n.Dropped)) {
 		if d := n.Dropped[reason]; d > 0 {
-			out = append(out, line{Name: "Dropped: " + strings.ReplaceAll(reason, "_", " "), Value: count(d), Tone: "bad"})
+			out = append(out, healthLine{Name: "Dropped: " + strings.ReplaceAll(reason, "_", " "), Value: countText(d), Tone: "bad"})
 		}
 	}
 	return out
 }
 
 // storeLines returns the lines with the content of the store.
-func storeLines(counts map[string]int64) (out []line) {
+func storeLines(counts map[string]int64) (out []healthLine) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		l := line{
+		l := healthLine{
 			Name:  strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " "),
-			Value: count(counts[name]),
+			Value: countText(counts[name]),
 		}
 		switch name {
 		case "bytes":
-			l.Name, l.Value = "On disk", bytesOf(counts[name])
+			l.Name, l.Value = "On disk", bytesText(counts[name])
 		case "parked":
 			l.Name = "Feedback waiting for its session"
 		case "sessions":

@@ -20,23 +20,23 @@ import (
 
 // lessonView is the data of a lesson's page.
 type lessonView struct {
-	slug     string
-	lesson   *lesson.Lesson // nil if the bank does not have the lesson any more
-	row      *report.Row    // measurements of the current text, or else of the last text; nil if none
-	truth    *float64       // true effect in the demo; else nil
-	since    []effectAt     // effects that the server has computed since its start
-	block    string         // text that a session gets; empty if no session gets the lesson
-	findings []lesson.Finding
-	events   []lesson.Event
-	older    []oldText
-	prices   Prices
-	mean     meanPrice // mean price of the input tokens of the lesson's sessions
-	stored   storedFigures
-	backtest backtestView
+	slug       string
+	lesson     *lesson.Lesson // nil if the bank does not have the lesson any more
+	row        *report.Row    // measurements of the current text, or else of the last text; nil if none
+	trueEffect *float64       // true effect in the demo; else nil
+	sinceStart []effectAt     // effects that the server has computed since its start
+	block      string         // text that a session gets; empty if no session gets the lesson
+	findings   []lesson.Finding
+	events     []lesson.Event
+	older      []oldText
+	prices     Prices
+	mean       meanPrice // mean price of the input tokens of the lesson's sessions
+	stored     storedFigures
+	backtest   backtestView
 }
 
-// eventsRead is the number of newest events of the audit log that are searched for events of a lesson.
-const eventsRead = 2000
+// maxEventsRead is the number of newest events of the audit log that are searched for events of a lesson.
+const maxEventsRead = 2000
 
 // lessonPage shows one lesson.
 func (s *Server) lessonPage(c echo.Context) error {
@@ -49,13 +49,13 @@ func (s *Server) lessonPage(c echo.Context) error {
 	v.read(ctx, &s.options, tenant, s.decisions.recent(trial.LessonSlug(v.slug), s.options.Now()))
 	v.splitRows(r.report.Lessons)
 	if v.lesson == nil && v.row == nil && r.problem == "" {
-		return s.show(c, pageContent{Title: "Unknown lesson", Main: failedPage, Err: echo.NewHTTPError(http.StatusNotFound,
+		return s.show(c, pageContent{Title: "Unknown lesson", Main: errorPage, Err: echo.NewHTTPError(http.StatusNotFound,
 			"no lesson has this name, and the store has no counters of it")})
 	}
 	v.prices = s.options.Program.Prices()
-	v.mean = s.weekly(c, tenant, &v.prices, func(x *store.SessionItem) bool { return slices.Contains(x.Injected, v.slug) })
+	v.mean = s.weeklyMeanPrice(c, tenant, &v.prices, func(x *store.SessionItem) bool { return slices.Contains(x.Injected, v.slug) })
 	if v.row != nil {
-		v.truth, v.since = truths(s.options.Truth).effectOf(v.slug), r.since(v.row.Arm)
+		v.trueEffect, v.sinceStart = trueEffects(s.options.TrueEffect).effectOf(v.slug), r.sinceStart(v.row.Arm)
 	}
 	v.stored.survey, v.stored.old, v.stored.err = s.surveys.get(ctx, tenant, maxPageWait)
 	if v.stored.survey != nil {
@@ -74,7 +74,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 // slug of this arm is the slug of the lesson with a suffix, so read looks the lesson up without the suffix.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
-	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {
+	if events, err := o.Read.Library.Log(ctx, maxEventsRead); err == nil {
 		v.events = slices.DeleteFunc(slices.Clone(events), func(e lesson.Event) bool { return e.Slug != slug })
 		slices.Reverse(v.events)
 	}
@@ -126,7 +126,7 @@ func (v *lessonView) html(f frame) g.Node {
 		v.cautionNote(),
 		v.newestDecision(f),
 		g.Iff(v.row != nil, func() g.Node {
-			return g.Group{verdictLine(v.row), figures(lessonFigures(f, v.row, v.truth)), lessonSessions(f, v.row.Slug)}
+			return g.Group{verdictLine(v.row), statList(lessonStats(f, v.row, v.trueEffect)), lessonSessions(f, v.row.Slug)}
 		}),
 		g.Iff(v.lesson != nil && f.MayAct, func() g.Node { return actionForms(f, v.lesson, v.row) }),
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
@@ -135,7 +135,7 @@ func (v *lessonView) html(f frame) g.Node {
 		g.Iff(v.row != nil && len(v.row.Models.Effects) > 0, func() g.Node {
 			return section("models", "Models", modelTable(f, v.row))
 		}),
-		section("time", "Effect over time", lessonOverTime(v.row, v.truth, v.since), sources(f, v.row)),
+		section("time", "Effect over time", lessonOverTime(v.row, v.trueEffect, v.sinceStart), sources(f, v.row)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
 		section("rewards", "Rewards with and without the lesson", v.stored.rewards(f, v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
@@ -143,7 +143,7 @@ func (v *lessonView) html(f frame) g.Node {
 		}),
 		section("opinion", "Opinion of the judge", opinions(v.row)),
 		g.Iff(v.row != nil, func() g.Node {
-			return section("cost", "Cost", figures(lessonCosts(v.row, &v.prices, &v.mean)), v.mean.note(&v.prices))
+			return section("cost", "Cost", statList(lessonCosts(v.row, &v.prices, &v.mean)), v.mean.note(&v.prices))
 		}),
 		g.If(len(v.findings) > 0, section("checks", "Checks", findingList(v.findings))),
 		section("history", "History", olderTexts(f, v.older, v.slug, v.block), eventsTable(v.events)),
@@ -155,7 +155,7 @@ func sources(f frame, r *report.Row) g.Node {
 	if r == nil || len(r.Sources()) == 0 {
 		return nil
 	}
-	return mutedText(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.help("EXPERIMENT#narrower-intervals")), g.Text("More")))
+	return mutedText(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.helpHref("EXPERIMENT#narrower-intervals")), g.Text("More")))
 }
 
 // windowNote states which sessions the figures of a page count, with a link to the figures of all closed sessions.
@@ -170,8 +170,8 @@ func windowNote(f frame) g.Node {
 		return nil
 	}
 	text := ifElse(provisional, "The effects count open sessions, too", "The effects count closed sessions only") +
-		ifElse(window == "", ".", ", of the window "+visible(window)+".")
-	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.With("window", "", "provisional", "")), g.Text("Count all closed sessions")))
+		ifElse(window == "", ".", ", of the window "+escapeHidden(window)+".")
+	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Count all closed sessions")))
 }
 
 // about returns the line below the title: the slug, the state and the category.
@@ -188,7 +188,7 @@ func (v *lessonView) about() g.Node {
 		line = append(line, g.Text(" · "), termButton("state"), g.Text(": "+state))
 	}
 	if v.lesson != nil && v.lesson.Category != "" {
-		line = append(line, g.Text(" · in "), quoted(v.lesson.Category))
+		line = append(line, g.Text(" · in "), untrustedText(v.lesson.Category))
 	}
 	return mutedText(line)
 }
@@ -198,14 +198,14 @@ func (v *lessonView) texts() g.Node {
 	block := warning("The lesson does not fit into inject.budget_bytes, so no session gets the lesson. Shorten the text, or raise the budget.")
 	if v.block != "" {
 		block = g.Group{
-			paper(h.Pre(quoted(v.block))),
+			textBox(h.Pre(untrustedText(v.block))),
 			mutedText(g.Text("This block is inserted before the user's words, or at the top of the tool result that fired the lesson. " +
 				"Other lessons of the turn share the first and the last line.")),
 		}
 	}
 	return h.Section(
 		h.Class("pair"),
-		h.Div(h.H2(g.Text("The text")), paper(prose(v.lesson.Body))),
+		h.Div(h.H2(g.Text("The text")), textBox(prose(v.lesson.Body))),
 		h.Div(h.H2(g.Text("As the model sees it")), block),
 	)
 }
@@ -214,7 +214,7 @@ func (v *lessonView) trigger(f frame) g.Node {
 	description := v.lesson.Trigger.Description
 	return section(
 		"trigger", "Triggers",
-		g.If(description != "", h.P(h.Dir("auto"), quoted(description))),
+		g.If(description != "", h.P(h.Dir("auto"), untrustedText(description))),
 		triggerList(v.lesson, "The lesson has no words, tags or errors as triggers."),
 		g.Iff(!f.Viewer, func() g.Node { return v.backtest.details(f) }),
 	)

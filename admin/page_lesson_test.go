@@ -40,7 +40,7 @@ func (f *fakeLibrary) Block(_ string, l *lesson.Lesson) string {
 }
 
 func (f *fakeLibrary) Findings(l *lesson.Lesson) []lesson.Finding {
-	return lesson.Checks{}.Lesson(l, f.book)
+	return lesson.Checker{}.CheckLesson(l, f.book)
 }
 
 func (f *fakeLibrary) Log(context.Context, int) ([]lesson.Event, error) { return f.events, nil }
@@ -57,7 +57,7 @@ func (f *fakeLibrary) Nearest(context.Context, string, string, []string) ([]back
 }
 
 func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (backtest.Result, error) {
-	return backtest.Result{Slug: l.Slug, Sessions: 812, Fired: 41, Words: []backtest.Word{{Word: "flaky test", Sessions: 41}}, Silent: []string{"never said"}}, nil
+	return backtest.Result{Slug: l.Slug, Sessions: 812, Matched: 41, Words: []backtest.SessionCount{{Text: "flaky test", Sessions: 41}}, SilentTriggers: []string{"never said"}}, nil
 }
 
 // newFakeLibrary returns a library with an active lesson, a quarantined lesson that supersedes it, and a
@@ -84,7 +84,7 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 	f.survey = report.NewSurvey(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 	for i := range 600 {
 		agent := []string{"coder", "writer", "tester"}[i%3]
-		f.survey.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "helpful@1", Injected: i%4 != 0, Eps: 0.25, C: 0.5}}}, float64(i%7)/6)
+		f.survey.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "helpful@1", Injected: i%4 != 0, Eps: 0.25, Centre: 0.5}}}, float64(i%7)/6)
 	}
 	return f
 }
@@ -94,7 +94,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	t.Helper()
 	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
 	f := newFixture(t, func(o *Options) {
-		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, lessonService
+		o.Read.Library, o.Read.Survey, o.Write.Lessons = lib, lib, lessonService
 		if change != nil {
 			change(o)
 		}
@@ -146,7 +146,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 }
 
 // The page of a lesson shows the recorded data, escaped, and states which data is missing.
-func TestLessonPageShowsDataAndNotesGaps(t *testing.T) {
+func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {

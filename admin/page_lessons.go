@@ -14,12 +14,12 @@ import (
 
 // lessonsView is the data of the page of all lessons.
 type lessonsView struct {
-	counted reported
-	filter  lessonsFilter
-	rows    []*report.Row // filtered rows, in order
-	total   int           // number of rows before the filter
-	states  []string
-	truth   truths
+	pageReport  pageReport
+	filter      lessonsFilter
+	rows        []*report.Row // filtered rows, in order
+	total       int           // number of rows before the filter
+	states      []string
+	trueEffects trueEffects
 }
 
 // zooms returns the choices for the scale of the forest plot.
@@ -71,7 +71,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := lessonsView{counted: r, truth: s.options.Truth, filter: lessonsFilter{
+	v := lessonsView{pageReport: r, trueEffects: s.options.TrueEffect, filter: lessonsFilter{
 		Words: c.QueryParam("q"), State: c.QueryParam("state"), Verdict: c.QueryParam("verdict"),
 		Zoom: c.QueryParam("zoom"), Sort: c.QueryParam("sort"), Old: c.QueryParam("old") != "",
 	}}
@@ -94,8 +94,8 @@ func (f lessonsFilter) plotZoom() float64 {
 
 // filterAndSort sets rows, total and states from the report and the filter.
 func (v *lessonsView) filterAndSort() {
-	for i := range v.counted.report.Lessons {
-		l := &v.counted.report.Lessons[i]
+	for i := range v.pageReport.report.Lessons {
+		l := &v.pageReport.report.Lessons[i]
 		if isPast(l) && !v.filter.Old {
 			continue
 		}
@@ -129,24 +129,24 @@ func (f *lessonsFilter) matches(l *report.Row) bool {
 		return false
 	}
 	a := advise(l)
-	return f.Verdict == "" || f.Verdict == a.Group || f.Verdict == a.Words || f.Verdict == "caution" && cautionByCounts(l)
+	return f.Verdict == "" || f.Verdict == a.Group || f.Verdict == a.Words || f.Verdict == "caution" && isCautionByCounts(l)
 }
 
 func (v *lessonsView) html(f frame) g.Node {
 	return g.Group{
 		title("Lessons"),
-		filters(
+		filterForm(
 			"/lessons", "Filter lessons", f.withoutFilters("q", "verdict", "state", "zoom", "window", "old", "provisional"),
-			hiddenField("tenant", f.Tenant), keptFields(f, "sort"),
-			wordField("Name", "q", v.filter.Words, "16", h.Type("search")),
+			hiddenField("tenant", f.Tenant), hiddenQueryFields(f, "sort"),
+			textField("Name", "q", v.filter.Words, "16", h.Type("search")),
 			choiceField("Verdict", "verdict", verdicts(v.filter.Verdict), v.filter.Verdict),
 			choiceField("State", "state", anyOf(v.states...), v.filter.State),
 			choiceField("Scale", "zoom", zooms(), v.filter.Zoom),
 			windowField(f.query.Get("window")),
-			tickField("older texts", "old", "1", v.filter.Old),
-			tickField("with open sessions", "provisional", "true", v.counted.key.Provisional),
+			checkboxField("older texts", "old", "1", v.filter.Old),
+			checkboxField("with open sessions", "provisional", "true", v.pageReport.key.Provisional),
 		),
-		g.If(f.page.Problem == "", g.Map(doubts(&v.counted.report), problem)),
+		g.If(f.page.Problem == "", g.Map(reportWarnings(&v.pageReport.report), problem)),
 		v.list(f),
 	}
 }
@@ -155,11 +155,11 @@ func (v *lessonsView) list(f frame) g.Node {
 	switch {
 	case len(v.rows) > 0:
 		p := f.pageOf(len(v.rows), rowsPerPage)
-		t := tableOf(&v.counted.report, v.rows[p.from:p.to], false, v.filter.plotZoom(), v.truth)
-		return g.Group{scroll(labelled("Effects of lessons"), t.html(f, true)), p.html(f)}
+		t := newEffectTable(&v.pageReport.report, v.rows[p.from:p.to], false, v.filter.plotZoom(), v.trueEffects)
+		return g.Group{scrollRegion(ariaLabel("Effects of lessons"), t.html(f, true)), p.html(f)}
 	case v.total > 0:
-		return empty("No lesson matches the filter", h.P(
-			g.Text("There "+plural(v.total, "is", "are")+" "+countOf(v.total, "lesson")+". "),
+		return emptyState("No lesson matches the filter", h.P(
+			g.Text("There "+plural(v.total, "is", "are")+" "+countNoun(v.total, "lesson")+". "),
 			h.A(h.Href(f.withoutFilters("q", "verdict", "state")), g.Text("Show all lessons.")),
 		))
 	default:

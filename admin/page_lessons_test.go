@@ -135,7 +135,7 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 }
 
 // The filters name verdicts and states as the rows do, and each filter selects the rows with that verdict or state.
-func TestLessonFiltersUseTheNamesOfTheRows(t *testing.T) {
+func TestLessonFiltersNameVerdictsAsRowsDo(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons = nil
 	for slug, row := range map[string]report.Row{

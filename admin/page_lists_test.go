@@ -51,7 +51,7 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 		"no matching sample on this page": {"/samples?agent=x", func(l *store.SampleList) { l.Samples, l.Next = nil, "n" }, []string{"There are older samples.", "!Use fewer filters"}},
 	} {
 		page := mainText(t, tc.target, func(f *wordSource, _ *admin.Options) {
-			f.samples = store.SampleList{Read: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
+			f.samples = store.SampleList{RowsRead: 7, Samples: []store.SampleItem{{Session: "s-1", Agent: "coder", Sample: sample.Sample{
 				ID: "x", Family: sample.ErrorCorrection, Input: map[string]any{"text": "what\n\twas  asked", "no": "a"},
 			}}}}
 			tc.change(&f.samples)
@@ -76,29 +76,29 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		}},
 		"revision":           {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},
 		"failing store":      {func(h *admin.Health) { h.Store.Healthy = false }, []string{`<div class="bad">`, ">failing<"}},
-		"unreadable store":   {func(h *admin.Health) { h.Store.Trouble = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
+		"unreadable store":   {func(h *admin.Health) { h.Store.Problem = "no disk" }, []string{`<div class="bad">`, ">failing<", `<p class="problem">The store cannot be read: no disk</p>`}},
 		"notice":             {func(h *admin.Health) { h.Store.Notice = "it lost some" }, []string{`<p class="problem">it lost some</p>`, ">healthy<"}},
-		"unreadable account": {func(h *admin.Health) { h.Account.Trouble = "no answer" }, []string{"The counts of exchanges are incomplete: no answer"}},
+		"unreadable account": {func(h *admin.Health) { h.Account.Problem = "no answer" }, []string{"The counts of exchanges are incomplete: no answer"}},
 		"unbalanced account": {func(h *admin.Health) { h.Account.Balanced = false }, []string{"The counts of exchanges do not balance"}},
 		"lost exchanges":     {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
 		"one lost exchange":  {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
-		"lag over a minute":  {func(h *admin.Health) { h.Spool.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
-		"lag of a minute":    {func(h *admin.Health) { h.Spool.Lag = 60 }, []string{`!class="bad"`}},
-		"no outbox":          {func(h *admin.Health) { h.Spool = admin.Spool{} }, []string{"no outbox", `<span class="value">–</span>`}},
+		"lag over a minute":  {func(h *admin.Health) { h.Outbox.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
+		"lag of a minute":    {func(h *admin.Health) { h.Outbox.Lag = 60 }, []string{`!class="bad"`}},
+		"no outbox":          {func(h *admin.Health) { h.Outbox = admin.Outbox{} }, []string{"no outbox", `<span class="value">–</span>`}},
 		"set aside":          {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
-		"failed writes":      {func(h *admin.Health) { h.Since.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
-		"dropped exchanges":  {func(h *admin.Health) { h.Since.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
+		"failed writes":      {func(h *admin.Health) { h.SinceStart.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},
+		"dropped exchanges":  {func(h *admin.Health) { h.SinceStart.Dropped = map[string]int64{"queue_full": 2, "none": 0} }, []string{`Dropped: queue full</th><td class="bad">2</td>`, "!Dropped: none"}},
 		"figures": {func(h *admin.Health) {
 			h.Figures = []admin.Figure{{Name: "Lessons", Value: "12345"}, {Name: "Files", Value: "one is bad", Bad: true}}
 		}, []string{`>Lessons</h2>`, `<td>12,345</td>`, `<td class="text bad">one is bad</td>`}},
-		"rejected configuration": {func(h *admin.Health) { h.Fault = "line 3" }, []string{"was rejected; the previous configuration stays in effect: line 3"}},
+		"rejected configuration": {func(h *admin.Health) { h.ReloadError = "line 3" }, []string{"was rejected; the previous configuration stays in effect: line 3"}},
 	} {
 		page := mainText(t, "/health", func(_ *wordSource, o *admin.Options) {
 			o.Program.Health = func(context.Context) admin.Health {
 				h := admin.Health{Version: "v1", Go: "go1", PID: 7, Started: time.Unix(1e9, 0)}
 				h.Account.Admitted, h.Account.Balanced, h.Account.Dropped = 12345, true, map[string]int64{"opted_out": 4}
-				h.Store = admin.Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"bytes": 1 << 20, "sessions": 9, "parked": 2, "late_samples": 3}}
-				h.Spool = admin.Spool{Dir: "d", Limit: 1023, Lag: 0.4}
+				h.Store = admin.StoreInfo{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"bytes": 1 << 20, "sessions": 9, "parked": 2, "late_samples": 3}}
+				h.Outbox = admin.Outbox{Dir: "d", Limit: 1023, Lag: 0.4}
 				h.Config = []configs.Setting{{Path: "bandit.epsilon", Value: "0.25", Default: "0.1", Usage: "how often", Changed: true}, {Path: "listen", Value: "x", Default: "x"}}
 				tc.change(&h)
 				return h

@@ -18,17 +18,17 @@ import (
 
 // overviewView is the data of the first page.
 type overviewView struct {
-	counted   reported
-	rows      []*report.Row // rows with data
-	truth     truths
-	tasks     []task
-	figures   []Figure
-	prices    Prices
-	mean      meanPrice     // mean price of the input tokens of the sessions of the last seven days
-	unmatched []*report.Row // active lessons that have never matched
-	waiting   []*report.Row // active lessons with a match in open sessions only
-	address   string        // base URL of the data listener
-	tenants   []string      // other tenants with data, if this tenant has none
+	pageReport    pageReport
+	rows          []*report.Row // rows with data
+	trueEffects   trueEffects
+	tasks         []task
+	figures       []Figure
+	prices        Prices
+	mean          meanPrice     // mean price of the input tokens of the sessions of the last seven days
+	unmatched     []*report.Row // active lessons that have never matched
+	matchedInOpen []*report.Row // active lessons with a match in open sessions only
+	dataURL       string        // base URL of the data listener
+	tenants       []string      // other tenants with data, if this tenant has none
 }
 
 // task is an open task for the user, with a link to the page for the task.
@@ -47,23 +47,23 @@ func (s *Server) overview(c echo.Context) error {
 		return err
 	}
 	v := overviewView{
-		counted: r, truth: s.options.Truth, prices: s.options.Program.Prices().withInputPrice(c.QueryParam("price")), address: s.options.Address.Data, figures: s.options.Program.Figures(c.Request().Context()),
+		pageReport: r, trueEffects: s.options.TrueEffect, prices: s.options.Program.Prices().withInputPrice(c.QueryParam("price")), dataURL: s.options.Address.DataURL, figures: s.options.Program.Figures(c.Request().Context()),
 	}
 	for i := range r.report.Lessons { // lessons that are not active and were never picked are in no list
 		switch l := &r.report.Lessons[i]; {
-		case l.Matched == 0 && l.Picked == 0 && l.Rewarded == 0 && l.Effect == nil && lesson.State(l.State).Fires():
+		case l.Matched == 0 && l.Picked == 0 && l.Rewarded == 0 && l.Effect == nil && lesson.State(l.State).IsActive():
 			if r.report.Open.MatchedArm(l.Arm) > 0 {
-				v.waiting = append(v.waiting, l)
+				v.matchedInOpen = append(v.matchedInOpen, l)
 			} else {
 				v.unmatched = append(v.unmatched, l)
 			}
-		case l.Picked > 0 || lesson.State(l.State).Fires():
+		case l.Picked > 0 || lesson.State(l.State).IsActive():
 			v.rows = append(v.rows, l)
 		}
 	}
-	byEffect(v.rows)
-	v.mean = s.weekly(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
-	v.tasks = s.openTasks(&v, frameOf(c))
+	sortByEffect(v.rows)
+	v.mean = s.weeklyMeanPrice(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
+	v.tasks = s.pendingTasks(&v, frameOf(c))
 	if v.isEmpty() {
 		v.tenants = s.otherTenants(c.Request().Context(), r.key.Tenant)
 	}
@@ -95,11 +95,11 @@ func (s *Server) tenantNames(ctx context.Context) ([]string, error) {
 
 // isEmpty reports whether no lesson of the report has data and no session counts as treated or control.
 func (v *overviewView) isEmpty() bool {
-	return len(v.rows) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
+	return len(v.rows) == 0 && v.pageReport.report.Global.NTreated+v.pageReport.report.Global.NControl == 0
 }
 
-// openTasks returns the tasks for a person, the most urgent first.
-func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
+// pendingTasks returns the tasks for a person, the most urgent first.
+func (s *Server) pendingTasks(v *overviewView, f frame) (out []task) {
 	for _, x := range v.figures {
 		if x.Bad {
 			out = append(out, task{text: x.Name + ": " + x.Value, href: "#health", tone: "bad"})
@@ -107,34 +107,34 @@ func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
 	}
 	invalid, harm, cautions := 0, 0, 0
 	harmful := "" // a lesson that harms
-	for i := range v.counted.report.Lessons {
-		l := &v.counted.report.Lessons[i]
-		if cautionByCounts(l) {
+	for i := range v.pageReport.report.Lessons {
+		l := &v.pageReport.report.Lessons[i]
+		if isCautionByCounts(l) {
 			cautions++
 		}
 		switch advise(l).Group {
 		case "invalid":
 			invalid++
 		case "harms":
-			if lesson.State(l.State).Fires() {
+			if lesson.State(l.State).IsActive() {
 				harm, harmful = harm+1, l.Slug
 			}
 		}
 	}
 	add := func(n int, one, many, href, tone string) {
 		if n > 0 {
-			out = append(out, task{text: ifElse(n == 1, one, count(n)+" "+many), href: href, tone: tone})
+			out = append(out, task{text: ifElse(n == 1, one, countText(n)+" "+many), href: href, tone: tone})
 		}
 	}
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
 		f.linkInReport("/lessons", "verdict", "invalid"), "bad")
 	if harm == 1 {
-		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.sessionsInWindow("lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
+		out = append(out, task{"The active lesson " + harmful + " harms", f.lessonHref(harmful), "bad", f.sessionsInWindow("lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
 	} else {
 		add(harm, "", "active lessons harm", f.linkInReport("/lessons", "verdict", "harms"), "bad")
 	}
 	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.linkInReport("/lessons", "verdict", "caution"), "warn")
-	add(len(s.waiting()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
+	add(len(s.waitingLessons()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
 }
 
@@ -145,54 +145,54 @@ func (v *overviewView) html(f frame) g.Node {
 		v.taskList(f),
 		v.form(f),
 		g.If(len(v.tenants) > 0, h.P(
-			h.Class("warning"), g.Text("This page shows the tenant "), quoted(f.Tenant), g.Text(". Other tenants have data:"),
+			h.Class("warning"), g.Text("This page shows the tenant "), untrustedText(f.Tenant), g.Text(". Other tenants have data:"),
 			g.Map(v.tenants, func(name string) g.Node {
-				return g.Group{space(), h.A(h.Href(f.With("tenant", name)), quoted(name))}
+				return g.Group{space(), h.A(h.Href(f.WithQuery("tenant", name)), untrustedText(name))}
 			}),
 		)),
-		g.If(!nothing, g.Map(doubts(&v.counted.report), problem)),
-		g.Map(v.counted.report.Elsewhere, func(e report.Counted) g.Node {
+		g.If(!nothing, g.Map(reportWarnings(&v.pageReport.report), problem)),
+		g.Map(v.pageReport.report.OtherDefinitions, func(e report.DefinitionCount) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed with another definition of the reward: %s.",
-				countOf(e.Sessions, "session"), definitionText(e.RewardDefinition)))
+				countNoun(e.Sessions, "session"), definitionText(e.RewardDefinition)))
 		}),
-		g.Iff(v.counted.report.Flow.Closed > 0, func() g.Node {
-			return mutedText(g.Text(v.counted.report.FlowSentence()+". "), h.A(h.Href(f.help("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons")))
+		g.Iff(v.pageReport.report.Flow.Closed > 0, func() g.Node {
+			return mutedText(g.Text(v.pageReport.report.FlowSentence()+". "), h.A(h.Href(f.helpHref("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons")))
 		}),
-		g.If(v.counted.report.Global.MeasuredRules > 0, mutedText(g.Text(v.counted.report.Global.RulesNote()))),
-		g.Iff(v.counted.report.Open != nil, func() g.Node {
-			open := v.counted.report.Open
+		g.If(v.pageReport.report.Global.MeasuredRules > 0, mutedText(g.Text(v.pageReport.report.Global.RulesNote()))),
+		g.Iff(v.pageReport.report.Open != nil, func() g.Node {
+			open := v.pageReport.report.Open
 			return mutedText(g.Text(open.String()), g.If(open.Sessions > 0, g.Group{space(), h.A(h.Href(f.Link("/sessions", "verdict", store.StillOpen)), g.Text("Show the open sessions"))}))
 		}),
 		g.Iff(nothing && f.page.Problem == "", func() g.Node {
-			if len(v.waiting) > 0 {
-				return v.openPage(f)
+			if len(v.matchedInOpen) > 0 {
+				return v.openSessionsPage(f)
 			}
-			return v.firstPage(f)
+			return v.welcomePage(f)
 		}),
 		g.Iff(!nothing, func() g.Node {
 			return g.Group{
-				netOf(&v.counted.report, v.prices, v.mean).html(f), v.effects(f),
-				section("more", "Figures", figures(gainFigures(f, &v.counted.report, &v.prices, &v.mean))),
+				newNetResult(&v.pageReport.report, v.prices, v.mean).html(f), v.effects(f),
+				section("more", "Figures", statList(gainStats(f, &v.pageReport.report, &v.prices, &v.mean))),
 			}
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		mutedText(
-			g.If(v.counted.report.RewardDefinition != "", g.Text("Reward: "+definitionText(v.counted.report.RewardDefinition)+". ")),
+			g.If(v.pageReport.report.RewardDefinition != "", g.Text("Reward: "+definitionText(v.pageReport.report.RewardDefinition)+". ")),
 			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 of reward."),
 		),
 	}
 }
 
-// openPage returns the content of the overview while lessons have matched only in open sessions.
-func (v *overviewView) openPage(f frame) g.Node {
-	return empty(
+// openSessionsPage returns the content of the overview while lessons have matched only in open sessions.
+func (v *overviewView) openSessionsPage(f frame) g.Node {
+	return emptyState(
 		"No session with a match has closed yet",
-		h.P(g.Textf("In open sessions, %s matched:", countOf(len(v.waiting), "lesson"))),
-		h.Ul(some(v.waiting, h.Li, func(l *report.Row) g.Node {
-			return h.Li(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.Text(", "+countOf(v.counted.report.Open.MatchedArm(l.Arm), "open session")))
+		h.P(g.Textf("In open sessions, %s matched:", countNoun(len(v.matchedInOpen), "lesson"))),
+		h.Ul(limitedList(v.matchedInOpen, h.Li, func(l *report.Row) g.Node {
+			return h.Li(h.A(h.Href(f.lessonHref(l.Slug)), untrustedText(l.Slug)), g.Text(", "+countNoun(v.pageReport.report.Open.MatchedArm(l.Arm), "open session")))
 		})),
 		h.P(
-			g.Text("Until the sessions close, "), h.A(h.Href(f.With("provisional", "true")), g.Text("include the open sessions here")),
+			g.Text("Until the sessions close, "), h.A(h.Href(f.WithQuery("provisional", "true")), g.Text("include the open sessions here")),
 			g.Text(" or with "), code("precept report --provisional"), g.Text(". The box Live above refreshes the page."),
 		),
 	)
@@ -200,21 +200,21 @@ func (v *overviewView) openPage(f frame) g.Node {
 
 // lessonLinks returns a folded list of links to lessons.
 func lessonLinks(f frame, summary string, list []*report.Row) g.Node {
-	return folded(summary, h.Ul(some(list, h.Li, func(l *report.Row) g.Node {
-		return h.Li(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)))
+	return collapsible(summary, h.Ul(limitedList(list, h.Li, func(l *report.Row) g.Node {
+		return h.Li(h.A(h.Href(f.lessonHref(l.Slug)), untrustedText(l.Slug)))
 	})))
 }
 
-// firstPage returns the content of the overview before the first match: the base URL and the next steps.
-func (v *overviewView) firstPage(f frame) g.Node {
-	base := cmp.Or(v.address, "http://127.0.0.1:8080") + "/v1"
-	return empty(
+// welcomePage returns the content of the overview before the first match: the base URL and the next steps.
+func (v *overviewView) welcomePage(f frame) g.Node {
+	base := cmp.Or(v.dataURL, "http://127.0.0.1:8080") + "/v1"
+	return emptyState(
 		"precept is ready",
 		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
 		h.Ol(
 			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start an agent with "), code("precept run -- AGENT"), g.Text(". The sessions appear under "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(".")),
 			h.Li(g.Text("Add lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change is in effect within two seconds.")),
-			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href(f.help("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
+			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href(f.helpHref("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
 		h.P(g.Text("For an example now, run "), code("precept demo"), g.Text(".")),
 	)
@@ -225,15 +225,15 @@ func (v *overviewView) form(f frame) g.Node {
 	if v.mean.known {
 		price = strconv.FormatFloat(v.mean.price.Input, 'g', 4, 64)
 	}
-	return filters(
+	return filterForm(
 		"/", "Choose what is counted", f.withoutFilters("window", "price", "provisional"),
-		wordField("Tenant", "tenant", f.Tenant, "10"),
+		textField("Tenant", "tenant", f.Tenant, "10"),
 		windowField(f.query.Get("window")),
-		wordField(
+		textField(
 			"Price of 1M tokens", "price", f.query.Get("price"), "8", g.Attr("inputmode", "decimal"), h.Placeholder(price),
 			h.Title("The price of a million input tokens, in your currency"),
 		),
-		tickField("with open sessions", "provisional", "true", v.counted.key.Provisional),
+		checkboxField("with open sessions", "provisional", "true", v.pageReport.key.Provisional),
 	)
 }
 
@@ -241,9 +241,9 @@ func (v *overviewView) form(f frame) g.Node {
 func (v *overviewView) taskList(f frame) g.Node {
 	if len(v.tasks) > 0 {
 		return h.Section(
-			h.Class("needs"), labelledBy("needs"), heading("needs", "Needs a person"),
+			h.Class("needs"), ariaLabelledBy("needs"), heading("needs", "Needs a person"),
 			h.Ul(g.Map(v.tasks, func(n task) g.Node {
-				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), quoted(truncateChars(n.text, 300))),
+				return h.Li(h.Class(n.tone), h.A(h.Href(n.href), untrustedText(truncateChars(n.text, 300))),
 					g.If(n.sessions != "", g.Group{g.Text(" · "), h.A(h.Href(n.sessions), g.Text("its poor sessions"))}))
 			})),
 		)
@@ -255,26 +255,26 @@ func (v *overviewView) taskList(f frame) g.Node {
 // effects returns the table of lessons, and the charts of the effect and of the mean rewards of all lessons together
 // over time.
 func (v *overviewView) effects(f frame) g.Node {
-	t := tableOf(&v.counted.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.truth)
+	t := newEffectTable(&v.pageReport.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.trueEffects)
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",
-		v.counted.report.Global.Bands, nil, v.counted.since(""))
+		v.pageReport.report.Global.Bands, nil, v.pageReport.sinceStart(""))
 	if drawn == nil {
 		drawn = mutedText(g.Textf("The band starts with the second value of the effect. An effect needs %d sessions with a reward, "+
 			"at least %d of them in control.", trial.MinPicks, trial.MinPerArm))
 	}
 	return g.Group{
 		heading("effects", "Effect of each lesson"),
-		scroll(labelledBy("effects"), t.html(f, false)),
+		scrollRegion(ariaLabelledBy("effects"), t.html(f, false)),
 		mutedText(
-			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, count(len(v.rows)))),
+			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, countText(len(v.rows)))),
 			h.A(h.Href(f.linkInReport("/lessons")), g.Text("All lessons, to sort and filter")),
 		),
-		g.Iff(len(v.waiting) > 0, func() g.Node {
-			return lessonLinks(f, countOf(len(v.waiting), "active lesson")+" with a match in open sessions only", v.waiting)
+		g.Iff(len(v.matchedInOpen) > 0, func() g.Node {
+			return lessonLinks(f, countNoun(len(v.matchedInOpen), "active lesson")+" with a match in open sessions only", v.matchedInOpen)
 		}),
 		g.Iff(len(v.unmatched) > 0, func() g.Node {
-			return lessonLinks(f, countOf(len(v.unmatched), "active lesson")+" without any match yet", v.unmatched)
+			return lessonLinks(f, countNoun(len(v.unmatched), "active lesson")+" without any match yet", v.unmatched)
 		}),
-		section("time", "Treated against control over time", drawn, meansOverTime(v.counted.report.Global.Days)),
+		section("time", "Treated against control over time", drawn, meansOverTime(v.pageReport.report.Global.Days)),
 	}
 }

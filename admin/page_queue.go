@@ -24,20 +24,20 @@ type queueView struct {
 type queueItem struct {
 	lesson   *lesson.Lesson
 	block    string         // text that a session would get
-	base     *lesson.Lesson // first known lesson that this lesson replaces; nil if none
-	alike    []*lesson.Lesson
+	replaced *lesson.Lesson // first known lesson that this lesson replaces; nil if none
+	similar  []*lesson.Lesson
 	findings []lesson.Finding
 	sessions map[string]*store.SessionItem // stored sessions that are evidence, by Evidence.Ref
 	runs     map[string]int                // number of sessions of each stored run that is evidence, by Evidence.Ref
 	backtest backtestView
 }
 
-// queueRows is the number of lessons on one page of the queue.
-const queueRows = 20
+// queuePageSize is the number of lessons on one page of the queue.
+const queuePageSize = 20
 
-// waiting returns the lessons that wait for a decision, which are candidates and quarantined lessons. Lessons that
-// were decided in the last seconds are left out, because the book may still have their old state.
-func (s *Server) waiting() (list []*lesson.Lesson) {
+// waitingLessons returns the lessons that wait for a decision, which are candidates and quarantined lessons. Lessons
+// that were decided in the last seconds are left out, because the book may still have their old state.
+func (s *Server) waitingLessons() (list []*lesson.Lesson) {
 	for _, l := range s.options.Read.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
 		if waits && s.decisions.recent(l.Slug, s.options.Now()) == nil {
@@ -49,21 +49,21 @@ func (s *Server) waiting() (list []*lesson.Lesson) {
 
 // queuePage shows the waiting lessons, the oldest first.
 func (s *Server) queuePage(c echo.Context) error {
-	q, err := query(c)
+	q, err := reportQuery(c)
 	if err != nil {
 		return err
 	}
-	list, library := s.waiting(), s.options.Read.Library
+	list, library := s.waitingLessons(), s.options.Read.Library
 	slices.SortStableFunc(list, func(x, y *lesson.Lesson) int {
 		return cmp.Or(x.CreatedAt.Compare(y.CreatedAt), strings.Compare(x.Slug, y.Slug))
 	})
-	v := queueView{pager: frameOf(c).pageOf(len(list), queueRows)}
+	v := queueView{pager: frameOf(c).pageOf(len(list), queuePageSize)}
 	for _, l := range list[v.pager.from:v.pager.to] {
-		item := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), alike: library.Book().Alike(l)}
+		item := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), similar: library.Book().PossibleDuplicates(l)}
 		item.sessions, item.runs = s.evidence(c, l)
 		for _, slug := range l.Supersedes {
 			if old, ok := library.Book().Get(slug); ok {
-				item.base = old
+				item.replaced = old
 				break
 			}
 		}
@@ -80,7 +80,7 @@ func (v *queueView) html(f frame) g.Node {
 		return g.Group{title("Queue"), emptyQueue(), queueKeys()}
 	}
 	return g.Group{
-		title("Queue", mutedText(g.Text(count(v.pager.total)+" to decide. "), keys("?"), g.Text(" shows the keys."))),
+		title("Queue", mutedText(g.Text(countText(v.pager.total)+" to decide. "), keyboardKeys("?"), g.Text(" shows the keys."))),
 		g.Map(v.items, func(x queueItem) g.Node { return x.html(f) }),
 		v.pager.html(f),
 		queueKeys(),
@@ -88,7 +88,7 @@ func (v *queueView) html(f frame) g.Node {
 }
 
 func emptyQueue() g.Node {
-	return empty(
+	return emptyState(
 		"The queue is empty",
 		h.P(
 			g.Text("Lessons written by agents, the API or "), code("precept distill"),
@@ -104,21 +104,21 @@ func emptyQueue() g.Node {
 
 // queueKeys returns the box with the keyboard shortcuts, which the key ? opens.
 func queueKeys() g.Node {
-	one := func(does string, names ...string) g.Node {
-		return h.Div(h.Dt(keys(names...)), h.Dd(g.Text(does)))
+	shortcut := func(does string, names ...string) g.Node {
+		return h.Div(h.Dt(keyboardKeys(names...)), h.Dd(g.Text(does)))
 	}
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("keys"),
 		h.Strong(g.Text("Keys of the queue")),
 		h.Dl(
 			h.Class("facets"),
-			one("next, previous lesson", "j", "k"),
-			one("approve: this text becomes active", "a"),
-			one("put on trial: active, withheld half of the time", "t"),
-			one("reject: no session gets the lesson; press twice", "r"),
-			one("try the lesson on captured sessions", "b"),
-			one("open its page", "o"),
-			one("show or hide this help", "?", "Esc"),
+			shortcut("next, previous lesson", "j", "k"),
+			shortcut("approve: this text becomes active", "a"),
+			shortcut("put on trial: active, withheld half of the time", "t"),
+			shortcut("reject: no session gets the lesson; press twice", "r"),
+			shortcut("try the lesson on captured sessions", "b"),
+			shortcut("open its page", "o"),
+			shortcut("show or hide this help", "?", "Esc"),
 		),
 	)
 }
@@ -130,15 +130,15 @@ func (q *queueItem) html(f frame) g.Node {
 		about = append(about, g.Text(" · written by "+source))
 	}
 	if agent := l.Scope.Agent; agent != "" {
-		about = append(about, g.Text(" · for the agent "), quoted(agent))
+		about = append(about, g.Text(" · for the agent "), untrustedText(agent))
 	}
 	if !l.CreatedAt.IsZero() {
-		about = append(about, g.Text(" · "), timeOf(l.CreatedAt))
+		about = append(about, g.Text(" · "), timeNode(l.CreatedAt))
 	}
-	name := quoted(truncateChars(cmp.Or(l.Title, l.Slug), 200))
+	name := untrustedText(truncateChars(cmp.Or(l.Title, l.Slug), 200))
 	return h.Article(
-		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(queueAnchor(l.Slug)),
-		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
+		h.Class("candidate"), h.TabIndex("-1"), ariaLabelledBy("title-"+l.Slug), h.ID(queueAnchor(l.Slug)),
+		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lessonHref(l.Slug)), h.Dir("auto"), name)),
 		mutedText(about),
 		q.duplicates(f),
 		h.Div(h.Class("pair"), q.text(), q.decisionFacts(f)),
@@ -151,19 +151,19 @@ func (q *queueItem) html(f frame) g.Node {
 	)
 }
 
-// shownAlike is the maximum number of possible duplicates that the page lists for a lesson.
-const shownAlike = 5
+// maxShownSimilar is the maximum number of possible duplicates that the page lists for a lesson.
+const maxShownSimilar = 5
 
 // duplicates returns links to the lessons that may say the same as this lesson, with their states.
 func (q *queueItem) duplicates(f frame) g.Node {
-	if len(q.alike) == 0 {
+	if len(q.similar) == 0 {
 		return nil
 	}
 	var list g.Group
-	for i, l := range q.alike[:min(len(q.alike), shownAlike)] {
-		list = append(list, g.If(i > 0, g.Text(", ")), h.A(h.Href(f.lesson(l.Slug)), code(l.Slug)), g.Text(" ("+string(l.State)+")"))
+	for i, l := range q.similar[:min(len(q.similar), maxShownSimilar)] {
+		list = append(list, g.If(i > 0, g.Text(", ")), h.A(h.Href(f.lessonHref(l.Slug)), code(l.Slug)), g.Text(" ("+string(l.State)+")"))
 	}
-	if more := len(q.alike) - shownAlike; more > 0 {
+	if more := len(q.similar) - maxShownSimilar; more > 0 {
 		list = append(list, g.Textf(" and %d more", more))
 	}
 	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
@@ -172,11 +172,11 @@ func (q *queueItem) duplicates(f frame) g.Node {
 // text returns the block of the lesson. If the lesson replaces another lesson, text instead returns the difference
 // between the texts of both lessons.
 func (q *queueItem) text() g.Node {
-	if q.base == nil {
-		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(q.block))))
+	if q.replaced == nil {
+		return h.Div(h.H3(g.Text("Text")), textBox(h.Pre(untrustedText(q.block))))
 	}
 	return h.Div(
-		h.H3(g.Text("Changes from "), code(q.base.Slug)), paper(diffOf(q.base.Body, q.lesson.Body)),
+		h.H3(g.Text("Changes from "), code(q.replaced.Slug)), textBox(diffOf(q.replaced.Body, q.lesson.Body)),
 	)
 }
 
@@ -197,8 +197,8 @@ func (q *queueItem) decisionFacts(f frame) g.Node {
 	)
 }
 
-// excerpts is the maximum number of references of a lesson for which evidence reads the store.
-const excerpts = 5
+// maxEvidenceReads is the maximum number of references of a lesson for which evidence reads the store.
+const maxEvidenceReads = 5
 
 // evidence reads the sessions and runs to which the evidence of a lesson refers, for at most the first excerpts
 // references. sessions has each session, and runs has the number of sessions of each run; the key is the reference.
@@ -206,7 +206,7 @@ const excerpts = 5
 // error.
 func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string]*store.SessionItem, runs map[string]int) {
 	sessions, runs = map[string]*store.SessionItem{}, map[string]int{}
-	for _, e := range l.Evidence[:min(len(l.Evidence), excerpts)] {
+	for _, e := range l.Evidence[:min(len(l.Evidence), maxEvidenceReads)] {
 		if e.Kind != "conversation" && e.Kind != "run" || e.Ref == "" {
 			continue
 		}
@@ -227,45 +227,45 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string
 	return sessions, runs
 }
 
-// shownEvidence is the maximum number of references that the page lists for a lesson.
-const shownEvidence = 20
+// maxShownEvidence is the maximum number of references that the page lists for a lesson.
+const maxShownEvidence = 20
 
-// evidenceList returns the first references of a lesson, at most shownEvidence. If more sessions support the lesson,
+// evidenceList returns the first references of a lesson, at most maxShownEvidence. If more sessions support the lesson,
 // evidenceList also returns their number. A reference to a stored session is a link with the verdict of the session
 // and, for operators, with the start of the session's task.
 func (q *queueItem) evidenceList(f frame) g.Node {
 	l := q.lesson
-	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
+	list := l.Evidence[:min(len(l.Evidence), maxShownEvidence)]
 	if len(list) == 0 {
 		return h.P(h.Class("warn"), g.Text("No evidence."))
 	}
 	total := g.Node(nil)
 	if n := l.Support(); n > len(list) {
-		total = h.P(g.Textf("%s sessions support the lesson. The list names %d of them.", count(n), len(list)))
+		total = h.P(g.Textf("%s sessions support the lesson. The list names %d of them.", countText(n), len(list)))
 	}
-	return h.Div(total, h.Ul(h.Class("checks"), some(list, h.Li, func(e lesson.Evidence) g.Node {
+	return h.Div(total, h.Ul(h.Class("checks"), limitedList(list, h.Li, func(e lesson.Evidence) g.Node {
 		note := e.Kind
 		if e.Note != "" {
 			note += ": " + e.Note
 		}
 		s := q.sessions[e.Ref]
 		if n := q.runs[e.Ref]; s == nil && n > 0 && !f.Viewer {
-			return h.Li(h.A(h.Href(f.run(e.Ref)), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+countOf(n, "session"))))
+			return h.Li(h.A(h.Href(f.runHref(e.Ref)), code(e.Ref)), space(), h.Span(h.Class("quiet"), untrustedText(note+" · "+countNoun(n, "session"))))
 		}
 		if s == nil {
-			return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), quoted(note)))
+			return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), untrustedText(note)))
 		}
 		result := s.Verdict
 		if s.Errors != nil && *s.Errors > 0 {
-			result += ", " + countOf(*s.Errors, "error")
+			result += ", " + countNoun(*s.Errors, "error")
 		}
-		address := f.session(s.ID)
+		address := f.sessionHref(s.ID)
 		if f.Viewer {
 			address = f.Link("/sessions", "session", s.ID)
 		}
 		return h.Li(
-			h.A(h.Href(address), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+result)),
-			g.If(s.Task != "" && !f.Viewer, h.Q(h.Class("excerpt"), h.Dir("auto"), quoted(truncateChars(s.Task, 160)))),
+			h.A(h.Href(address), code(e.Ref)), space(), h.Span(h.Class("quiet"), untrustedText(note+" · "+result)),
+			g.If(s.Task != "" && !f.Viewer, h.Q(h.Class("excerpt"), h.Dir("auto"), untrustedText(truncateChars(s.Task, 160)))),
 		)
 	})))
 }
@@ -276,8 +276,8 @@ func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns a form with one button, which makes one decision on the lesson. key is the keyboard shortcut.
 func (q *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
-	return f.decision(q.lesson, a, f.onSamePage("backtest", ""), h.Button(
-		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),
+	return f.decisionForm(q.lesson, a, f.onSamePage("backtest", ""), h.Button(
+		h.Data("key", key), toneClass(class), h.Aria("keyshortcuts", key),
 		g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+q.lesson.Slug)),
 	))
 }

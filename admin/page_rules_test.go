@@ -13,7 +13,7 @@ import (
 )
 
 // fakeRules is a source of one rules file with registered sections.
-type fakeRules struct{ sections []rules.Registered }
+type fakeRules struct{ sections []rules.RegisteredSection }
 
 func (r *fakeRules) Rules() *rules.Registry { return &rules.Registry{Sections: r.sections} }
 
@@ -29,8 +29,8 @@ func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 // section Gone is no longer in the file.
 func rulesFixture(t *testing.T) *fixture {
 	t.Helper()
-	voice := rules.Registered{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
-	gone := rules.Registered{File: "CLAUDE.md", Section: "Gone", Hash: rules.Hash("x"), Text: "x", State: rules.Measuring}
+	voice := rules.RegisteredSection{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
+	gone := rules.RegisteredSection{File: "CLAUDE.md", Section: "Gone", Hash: rules.Hash("x"), Text: "x", State: rules.Measuring}
 	reports := &fakeReports{}
 	reports.report.Lessons = []report.Row{{
 		Slug: voice.Slug(), Arm: string(voice.Arm()), State: "finished", Effect: new(.01), Lo: new(-.02), Hi: new(.03), NInjected: 51, NWithheld: 49, Verdict: report.NoEffect,
@@ -39,7 +39,7 @@ func rulesFixture(t *testing.T) *fixture {
 	o := newOptions(reports, time.Now)
 	o.Access.Viewers = []string{"viewer-token-of-the-rules-test"}
 	o.Program.Prices = func() Prices { return Prices{Models: price.Flat(3, 1), Currency: "USD"} }
-	o.Read.Rules = &fakeRules{[]rules.Registered{voice, gone}}
+	o.Read.Rules = &fakeRules{[]rules.RegisteredSection{voice, gone}}
 	s, err := New(o)
 	if err != nil {
 		t.Fatal(err)

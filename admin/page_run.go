@@ -27,13 +27,13 @@ func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 			"the run is unknown, its sessions are deleted or opted out, or their first turns are not stored yet")
 	}
 	s.setCosts(run.Sessions)
-	return run, storeFault(err)
+	return run, storeError(err)
 }
 
 // apiRun answers GET /api/runs/{run}.
 func (s *Server) apiRun(c echo.Context) error {
 	run, err := s.readRun(c)
-	return answer(c, run, err)
+	return sendJSON(c, run, err)
 }
 
 // runPage shows the sessions of a run.
@@ -78,23 +78,23 @@ func (v *runView) html(f frame) g.Node {
 	}
 	spent := spendingStat(&v.prices, cost, input, &output)
 	if cost != nil && unpriced > 0 {
-		spent.note += fmt.Sprintf("; the cost excludes %s without a price", countOf(unpriced, "session"))
+		spent.note += fmt.Sprintf("; the cost excludes %s without a price", countNoun(unpriced, "session"))
 	}
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
 		title("Run "+v.run.Name, mutedText(g.Text("The sessions of a run work on one task, get or miss the same lessons, and share the reward."))),
-		figures([]stat{
-			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
-			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.Unlisted, "session"), ""),
+		statList([]stat{
+			statOf("session-reward", decimalText(v.run.Reward, 2), v.run.Verdict, verdictTone(v.run.Verdict)),
+			statOf("turns", countText(turns), countNoun(len(v.run.Sessions)+v.run.Unlisted, "session"), ""),
 			statOf("duration", durationText(last.Sub(first).Seconds()), "", ""),
 			spent,
-			statOf("errors", count(errors), "", ifElse(errors > 0, "warn", "")),
-			statOf("loops", count(loops), "", ifElse(loops > 0, "warn", "")),
+			statOf("errors", countText(errors), "", ifElse(errors > 0, "warn", "")),
+			statOf("loops", countText(loops), "", ifElse(loops > 0, "warn", "")),
 		}),
 		ifElse(len(v.run.Sessions) > 0,
 			sessionTable(f, g.Text("Oldest first."), nil, v.run.Sessions, v.prices),
-			empty("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
-		g.If(v.run.Unlisted > 0, mutedText(g.Text(count(v.run.Unlisted)+" further sessions are not listed."))),
+			emptyState("No session of this run is stored", h.P(g.Text("The sessions are deleted, opted out, or not stored yet.")))),
+		g.If(v.run.Unlisted > 0, mutedText(g.Text(countText(v.run.Unlisted)+" further sessions are not listed."))),
 	}
 }
 
@@ -106,7 +106,7 @@ func spendingStat(p *Prices, cost *float64, input int64, output *int64) stat {
 		all += *output
 	}
 	if cost == nil {
-		return statOf("spending", count(all), ifElse(p.Models != nil && input > 0, "tokens; no price of the model", "tokens"), "")
+		return statOf("spending", countText(all), ifElse(p.Models != nil && input > 0, "tokens; no price of the model", "tokens"), "")
 	}
-	return statOf("spending", p.amount(*cost), count(all)+" tokens", "")
+	return statOf("spending", p.amount(*cost), countText(all)+" tokens", "")
 }

@@ -34,24 +34,24 @@ func (v *samplesView) html(f frame) g.Node {
 	kept := slices.DeleteFunc(slices.Concat(unapplied, []string{"order", "view"}), func(key string) bool { return key == "lesson" }) // the form has a field for a lesson
 	return g.Group{
 		title("Samples", mutedText(g.Text("Learning data of the sessions, as "), termButton("sample"), g.Text(", newest first."))),
-		filters(
-			"/samples", "Filter samples", clear, keptFields(f, kept...),
+		filterForm(
+			"/samples", "Filter samples", clear, hiddenQueryFields(f, kept...),
 			choiceField("Family", "family", anyOf(Families()...), q.Filter.Families...),
 			choiceField("Quality", "quality", anyOf(Qualities()...), q.Filter.Quality...),
-			wordField("Lesson injected", "lesson", q.Filter.Lesson, "10"),
-			wordField("Agent", "agent", q.Agent, "9"),
-			wordField("Session", "session", q.Session, "9"),
+			textField("Lesson injected", "lesson", q.Filter.Lesson, "10"),
+			textField("Agent", "agent", q.Agent, "9"),
+			textField("Session", "session", q.Session, "9"),
 			choiceField("Made", "range", append([]choice{{"", "any time"}}, timeRanges()...), f.query.Get("range")),
 			g.If(f.query.Get("range") == "", g.Group{
 				dateField("Made on or after", "since", f.query.Get("since"), "2026-01-31"),
 				dateField("Made before", "until", f.query.Get("until"), "2026-02-28"),
 			}),
-			wordField("Tenant", "tenant", f.Tenant, "7"),
+			textField("Tenant", "tenant", f.Tenant, "7"),
 		),
-		f.unapplied("Samples have only the filters of the form.", unapplied...),
+		f.unappliedNote("Samples have only the filters of the form.", unapplied...),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.list(f, clear != "") }),
-		f.olderPager(g.If(v.found.Read > 0, h.Span(
-			g.Text(count(len(v.found.Samples))+" shown"), g.If(clear != "", g.Text(" of "+count(v.found.Read)+" read")),
+		f.olderPager(g.If(v.found.RowsRead > 0, h.Span(
+			g.Text(countText(len(v.found.Samples))+" shown"), g.If(clear != "", g.Text(" of "+countText(v.found.RowsRead)+" read")),
 		)), q.After, v.found.Next),
 		g.Iff(f.page.Problem == "", func() g.Node { return v.exports(f) }),
 	}
@@ -76,10 +76,10 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 		return h.Div(h.Class("samples"), g.Map(v.found.Samples, func(x store.SampleItem) g.Node { return sampleNode(f, &x) }))
 	case filtered:
 		older := ifElse(v.found.Next != "", "There are older samples.", "Use fewer filters.")
-		return empty("No matching sample", h.P(g.Textf(
-			"None of the %s samples read matches. %s", count(v.found.Read), older)))
+		return emptyState("No matching sample", h.P(g.Textf(
+			"None of the %s samples read matches. %s", countText(v.found.RowsRead), older)))
 	default:
-		return empty("No sample yet", h.P(g.Text(
+		return emptyState("No sample yet", h.P(g.Text(
 			"Samples are built when a session closes: reward.close_after after its beginning.")))
 	}
 }
@@ -88,7 +88,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 func sampleNode(f frame, x *store.SampleItem) g.Node {
 	answered := h.Span(h.Class("quiet"), g.Text("no text"))
 	if text := gist(x.Sample.Output); text != "" {
-		answered = quoted(text)
+		answered = untrustedText(text)
 	}
 	quality, rated := store.Unrated, ""
 	if label := x.Sample.Feedback.QualityLabel; label != "" {
@@ -98,18 +98,18 @@ func sampleNode(f frame, x *store.SampleItem) g.Node {
 		h.Class("sample"),
 		h.Summary(
 			h.Span(h.Class("family"), g.Text(strings.ReplaceAll(x.Sample.Family, "_", " "))),
-			h.Span(h.Class("slug "+toneOf(quality)), g.Text(quality)),
-			h.Span(h.Class("asked"), quoted(gist(x.Sample.Input))),
-			h.Span(h.Class("quiet"), timeOf(x.Sample.CreatedAt), g.Text(" · "), quoted(short(x.Agent))),
+			h.Span(h.Class("slug "+verdictTone(quality)), g.Text(quality)),
+			h.Span(h.Class("asked"), untrustedText(gist(x.Sample.Input))),
+			h.Span(h.Class("quiet"), timeNode(x.Sample.CreatedAt), g.Text(" · "), untrustedText(shortenName(x.Agent))),
 		),
 		h.Div(
 			h.Class("preview"),
 			h.P(answered),
 			mutedText(
 				g.Text("Sample "), code(x.Sample.ID), g.Text(rated+"; "),
-				h.A(h.Href(f.session(x.Session)), g.Text("its session")),
+				h.A(h.Href(f.sessionHref(x.Session)), g.Text("its session")),
 			),
-			h.Pre(h.Dir("auto"), h.TabIndex("0"), quoted(preview(x))),
+			h.Pre(h.Dir("auto"), h.TabIndex("0"), untrustedText(preview(x))),
 		),
 	)
 }

@@ -41,25 +41,25 @@ func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
 		title(cmp.Or(v.session.Task, nameOf(&v.session.SessionItem)), mutedText(
-			quoted(short(v.session.SessionItem.Agent)+", "+short(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeOf(v.session.SessionItem.Started),
-			g.Text(", last seen "), timeOf(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
-			g.If(v.session.Run != "", g.Group{g.Text("; run "), h.A(h.Href(f.run(v.session.Run)), quoted(short(v.session.Run)))}),
+			untrustedText(shortenName(v.session.SessionItem.Agent)+", "+shortenName(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeNode(v.session.SessionItem.Started),
+			g.Text(", last seen "), timeNode(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
+			g.If(v.session.Run != "", g.Group{g.Text("; run "), h.A(h.Href(f.runHref(v.session.Run)), untrustedText(shortenName(v.session.Run)))}),
 		)),
-		figures([]stat{
-			statOf("session-reward", fixed(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, toneOf(v.session.SessionItem.Verdict)),
-			statOf("turns", count(v.session.SessionItem.Turns), count(v.session.Exchanges)+" kept", ""),
+		statList([]stat{
+			statOf("session-reward", decimalText(v.session.Rewarded.Value, 2), v.session.SessionItem.Verdict, verdictTone(v.session.SessionItem.Verdict)),
+			statOf("turns", countText(v.session.SessionItem.Turns), countText(v.session.Exchanges)+" kept", ""),
 			statOf("errors", knownCount(v.session.SessionItem.Errors), errorKindsText(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
-			statOf("loops", count(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
+			statOf("loops", countText(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
 			spendingStat(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
-			statOf("input-tokens", count(v.session.SessionItem.Input), count(v.session.SessionItem.Cached)+" of them cached", ""),
-			statOf("session-lessons", count(len(v.session.SessionItem.Injected)), count(len(v.session.SessionItem.Withheld))+" withheld", ""),
+			statOf("input-tokens", countText(v.session.SessionItem.Input), countText(v.session.SessionItem.Cached)+" of them cached", ""),
+			statOf("session-lessons", countText(len(v.session.SessionItem.Injected)), countText(len(v.session.SessionItem.Withheld))+" withheld", ""),
 		}),
 		v.notices(),
 		h.Div(
 			h.Class("split"),
 			v.turns(f),
 			h.Aside(
-				labelled("About this session"), lessonFates(f, &v.session), rewardSection(&v.session), g.If(f.MayAct, rateForm(f, v.session.SessionItem.ID)),
+				ariaLabel("About this session"), lessonFates(f, &v.session), rewardSection(&v.session), g.If(f.MayAct, rateForm(f, v.session.SessionItem.ID)),
 				aboutSession(f, &v.session.SessionItem), g.If(f.MayAct, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
@@ -69,11 +69,11 @@ func (v *sessionView) html(f frame) g.Node {
 // errorKindsText returns the first two kinds of a session's tool errors, and the number of further kinds.
 func errorKindsText(x *store.SessionItem) string {
 	const maxShown = 2
-	text := strings.Join(x.Kinds[:min(len(x.Kinds), maxShown)], ", ")
-	if len(x.Kinds) > maxShown {
-		text += fmt.Sprintf(" and %d more", len(x.Kinds)-maxShown)
+	text := strings.Join(x.ErrorKinds[:min(len(x.ErrorKinds), maxShown)], ", ")
+	if len(x.ErrorKinds) > maxShown {
+		text += fmt.Sprintf(" and %d more", len(x.ErrorKinds)-maxShown)
 	}
-	return visible(text)
+	return escapeHidden(text)
 }
 
 // notices explains the states of a session that are rare: control, excluded, refused by the upstream, and with turns
@@ -86,19 +86,19 @@ func (v *sessionView) notices() g.Node {
 			report.ExclusionCause(v.session.ExcludedFor))),
 		g.If(v.session.SessionItem.Refused, warning("The upstream refused this session's changed request; its later "+
 			"requests went out unchanged.")),
-		g.If(len(v.session.OptedOut) > 0, warning(count(len(v.session.OptedOut))+
+		g.If(len(v.session.OptedOut) > 0, warning(countText(len(v.session.OptedOut))+
 			" of its turns opted out and are not stored.")),
 	}
 }
 
 func (v *sessionView) turns(f frame) g.Node {
-	turns := g.Node(g.Map(v.session.TurnItems, func(t store.TurnItem) g.Node { return turn(&t) }))
+	turns := g.Node(g.Map(v.session.TurnItems, func(t store.TurnItem) g.Node { return turnNode(&t) }))
 	if len(v.session.TurnItems) == 0 {
 		turns = h.Div(h.Class("empty"), h.P(g.Text(
 			"No turn is stored yet. A turn appears some seconds after its end.")))
 	}
 	to := func(from int, rel, text string) g.Node {
-		return h.P(h.A(h.Href(f.With("from", strconv.Itoa(from))), h.Rel(rel), g.Text(text)))
+		return h.P(h.A(h.Href(f.WithQuery("from", strconv.Itoa(from))), h.Rel(rel), g.Text(text)))
 	}
 	return section(
 		"turns", "Conversation",
@@ -108,9 +108,9 @@ func (v *sessionView) turns(f frame) g.Node {
 	)
 }
 
-// sameTurns returns the address of a session's page, or of an action on the session, that shows the same turns as this
-// page.
-func (f frame) sameTurns(id string, action ...string) string {
+// sameTurnsHref returns the address of a session's page, or of an action on the session, that shows the same turns as
+// this page.
+func (f frame) sameTurnsHref(id string, action ...string) string {
 	return f.linkByName("/sessions/", id, action, "from", f.query.Get("from"), listKey, f.currentList(sessionLists()...))
 }
 
@@ -139,14 +139,14 @@ func (s *Server) rateSession(c echo.Context) error {
 		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received its data. " +
 			"The page Health shows the lag of the store."
 	}
-	return s.seeOther(c, frameOf(c).sameTurns(id), notice)
+	return s.seeOther(c, frameOf(c).sameTurnsHref(id), notice)
 }
 
 // forgetSession deletes a session. Without the tick in the form's checkbox, forgetSession deletes nothing.
 func (s *Server) forgetSession(c echo.Context) error {
 	id, f := nameParam(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
-		return s.seeOther(c, f.sameTurns(id), "Nothing was deleted: tick the box next to the button first.")
+		return s.seeOther(c, f.sameTurnsHref(id), "Nothing was deleted: tick the box next to the button first.")
 	}
 	c.Set(detailKey, "session "+idOnly(id)+" deleted")
 	n, err := s.erase(c, tenantOf(c), id)

@@ -63,12 +63,12 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 			Kind: store.KindBlock, Text: "- look\n\n", Slugs: []string{"look"},
 		},
 		`"said block"><div class="who">loop warning, inserted by precept</div>`: {Kind: store.KindBlock, Loop: true},
-		`<span class="quiet">inserted again after the agent`:                    {Kind: store.KindBlock, Again: true},
+		`<span class="quiet">inserted again after the agent`:                    {Kind: store.KindBlock, Reinserted: true},
 		`"said ghost"><div class="who">withheld at random <span class="quiet">the probability of injection was 0.75</span></div>`: {
-			Kind: store.KindWithheld, Chance: 0.75, Why: "withheld",
+			Kind: store.KindWithheld, Propensity: 0.75, Why: "withheld",
 		},
 		`"said ghost"><div class="who">not shown: control session</div>`:          {Kind: store.KindWithheld, Why: "control"},
-		`<p class="quiet">5 further bytes are not shown; an export has them.</p>`: {Kind: "user", Text: "a", Cut: 5},
+		`<p class="quiet">5 further bytes are not shown; an export has them.</p>`: {Kind: "user", Text: "a", CutBytes: 5},
 		`<details><summary>Be careful.</summary><pre dir="auto">Be careful.` + "\n" + `Ask.</pre>`: {
 			Kind: sample.MessageSystem, Text: "Be careful.\nAsk.",
 		},
@@ -80,8 +80,8 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
 			t.Errorf("entry of kind %q: got folded = %v, want %v", e.Kind, !folded, folded)
 		}
-		if e.Cut == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
-			!e.Again && strings.Contains(page, "inserted again") || e.Chance == 0 && strings.Contains(page, "probability of injection was") {
+		if e.CutBytes == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
+			!e.Reinserted && strings.Contains(page, "inserted again") || e.Propensity == 0 && strings.Contains(page, "probability of injection was") {
 			t.Errorf("entry of kind %q: the page shows data that the entry does not have:\n%s", e.Kind, page)
 		}
 	}
@@ -89,14 +89,14 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 
 // The page of a session shows the state in notices, and the reward with its sources.
 func TestSessionPageShowsStateAndReward(t *testing.T) {
-	rewardOf := func(s *store.Transcript) *store.Rewarded {
+	setReward := func(s *store.Transcript) *store.RewardDetail {
 		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), feedback.TierVerifier, "user"
 		return &s.Rewarded
 	}
 	source := func(s *store.Transcript, change func(*store.SourceItem)) {
 		x := store.SourceItem{Entry: feedback.Entry{Type: "score", Score: 0.5, Source: "user", At: time.Unix(1e9, 0)}}
 		change(&x)
-		rewardOf(s).Sources = []store.SourceItem{x}
+		setReward(s).Sources = []store.SourceItem{x}
 	}
 	for name, tc := range map[string]struct {
 		change   func(*store.Transcript)
@@ -115,16 +115,16 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"refused":              {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
 		"two turns opted out":  {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
 		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
-		"open":                 {func(s *store.Transcript) { s.Closed = false; rewardOf(s) }, []string{"; open", "; counted when the session closes"}},
+		"open":                 {func(s *store.Transcript) { s.Closed = false; setReward(s) }, []string{"; open", "; counted when the session closes"}},
 		"no stored turn":       {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
 		"second page of turns": {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
 		"from the fourth turn": {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
 		"more turns":           {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
-		"rewarded": {func(s *store.Transcript) { rewardOf(s) }, []string{
+		"rewarded": {func(s *store.Transcript) { setReward(s) }, []string{
 			`<strong class="good">0.88</strong>`, "from the results of verifiers<", "!counted", `<div class="good">`,
 		}},
-		"counted": {func(s *store.Transcript) { rewardOf(s).Counted = new(0.875) }, []string{"of verifiers; counted<"}},
-		"poor":    {func(s *store.Transcript) { rewardOf(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
+		"counted": {func(s *store.Transcript) { setReward(s).Counted = new(0.875) }, []string{"of verifiers; counted<"}},
+		"poor":    {func(s *store.Transcript) { setReward(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
 		"loops":   {func(s *store.Transcript) { s.Loops = 1 }, []string{`<div class="warn"><dt>`, `1</span> <span class="unit">loop</span>`}},
 		"source": {func(s *store.Transcript) { source(s, func(*store.SourceItem) {}) }, []string{
 			"<li><strong>score</strong> 0.50 by user, <time", "!rule", "!, turn 0", "!decides", "!<q>",
@@ -139,7 +139,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			s.Fates = []store.Fate{
 				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2},
 				{Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
-				{Slug: "h", State: "injected", By: `keyword "push it" in the user's message`, Propensity: 0.9, Turn: 2},
+				{Slug: "h", State: "injected", Triggers: `keyword "push it" in the user's message`, Propensity: 0.9, Turn: 2},
 				{Slug: "c", State: "control"},
 				{Slug: "d", State: "not_picked", Why: "room"},
 				{Slug: "e", State: "not_picked", Why: "slots"},
@@ -169,7 +169,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 func TestSessionListRowsDescribeSessions(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
 		return mainText(t, target, func(f *wordSource, _ *admin.Options) {
-			f.list = store.SessionList{Read: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
+			f.list = store.SessionList{RowsRead: 7, OldestStart: new(time.Unix(1e9, 0)), Sessions: []store.SessionItem{{
 				ID: "s-1", Agent: strings.Repeat("a", 49), Turns: 2, Verdict: "unrated",
 			}}}
 			change(&f.list)

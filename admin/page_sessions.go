@@ -24,7 +24,7 @@ type sessionsView struct {
 	counting bool   // the first count of the facets has not finished
 	reading  bool   // the sessions of an order by cost or duration are being read for the first time
 	searched bool   // the query searches conversations
-	data     string // base URL of the data listener for agents
+	dataURL  string // base URL of the data listener for agents
 	prices   Prices
 	views    []View // saved filters
 }
@@ -33,7 +33,7 @@ type sessionsView struct {
 func (s *Server) sessionsPage(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	v := sessionsView{
-		query: q, order: newestFirst, searched: q.SearchesText(), data: s.options.Address.Data, prices: s.options.Program.Prices(),
+		query: q, order: newestFirst, searched: q.SearchesText(), dataURL: s.options.Address.DataURL, prices: s.options.Program.Prices(),
 	}
 	if asked := c.QueryParam("order"); asked != "" && (!v.searched || asked == oldestFirst) {
 		v.order = asked
@@ -48,7 +48,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	if err == nil {
 		var old bool
 		v.facets, old, err = s.facets(c, &q, maxPageWait)
-		v.counting = errors.Is(err, errComputing) || err == nil && old && v.facets.Read == 0
+		v.counting = errors.Is(err, errComputing) || err == nil && old && v.facets.RowsRead == 0
 		if err != nil && !v.counting {
 			s.log(c).Error("the filters of the sessions cannot be counted; precept doctor checks the store", "tenant", q.Tenant, "error", err)
 			page.Problem = "The filters cannot be counted; the log has the reason."
@@ -67,9 +67,9 @@ func (v *sessionsView) html(f frame) g.Node {
 	searched := v.searchedRange()
 	return g.Group{
 		title("Sessions", h.Form(
-			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
-			hiddenField("tenant", f.Tenant), keptFields(f, "order"),
-			h.Label(h.For("session"), g.Text("Name or id"), h.Title("name or id of a session, or the id of a request or a response")), entry("session", v.query.Session, "22"), h.Button(g.Text("Find")),
+			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), ariaLabel("Open a session"),
+			hiddenField("tenant", f.Tenant), hiddenQueryFields(f, "order"),
+			h.Label(h.For("session"), g.Text("Name or id"), h.Title("name or id of a session, or the id of a request or a response")), textInput("session", v.query.Session, "22"), h.Button(g.Text("Find")),
 		)),
 		v.filters(f, clear),
 		h.Div(
@@ -78,9 +78,9 @@ func (v *sessionsView) html(f frame) g.Node {
 			h.Div(
 				filterChips(f, sessionFilters()),
 				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", searched) }),
-				v.pager(f, g.If(v.found.Read > 0, h.Span(
-					g.Text(count(len(v.found.Sessions))+" shown"),
-					g.If(clear != "", g.Group{g.Textf(" of the %s sessions ", count(v.found.Read)), searched}),
+				v.pager(f, g.If(v.found.RowsRead > 0, h.Span(
+					g.Text(countText(len(v.found.Sessions))+" shown"),
+					g.If(clear != "", g.Group{g.Textf(" of the %s sessions ", countText(v.found.RowsRead)), searched}),
 				))),
 				g.If(!f.Viewer && len(v.found.Sessions) > 0, v.exports(f)),
 				mutedText(g.Text("Redacted and opted-out text is never stored.")),
@@ -90,32 +90,32 @@ func (v *sessionsView) html(f frame) g.Node {
 }
 
 // filters returns the form of the search. Hidden fields keep the facets that the query selects.
-func (v *sessionsView) filters(f frame, clear string) g.Node {
+func (v *sessionsView) filters(f frame, clearHref string) g.Node {
 	q := &v.query
 	share := func(label, name string) g.Node {
 		return field(label, name, h.Input(
-			h.ID(name), h.Name(name), h.Type("number"), h.Min("0"), h.Max("1"), h.Step("any"), h.Value(visible(f.query.Get(name))),
+			h.ID(name), h.Name(name), h.Type("number"), h.Min("0"), h.Max("1"), h.Step("any"), h.Value(escapeHidden(f.query.Get(name))),
 		))
 	}
-	return filters(
-		"/sessions", "Filter sessions", clear,
-		keptFields(f, "order", "view", "range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length"),
+	return filterForm(
+		"/sessions", "Filter sessions", clearHref,
+		hiddenQueryFields(f, "order", "view", "range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length"),
 		g.If(!f.Viewer, g.Group{
-			wordField("Search words", "words", q.Text.Words, "26", h.Placeholder("in messages, calls and answers")),
-			wordField("Error text", "error", q.Text.Error, "16", h.Placeholder("ECONNREFUSED")),
+			textField("Search words", "words", q.Text.Words, "26", h.Placeholder("in messages, calls and answers")),
+			textField("Error text", "error", q.Text.Error, "16", h.Placeholder("ECONNREFUSED")),
 		}),
 		h.Details(
 			h.Class("more-filters"), g.If(f.hasQuery("tool", "since", "until", "min_reward", "max_reward", "loops", "tenant"), g.Attr("open")),
 			h.Summary(g.Text("More filters")),
 			h.Div(
-				g.If(!f.Viewer, wordField("Part of a tool's name", "tool", q.Text.Tool, "14")),
+				g.If(!f.Viewer, textField("Part of a tool's name", "tool", q.Text.Tool, "14")),
 				g.If(f.query.Get("range") == "", g.Group{
 					dateField("Started on or after", "since", f.query.Get("since"), "2026-01-31"),
 					dateField("Started before", "until", f.query.Get("until"), "2026-02-28"),
 				}),
 				share("Reward from", "min_reward"), share("to", "max_reward"),
-				wordField("Tenant", "tenant", f.Tenant, "9"),
-				tickField("with a loop", "loops", "true", q.Loops),
+				textField("Tenant", "tenant", f.Tenant, "9"),
+				checkboxField("with a loop", "loops", "true", q.Loops),
 			),
 		),
 	)
@@ -125,9 +125,9 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 func (v *sessionsView) searchedRange() g.Node {
 	at := func(t *time.Time) g.Node {
 		if t == nil {
-			return timeOf(time.Time{})
+			return timeNode(time.Time{})
 		}
-		return timeOf(*t)
+		return timeNode(*t)
 	}
 	if v.query.OldestFirst {
 		return g.Group{g.Text("from "), at(v.found.OldestStart), g.Text(" to "), at(v.found.NewestStart)}
@@ -140,10 +140,10 @@ func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	if !v.query.OldestFirst {
 		return f.olderPager(shown, v.query.After, v.found.Next)
 	}
-	return pagerOf(
+	return pagerNav(
 		shown,
-		g.If(v.query.After != "", h.A(h.Href(f.With("after", "")), g.Text("Oldest"))),
-		g.If(v.found.Next != "", h.A(h.Href(f.With("after", v.found.Next)), h.Rel("next"), g.Text("Newer"))),
+		g.If(v.query.After != "", h.A(h.Href(f.WithQuery("after", "")), g.Text("Oldest"))),
+		g.If(v.found.Next != "", h.A(h.Href(f.WithQuery("after", v.found.Next)), h.Rel("next"), g.Text("Newer"))),
 	)
 }
 
@@ -154,25 +154,25 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	case len(v.found.Sessions) > 0:
 		return sessionTable(f, v.caption(f), v.orderLink, v.found.Sessions, v.prices)
 	case v.reading:
-		return empty("The stored sessions are being read", h.P(g.Text("The list then appears here.")))
+		return emptyState("The stored sessions are being read", h.P(g.Text("The list then appears here.")))
 	case !filtered:
-		return empty("No session yet", h.P(
+		return emptyState("No session yet", h.P(
 			g.Text("A session appears some seconds after the end of its first turn. "+
 				"Point an agent at precept's data listener: "),
-			code("OPENAI_BASE_URL="+v.data+"/v1"), g.Text("."),
+			code("OPENAI_BASE_URL="+v.dataURL+"/v1"), g.Text("."),
 		))
 	case v.found.Next != "":
-		return empty("No matching session", h.P(
-			g.Textf("None of the %s sessions ", count(v.found.Read)), searched,
+		return emptyState("No matching session", h.P(
+			g.Textf("None of the %s sessions ", countText(v.found.RowsRead)), searched,
 			g.Text(ifElse(v.query.OldestFirst, " matches. There are newer sessions.", " matches. There are older sessions.")),
 		))
 	case v.query.Session != "":
-		return empty("No matching session", h.P(g.Text("No session has this name or id. Use another name, or select another tenant.")))
-	case v.found.Read == 0:
-		return empty("No matching session", h.P(g.Text("No session is in this time range. Use another range, or select another tenant.")))
+		return emptyState("No matching session", h.P(g.Text("No session has this name or id. Use another name, or select another tenant.")))
+	case v.found.RowsRead == 0:
+		return emptyState("No matching session", h.P(g.Text("No session is in this time range. Use another range, or select another tenant.")))
 	default:
-		return empty("No matching session", h.P(g.Textf(
-			"None of the %s sessions matches. Use fewer filters, or select another tenant.", count(v.found.Read))))
+		return emptyState("No matching session", h.P(g.Textf(
+			"None of the %s sessions matches. Use fewer filters, or select another tenant.", countText(v.found.RowsRead))))
 	}
 }
 
@@ -189,7 +189,7 @@ func (v *sessionsView) exports(f frame) g.Node {
 		q.Set("order", oldestFirst)
 	}
 	return h.P(
-		h.Class("export-row"), labelled("Export all selected sessions"), h.Role("group"), g.Text("Export all selected sessions: "),
+		h.Class("export-row"), ariaLabel("Export all selected sessions"), h.Role("group"), g.Text("Export all selected sessions: "),
 		g.Map(sessionFormats(), func(format string) g.Node {
 			q.Set("format", format)
 			return g.Group{h.A(h.Class("button"), h.Href(address("/api/export/sessions", q)), g.Attr("download"), h.Title(about[format]), g.Text(format)), space()}
@@ -203,43 +203,43 @@ func sessionTable(f frame, caption g.Node, orderLink func(f frame, name, largest
 	link := func(name, largest, smallest string) g.Node {
 		return g.Iff(orderLink != nil, func() g.Node { return orderLink(f, name, largest, smallest) })
 	}
-	return scroll(labelled("Sessions"), h.Table(
+	return scrollRegion(ariaLabel("Sessions"), h.Table(
 		h.Class("list cards"), h.Caption(caption),
-		columns(
-			words("Task", "Begun"), column(termButton("duration"), link("duration", longestFirst, shortestFirst), small(termButton("turns"))),
-			column(termButton("spending"), link("cost", dearestFirst, cheapestFirst)),
-			column(termButton("errors")), column(termButton("loops")), wordColumn(termButton("session-lessons")), column(termButton("session-reward")),
+		headingRow(
+			wordColumns("Task", "Begun"), numberColumn(termButton("duration"), link("duration", longestFirst, shortestFirst), smallLine(termButton("turns"))),
+			numberColumn(termButton("spending"), link("cost", costliestFirst, cheapestFirst)),
+			numberColumn(termButton("errors")), numberColumn(termButton("loops")), wordColumn(termButton("session-lessons")), numberColumn(termButton("session-reward")),
 		),
 		h.TBody(g.Map(list, func(x store.SessionItem) g.Node { return sessionRow(f, &x, prices) })),
 	))
 }
 
 func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
-	name := visible(short(nameOf(x)))
+	name := escapeHidden(shortenName(nameOf(x)))
 	shown, about := name, name
 	if x.Task != "" {
-		shown, about = visible(x.Task), name+" · "+x.ID
+		shown, about = escapeHidden(x.Task), name+" · "+x.ID
 	}
 	return h.Tr(
 		rowHead(
 			h.Class("wrap name"),
 			ifElse(f.Viewer,
-				h.Span(h.Title(about), g.Text(shown)), h.A(h.Href(f.session(x.ID)), h.Title(about), g.Text(shown))),
-			small(
-				quoted(short(x.Agent)), g.If(x.Model != "", g.Group{g.Text(" · "), quoted(short(x.Model))}),
-				g.If(x.Run != "", g.Group{g.Text(" · run "), ifElse(f.Viewer, quoted(short(x.Run)), g.Node(h.A(h.Href(f.run(x.Run)), quoted(short(x.Run)))))}),
+				h.Span(h.Title(about), g.Text(shown)), h.A(h.Href(f.sessionHref(x.ID)), h.Title(about), g.Text(shown))),
+			smallLine(
+				untrustedText(shortenName(x.Agent)), g.If(x.Model != "", g.Group{g.Text(" · "), untrustedText(shortenName(x.Model))}),
+				g.If(x.Run != "", g.Group{g.Text(" · run "), ifElse(f.Viewer, untrustedText(shortenName(x.Run)), g.Node(h.A(h.Href(f.runHref(x.Run)), untrustedText(shortenName(x.Run)))))}),
 			),
 			g.Iff(x.Found != nil, func() g.Node {
-				return h.Span(h.Class("hit"), quoted(fmt.Sprintf("turn %d, %s: %s", x.Found.Turn, x.Found.Role, x.Found.Text)))
+				return h.Span(h.Class("hit"), untrustedText(fmt.Sprintf("turn %d, %s: %s", x.Found.Turn, x.Found.Role, x.Found.Text)))
 			}),
 		),
-		cell("Begun", h.Class("text when"), timeOf(x.Started)),
-		cell("Duration", g.Text(durationText(x.Seconds)), small(g.Text(countOf(x.Turns, "turn")))),
+		cell("Begun", h.Class("text when"), timeNode(x.Started)),
+		cell("Duration", g.Text(durationText(x.Seconds)), smallLine(g.Text(countNoun(x.Turns, "turn")))),
 		cell("Cost", sessionCost(x, &prices)),
 		cell("Errors", g.If(x.Errors != nil && *x.Errors > 0, h.Class("warn")), g.Text(knownCount(x.Errors))),
-		cell("Loops", g.If(x.Loops > 0, h.Class("warn")), g.Text(count(x.Loops))),
-		cell("Lessons", h.Class("text wrap slugs"), lessonsOf(x)),
-		cell("Reward", h.Class(toneOf(x.Verdict)), g.Text(fixed(x.Reward, 2)), small(g.Text(x.Verdict))),
+		cell("Loops", g.If(x.Loops > 0, h.Class("warn")), g.Text(countText(x.Loops))),
+		cell("Lessons", h.Class("text wrap slugs"), sessionLessons(x)),
+		cell("Reward", h.Class(verdictTone(x.Verdict)), g.Text(decimalText(x.Reward, 2)), smallLine(g.Text(x.Verdict))),
 	)
 }
 
@@ -252,21 +252,21 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	price, known := p.Models.PriceOf(x.Model)
 	switch {
 	case tokens <= 0:
-		return g.Text(none)
+		return g.Text(noValue)
 	case x.Cost != nil:
-		return g.Group{g.Text(p.amount(*x.Cost)), small(g.Text(count(tokens)+" tokens"), g.If(price.NoOutput, g.Text(", input only")))}
+		return g.Group{g.Text(p.amount(*x.Cost)), smallLine(g.Text(countText(tokens)+" tokens"), g.If(price.NoOutput, g.Text(", input only")))}
 	case p.Models != nil && !known:
-		return g.Group{g.Text(count(tokens)), small(g.Text("tokens; no price"))}
+		return g.Group{g.Text(countText(tokens)), smallLine(g.Text("tokens; no price"))}
 	}
-	return g.Group{g.Text(count(tokens)), small(g.Text("tokens"))}
+	return g.Group{g.Text(countText(tokens)), smallLine(g.Text("tokens"))}
 }
 
 // knownCount formats a count. A nil count, which a session from an older release has, becomes a dash.
 func knownCount[N int | int64](n *N) string {
 	if n == nil {
-		return none
+		return noValue
 	}
-	return count(*n)
+	return countText(*n)
 }
 
 // durationText formats a duration in its two largest units.
@@ -285,14 +285,14 @@ func durationText(seconds float64) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
-// lessonsOf returns the lessons picked in a session, and marks control sessions and sessions outside of the
+// sessionLessons returns the lessons picked in a session, and marks control sessions and sessions outside of the
 // experiment.
-func lessonsOf(x *store.SessionItem) g.Node {
+func sessionLessons(x *store.SessionItem) g.Node {
 	return g.Group{
 		g.If(x.Control, h.Span(h.Class("slug control"), g.Text("control"))),
-		some(x.Injected, h.Span, func(slug string) g.Node { return h.Span(h.Class("slug"), quoted(slug)) }),
-		some(x.Withheld, h.Span, func(slug string) g.Node {
-			return h.Span(h.Class("slug ghost"), h.Title("withheld at random"), quoted(slug))
+		limitedList(x.Injected, h.Span, func(slug string) g.Node { return h.Span(h.Class("slug"), untrustedText(slug)) }),
+		limitedList(x.Withheld, h.Span, func(slug string) g.Node {
+			return h.Span(h.Class("slug ghost"), h.Title("withheld at random"), untrustedText(slug))
 		}),
 		g.If(x.Excluded, h.Span(h.Class("quiet"), h.Title(report.ExclusionCause(x.ExcludedFor)), g.Text("outside of the experiment"))),
 	}

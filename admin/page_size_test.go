@@ -49,7 +49,7 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 			f.findings = append(f.findings, lesson.Finding{Message: fmt.Sprint("something is not right at ", i)})
 			f.events = append(f.events, lesson.Event{Slug: "word", Action: "edit", By: fmt.Sprint("agent ", i)})
 			f.report.Lessons = append(f.report.Lessons, report.Row{Slug: "word", Arm: fmt.Sprint("word@", i), State: "edited"})
-			f.backtest.Words = append(f.backtest.Words, backtest.Word{Word: fmt.Sprint("word ", i), Sessions: i})
+			f.backtest.Words = append(f.backtest.Words, backtest.SessionCount{Text: fmt.Sprint("word ", i), Sessions: i})
 		}
 		f.book = lesson.NewBook([]*lesson.Lesson{l})
 	}
@@ -78,7 +78,7 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 		}
 	}
 	fillHealth := func(f *wordSource, _ *admin.Options) {
-		f.health.Fault, f.health.Store.Trouble, f.health.Started = long, long, time.Unix(1e9, 0)
+		f.health.ReloadError, f.health.Store.Problem, f.health.Started = long, long, time.Unix(1e9, 0)
 		f.health.Config = []configs.Setting{{Path: "key", Value: long, Default: "x", Changed: true}}
 		f.figures = []admin.Figure{{Name: "Store", Value: long, Bad: true}}
 	}

@@ -17,12 +17,12 @@ import (
 
 // trafficView is the data of the page of traffic.
 type trafficView struct {
-	traffic Traffic
-	prices  Prices
-	zone    *time.Location
-	list    sessionsView // the filters with their counts
-	tenants int          // number of tenants with data; 0: unknown
-	reading bool         // the sessions are being read for the first time
+	traffic    Traffic
+	prices     Prices
+	zone       *time.Location
+	filterView sessionsView // the filters with their counts
+	tenants    int          // number of tenants with data; 0: unknown
+	reading    bool         // the sessions are being read for the first time
 }
 
 // readTraffic returns the traffic for a request, with the sessions that the traffic counts. maxWait and old have the
@@ -73,7 +73,7 @@ func (s *Server) apiTraffic(c echo.Context) error {
 		return err
 	}
 	t, _, _, err := s.readTraffic(c, &q, noOldValue)
-	return answer(c, t, storeFault(err))
+	return sendJSON(c, t, storeError(err))
 }
 
 // trafficPage shows the sessions, failures, tokens and costs over time, by model and by agent.
@@ -81,7 +81,7 @@ func (s *Server) trafficPage(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	q.Session, q.Text = "", store.TextQuery{}
 	p := params{c: c}
-	v := trafficView{zone: p.zone(), prices: s.options.Program.Prices(), list: sessionsView{query: q, data: s.options.Address.Data}}
+	v := trafficView{zone: p.zone(), prices: s.options.Program.Prices(), filterView: sessionsView{query: q, dataURL: s.options.Address.DataURL}}
 	page := pageContent{Title: "traffic", Main: v.html, Live: true}
 	if err == nil {
 		var old bool
@@ -93,30 +93,30 @@ func (s *Server) trafficPage(c echo.Context) error {
 		if v.reading = errors.Is(err, errComputing) || err == nil && old && len(recent.Sessions) == 0; v.reading {
 			err = nil
 		}
-		v.list.facets, v.list.counting, v.list.found.Read = recent.Facets(&q), v.reading, len(recent.Sessions)
+		v.filterView.facets, v.filterView.counting, v.filterView.found.RowsRead = recent.Facets(&q), v.reading, len(recent.Sessions)
 	}
 	if err != nil {
-		page.Live, page.Err = false, storeFault(err)
+		page.Live, page.Err = false, storeError(err)
 	}
 	return s.show(c, page)
 }
 
-// searchKeys returns the query keys of the list of sessions that do not apply to figures over all sessions.
-func searchKeys() []string { return []string{"words", "tool", "error", "session"} }
+// listOnlyKeys returns the query keys of the list of sessions that do not apply to figures over all sessions.
+func listOnlyKeys() []string { return []string{"words", "tool", "error", "session"} }
 
 func (v *trafficView) html(f frame) g.Node {
 	if f.page.Err != nil {
 		return title("Traffic")
 	}
-	filters := slices.DeleteFunc(sessionFilters(), func(key string) bool { return slices.Contains(searchKeys(), key) })
+	filters := slices.DeleteFunc(sessionFilters(), func(key string) bool { return slices.Contains(listOnlyKeys(), key) })
 	return g.Group{
 		title("Traffic"),
 		h.Div(
 			h.Class("browse"),
-			v.list.sidebar(f, nil),
+			v.filterView.sidebar(f, nil),
 			h.Div(
 				filterChips(f, filters),
-				f.unapplied("Figures of the traffic do not search conversations.", searchKeys()...),
+				f.unappliedNote("Figures of the traffic do not search conversations.", listOnlyKeys()...),
 				v.content(f, f.hasQuery(filters...)),
 			),
 		),
@@ -129,15 +129,15 @@ func (v *trafficView) content(f frame, filtered bool) g.Node {
 	t := &v.traffic
 	switch {
 	case v.reading:
-		return empty("The stored sessions are being read", h.P(g.Text("The charts then appear here.")))
+		return emptyState("The stored sessions are being read", h.P(g.Text("The charts then appear here.")))
 	case t.Sum.Sessions == 0:
-		return g.Group{v.list.list(f, filtered, nil), v.tenantFigures(f)}
+		return g.Group{v.filterView.list(f, filtered, nil), v.tenantFigures(f)}
 	}
 	return g.Group{
 		h.P(
 			g.Text("A session is one conversation of an agent. Its turns, failures, tokens and cost count at its start. "+
 				"Each bar is "+v.barLength()+", in the zone "+v.zoneName()+", and links to its sessions."),
-			g.If(!t.Complete, g.Group{g.Textf(" Only the newest %s are counted, since ", countOf(t.Read, "session")), timeOf(t.Since), g.Text("; older sessions of the time range are not.")}),
+			g.If(!t.Complete, g.Group{g.Textf(" Only the newest %s are counted, since ", countNoun(t.SessionsRead, "session")), timeNode(t.Since), g.Text("; older sessions of the time range are not.")}),
 		),
 		v.chart(f, "sessions", "Sessions and turns", v.sessionStrips()),
 		v.chart(f, "failures", "Failures", v.failureStrips(), v.failureNotes()),
@@ -159,8 +159,8 @@ func (v *trafficView) tenantFigures(f frame) g.Node {
 		}
 	case v.tenants > 1:
 		return h.P(
-			g.Text("These are the sessions of the tenant "), quoted(short(f.Tenant)), g.Text(". "),
-			h.A(h.Href(f.With("tenants", "true")), g.Text("Show the figures of each tenant")), g.Text(" (a tenant is a customer or team whose data is kept apart)."),
+			g.Text("These are the sessions of the tenant "), untrustedText(shortenName(f.Tenant)), g.Text(". "),
+			h.A(h.Href(f.WithQuery("tenants", "true")), g.Text("Show the figures of each tenant")), g.Text(" (a tenant is a customer or team whose data is kept apart)."),
 		)
 	}
 	return nil
@@ -174,7 +174,7 @@ func (v *trafficView) barLength() string {
 	case 24:
 		return "a day"
 	default:
-		return countOf(hours/24, "day")
+		return countNoun(hours/24, "day")
 	}
 }
 
@@ -206,7 +206,7 @@ func (s *strip) format(x float64) string {
 	if s.text != nil {
 		return s.text(x)
 	}
-	return count(int64(x))
+	return countText(int64(x))
 }
 
 func (v *trafficView) sessionStrips() []strip {
@@ -229,7 +229,7 @@ func (v *trafficView) shownStatuses() []store.FacetValue {
 func (v *trafficView) failureStrips() (out []strip) {
 	for _, status := range v.shownStatuses() {
 		out = append(out, strip{
-			name: "Sessions with a failed reply, status " + visible(short(status.Value)), tone: "bad", kind: upstreamKind + status.Value,
+			name: "Sessions with a failed reply, status " + escapeHidden(shortenName(status.Value)), tone: "bad", kind: upstreamKind + status.Value,
 			value: func(t *TrafficSum) float64 { return float64(t.sessionsWith(status.Value)) },
 		})
 	}
@@ -246,13 +246,13 @@ func (v *trafficView) failureNotes() g.Node {
 	return g.Group{
 		g.If(statuses == 0, mutedText(g.Text("No session has a failed reply of the model API."))),
 		g.If(statuses > 0, mutedText(
-			g.Textf("%s of %s had a failed reply of the model API. ", count(t.Failed), countOf(t.Sessions, "session")),
+			g.Textf("%s of %s had a failed reply of the model API. ", countText(t.Failed), countNoun(t.Sessions, "session")),
 			g.Text("A status of 400 or more is a failure, such as 429 for too many requests. A session counts once for each of its statuses. "),
 			g.If(statuses > maxStatuses, g.Textf("The charts show the %d most frequent of %d statuses.", maxStatuses, statuses)),
 		)),
 		g.If(t.Errors == 0 && t.Unknown < t.Sessions, mutedText(g.Text("No session has a failed tool result."))),
 		g.If(t.Unknown > 0, mutedText(g.Textf("Some turns of %s are unknown, such as turns of an older release; "+
-			"failed tool results and output tokens of these sessions are not counted.", countOf(t.Unknown, "session")))),
+			"failed tool results and output tokens of these sessions are not counted.", countNoun(t.Unknown, "session")))),
 	}
 }
 
@@ -278,7 +278,7 @@ func (v *trafficView) costNotes() g.Node {
 	t := &v.traffic.Sum
 	mean := meanPrice{known: t.Cost != nil}
 	return g.Group{
-		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s whose model has no price. Add the model to the key prices.", countOf(t.Unpriced, "session")))),
+		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s whose model has no price. Add the model to the key prices.", countNoun(t.Unpriced, "session")))),
 		mean.note(&v.prices),
 	}
 }
@@ -292,9 +292,9 @@ func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g
 			return g.Group{
 				g.Map(strips, func(s strip) g.Node { return v.bars(f, &s) }),
 				h.P(h.Class("axis quiet"), h.Span(g.Text(v.label(t.Buckets[0].Since))), h.Span(g.Text(v.label(t.Buckets[len(t.Buckets)-1].Since)))),
-				folded(name+", as a table", grid(
-					labelled(name+" over time"),
-					columns(words("Begun, "+v.zoneName()), g.Map(strips, func(s strip) g.Node { return column(g.Text(s.name)) })),
+				collapsible(name+", as a table", grid(
+					ariaLabel(name+" over time"),
+					headingRow(wordColumns("Begun, "+v.zoneName()), g.Map(strips, func(s strip) g.Node { return numberColumn(g.Text(s.name)) })),
 					g.Map(t.Buckets, func(b TrafficBucket) g.Node {
 						return g.If(b.Sum.Sessions > 0, h.Tr(
 							rowHead(h.A(h.Href(v.bucketSessions(f, &b)), g.Text(v.label(b.Since)))),
@@ -382,27 +382,27 @@ func (v *trafficView) sessions(f frame, key, value string) string {
 // table returns the figures by model, by agent or by tenant.
 func (v *trafficView) table(f frame, key, name string, rows []TrafficRow) g.Node {
 	row := func(x TrafficRow) g.Node {
-		t, sessions := &x.Sum, g.Node(g.Text(count(x.Sum.Sessions)))
+		t, sessions := &x.Sum, g.Node(g.Text(countText(x.Sum.Sessions)))
 		if x.Value != "" && len(x.Value) <= maxNameBytes && t.Sessions > 0 {
-			sessions = h.A(h.Href(v.sessions(f, key, x.Value)), labelled(visible(short(x.Value))+": "+countOf(t.Sessions, "session")), sessions)
+			sessions = h.A(h.Href(v.sessions(f, key, x.Value)), ariaLabel(escapeHidden(shortenName(x.Value))+": "+countNoun(t.Sessions, "session")), sessions)
 		}
 		return h.Tr(
-			rowHead(h.Class("name"), ifElse(x.Value == "", g.Node(g.Text("unknown")), quoted(short(x.Value)))),
-			cell("Sessions", sessions, small(g.Text(countOf(t.Turns, "turn")))),
-			cell("Sessions with failed replies", g.If(t.Failed > 0, h.Class("warn")), g.Text(count(t.Failed))),
-			cell("Failed tool results", g.If(t.Errors > 0, h.Class("warn")), g.Text(count(t.Errors))),
+			rowHead(h.Class("name"), ifElse(x.Value == "", g.Node(g.Text("unknown")), untrustedText(shortenName(x.Value)))),
+			cell("Sessions", sessions, smallLine(g.Text(countNoun(t.Turns, "turn")))),
+			cell("Sessions with failed replies", g.If(t.Failed > 0, h.Class("warn")), g.Text(countText(t.Failed))),
+			cell("Failed tool results", g.If(t.Errors > 0, h.Class("warn")), g.Text(countText(t.Errors))),
 			cell("Cost", v.cost(t)),
 			cell("Median duration", g.Text(medianText(t.Seconds))),
 		)
 	}
-	return section("by-"+key, "By "+key, scroll(labelledBy("by-"+key), h.Table(
+	return section("by-"+key, "By "+key, scrollRegion(ariaLabelledBy("by-"+key), h.Table(
 		h.Class("figures traffic cards"),
-		columns(
-			words(name), column(g.Text("Sessions"), small(termButton("turns"))), column(g.Text("Sessions with"), small(g.Text("failed replies"))),
-			column(g.Text("Failed"), small(g.Text("tool results"))), column(termButton("spending"), small(g.Text("tokens"))),
-			column(g.Text("Median "), termButton("duration")),
+		headingRow(
+			wordColumns(name), numberColumn(g.Text("Sessions"), smallLine(termButton("turns"))), numberColumn(g.Text("Sessions with"), smallLine(g.Text("failed replies"))),
+			numberColumn(g.Text("Failed"), smallLine(g.Text("tool results"))), numberColumn(termButton("spending"), smallLine(g.Text("tokens"))),
+			numberColumn(g.Text("Median "), termButton("duration")),
 		),
-		h.TBody(some(rows, lastRow, row)),
+		h.TBody(limitedList(rows, lastRow, row)),
 	)))
 }
 
@@ -411,23 +411,23 @@ const maxNameBytes = 256
 
 // cost returns the cost and the tokens of sessions, or only the tokens if no session has a cost.
 func (v *trafficView) cost(t *TrafficSum) g.Node {
-	tokens := count(t.Input + t.Output)
+	tokens := countText(t.Input + t.Output)
 	switch {
 	case t.Cost != nil:
 		return g.Group{
 			g.Text(v.prices.amount(*t.Cost)),
-			small(g.Text(tokens+" tokens"), g.If(t.Unpriced > 0, g.Text(", without "+countOf(t.Unpriced, "session")))),
+			smallLine(g.Text(tokens+" tokens"), g.If(t.Unpriced > 0, g.Text(", without "+countNoun(t.Unpriced, "session")))),
 		}
 	case t.Unpriced > 0:
-		return g.Group{g.Text(none), small(g.Text(tokens + " tokens; no price"))}
+		return g.Group{g.Text(noValue), smallLine(g.Text(tokens + " tokens; no price"))}
 	}
-	return g.Text(none)
+	return g.Text(noValue)
 }
 
 // medianText returns a median duration, or a dash without one.
 func medianText(seconds *float64) string {
 	if seconds == nil {
-		return none
+		return noValue
 	}
 	return durationText(*seconds)
 }

@@ -30,26 +30,26 @@ func (v *viewsView) html(f frame) g.Node {
 		f.breadcrumb("/sessions"),
 		title("Saved views", mutedText(g.Text("Filters of the list of sessions, shared by the people who log in."))),
 		g.Iff(f.page.Err == nil && len(v.list) == 0, func() g.Node {
-			return empty("No saved view", h.P(g.Text("Choose filters on the page "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(", then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
+			return emptyState("No saved view", h.P(g.Text("Choose filters on the page "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(", then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
 		}),
 		g.Iff(len(v.list) > 0, func() g.Node {
-			return scroll(labelled("Saved views"), h.Table(
-				h.Class("list cards"), columns(words("Name"), words("Filters"), words("Saved"), g.If(f.MayAct, words("Change"))),
+			return scrollRegion(ariaLabel("Saved views"), h.Table(
+				h.Class("list cards"), headingRow(wordColumns("Name"), wordColumns("Filters"), wordColumns("Saved"), g.If(f.MayAct, wordColumns("Change"))),
 				h.TBody(g.Map(v.list, func(w View) g.Node { return w.row(f) })),
 			))
 		}),
 	}
 }
 
-// open returns the address of the sessions that the view selects. The sessions keep the order of the current list.
-func (v *View) open(f frame) string {
+// href returns the address of the sessions that the view selects. The sessions keep the order of the current list.
+func (v *View) href(f frame) string {
 	q := v.filters()
 	q.Set("view", v.ID)
-	return listOf(f, q)
+	return listHref(f, q)
 }
 
-// listOf returns the address of the list of sessions with filters, in the tenant and the order of the current list.
-func listOf(f frame, filters url.Values) string {
+// listHref returns the address of the list of sessions with filters, in the tenant and the order of the current list.
+func listHref(f frame, filters url.Values) string {
 	for _, key := range []string{"tenant", "order"} {
 		if value := f.query.Get(key); value != "" {
 			filters.Set(key, value)
@@ -63,17 +63,17 @@ func (v *View) row(f frame) g.Node {
 	filters := v.filters()
 	id := "name-" + v.ID
 	return h.Tr(
-		rowHead(h.Class("name wrap"), h.A(h.Href(v.open(f)), quoted(v.Name))),
-		cell("Filters", h.Class("text wrap"), some(slices.Sorted(maps.Keys(filters)), h.Span, func(key string) g.Node {
-			return h.Span(h.Class("slug"), h.Span(h.Class("quiet"), g.Text(strings.ReplaceAll(key, "_", " ")+" ")), quoted(short(filters.Get(key))))
+		rowHead(h.Class("name wrap"), h.A(h.Href(v.href(f)), untrustedText(v.Name))),
+		cell("Filters", h.Class("text wrap"), limitedList(slices.Sorted(maps.Keys(filters)), h.Span, func(key string) g.Node {
+			return h.Span(h.Class("slug"), h.Span(h.Class("quiet"), g.Text(strings.ReplaceAll(key, "_", " ")+" ")), untrustedText(shortenName(filters.Get(key))))
 		})),
-		cell("Saved", h.Class("text when"), timeOf(v.Saved), small(quoted(v.By))),
+		cell("Saved", h.Class("text when"), timeNode(v.Saved), smallLine(untrustedText(v.By))),
 		g.If(f.MayAct, cell("Change", h.Class("text"), h.Div(
 			h.Class("view-forms"),
 			h.Form(
 				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(v.ID)+"/rename")), f.csrfInput(), hiddenField(versionField, v.version()),
-				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name of "+visible(v.Name))),
-				h.Input(h.ID(id), h.Name("name"), h.Value(visible(v.Name)), h.MaxLength("80"), h.Required(), g.Attr("size", "18")),
+				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name of "+escapeHidden(v.Name))),
+				h.Input(h.ID(id), h.Name("name"), h.Value(escapeHidden(v.Name)), h.MaxLength("80"), h.Required(), g.Attr("size", "18")),
 				h.Button(g.Text("Rename")),
 			),
 			h.Details(
@@ -81,7 +81,7 @@ func (v *View) row(f frame) g.Node {
 				h.Form(
 					h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(v.ID)+"/delete")), f.csrfInput(), hiddenField(versionField, v.version()),
 					h.P(g.Text("The view is deleted for all. No session is deleted.")),
-					h.Button(h.Class("danger"), g.Text("Delete "), quoted(v.Name)),
+					h.Button(h.Class("danger"), g.Text("Delete "), untrustedText(v.Name)),
 				),
 			),
 		))),
@@ -91,31 +91,31 @@ func (v *View) row(f frame) g.Node {
 // viewLinks returns links to the saved views, and the forms that save the filters of the page as a new view or in the
 // current view.
 func (v *sessionsView) viewLinks(f frame) g.Node {
-	saved, present := f.query.Get("view"), filtersOf(f.query)
+	saved, currentFilters := f.query.Get("view"), filtersOf(f.query)
 	var current *View // the view whose filters are in use
 	for i := range v.views {
 		if w := &v.views[i]; w.ID == saved {
 			current = w
 		}
 	}
-	changed := current != nil && current.Query != present.Encode()
+	changed := current != nil && current.Query != currentFilters.Encode()
 	shown := v.views[:min(len(v.views), maxHiddenValues)]
 	return h.Section(
-		labelledBy("facet-views"), h.H2(h.ID("facet-views"), g.Text("Saved views")),
+		ariaLabelledBy("facet-views"), h.H2(h.ID("facet-views"), g.Text("Saved views")),
 		g.If(len(shown) > 0, h.Ul(g.Map(shown, func(w View) g.Node {
 			return h.Li(h.A(
-				h.Href(w.open(f)), g.If(current != nil && current.ID == w.ID, h.Aria("current", "true")), h.Title("Saved by "+visible(w.By)),
-				h.Span(h.Class("value"), quoted(w.Name)),
+				h.Href(w.href(f)), g.If(current != nil && current.ID == w.ID, h.Aria("current", "true")), h.Title("Saved by "+escapeHidden(w.By)),
+				h.Span(h.Class("value"), untrustedText(w.Name)),
 			))
 		}))),
-		g.If(len(v.views) == 0 && len(present) == 0, mutedText(g.Text("Choose filters to save them as a view."))),
-		g.Iff(f.MayAct && len(present) > 0 && (current == nil || changed), func() g.Node {
-			hidden := g.Group{f.csrfInput(), g.Map(slices.Sorted(maps.Keys(present)), func(key string) g.Node { return hiddenField(key, present.Get(key)) })}
+		g.If(len(v.views) == 0 && len(currentFilters) == 0, mutedText(g.Text("Choose filters to save them as a view."))),
+		g.Iff(f.MayAct && len(currentFilters) > 0 && (current == nil || changed), func() g.Node {
+			hidden := g.Group{f.csrfInput(), g.Map(slices.Sorted(maps.Keys(currentFilters)), func(key string) g.Node { return hiddenField(key, currentFilters.Get(key)) })}
 			return g.Group{
 				g.Iff(changed, func() g.Node {
 					return h.Form(
 						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(current.ID)+"/update", "order", f.query.Get("order"))), hidden, hiddenField(versionField, current.version()),
-						h.Button(g.Text("Update "), quoted(current.Name)),
+						h.Button(g.Text("Update "), untrustedText(current.Name)),
 					)
 				}),
 				h.Details(
@@ -154,7 +154,7 @@ func (s *Server) actOnView(c echo.Context) error {
 	case "delete":
 		view, err := s.views.remove(c.Request().Context(), tenantOf(c), id, func(w *View) error { return w.checkVersion(c.FormValue(versionField)) })
 		if err != nil {
-			return s.viewFault(c, err)
+			return s.answerViewError(c, err)
 		}
 		c.Set(detailKey, "view "+view.ID+" deleted")
 		return s.seeOther(c, frameOf(c).Link("/views"), "The view "+view.Name+" is deleted.")
@@ -180,23 +180,23 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 		return nil
 	})
 	if err != nil {
-		return s.viewFault(c, err)
+		return s.answerViewError(c, err)
 	}
 	c.Set(detailKey, "view "+view.ID+" "+verb)
 	if verb == "renamed" {
 		return s.seeOther(c, frameOf(c).Link("/views"), "The view has the name "+view.Name+" now.")
 	}
-	return s.seeOther(c, view.open(frameOf(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
+	return s.seeOther(c, view.href(frameOf(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
 }
 
-// viewFault answers a failed change of a view. If the change was refused, a browser is redirected to the page of the
-// form with the reason as a notice. A program gets the error.
-func (s *Server) viewFault(c echo.Context, err error) error {
+// answerViewError answers a failed change of a view. If the change was refused, a browser is redirected to the page of
+// the form with the reason as a notice. A program gets the error.
+func (s *Server) answerViewError(c echo.Context, err error) error {
 	refused := new(echo.HTTPError)
 	if !errors.As(err, &refused) {
-		return storeFault(err)
+		return storeError(err)
 	}
-	if _, browser := c.Get(sessionKey).(*session); !browser {
+	if _, browser := c.Get(browserSessionKey).(*browserSession); !browser {
 		return err
 	}
 	form, _ := c.FormParams() // no error, because the form was read before
@@ -205,7 +205,7 @@ func (s *Server) viewFault(c echo.Context, err error) error {
 		if id := param(c, "view"); id != "" {
 			q.Set("view", id)
 		}
-		back = listOf(frameOf(c), q)
+		back = listHref(frameOf(c), q)
 	}
 	text, _ := refused.Message.(string)
 	return s.seeOther(c, back, "Nothing was saved: "+text+".")

@@ -34,7 +34,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
 		g.Days = append(g.Days, report.Day{
 			Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7), TokensAdded: 1_000_000,
-			Treated: report.Spent{Sessions: 50, Input: 60_000_000, Cached: 30_000_000}, Control: report.Spent{Sessions: 5, Input: 5_000_000, Cached: 3_000_000},
+			Treated: report.Spending{Sessions: 50, Input: 60_000_000, Cached: 30_000_000}, Control: report.Spending{Sessions: 5, Input: 5_000_000, Cached: 3_000_000},
 		})
 	}
 	get := func(query string) string {
@@ -155,7 +155,7 @@ func TestDifferenceMarksRemovedAndAddedLines(t *testing.T) {
 		return out
 	}
 	for _, c := range [][3]string{{"a b c", "a x c", " a/−b/+x/ c/"}, {"", "a", "−/+a/"}, {"a", "a", " a/"}, {"a b", "b", "−a/ b/"}} {
-		if got := write(difference(strings.ReplaceAll(c[0], " ", "\n"), strings.ReplaceAll(c[1], " ", "\n"))); got != c[2] {
+		if got := write(diffLines(strings.ReplaceAll(c[0], " ", "\n"), strings.ReplaceAll(c[1], " ", "\n"))); got != c[2] {
 			t.Errorf("difference(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
@@ -206,7 +206,7 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	tb := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Now = time.Now
-		o.Program.Prices = func() Prices { return Prices{Models: price.Flat(2, 0), Session: 300, Currency: "USD"} }
+		o.Program.Prices = func() Prices { return Prices{Models: price.Flat(2, 0), SuccessValue: 300, Currency: "USD"} }
 	})
 	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 123_456, TokensAdded: 98_765_432}}
 	server := httptest.NewServer(f)

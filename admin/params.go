@@ -26,9 +26,9 @@ func (p *params) setError(name, text string) {
 	}
 }
 
-// read returns the parameter name as parsed by parse. The result is the zero value if the parameter is missing or
+// readParam returns the parameter name as parsed by parse. The result is the zero value if the parameter is missing or
 // invalid. problem is the message for an invalid parameter.
-func read[T any](p *params, name, problem string, parse func(string) (T, bool)) (value T) {
+func readParam[T any](p *params, name, problem string, parse func(string) (T, bool)) (value T) {
 	text := p.c.QueryParam(name)
 	if text == "" {
 		return value
@@ -42,7 +42,7 @@ func read[T any](p *params, name, problem string, parse func(string) (T, bool)) 
 }
 
 func (p *params) text(name string) string {
-	return read(p, name, "longer than 256 bytes", func(t string) (string, bool) { return t, len(t) <= 256 })
+	return readParam(p, name, "longer than 256 bytes", func(t string) (string, bool) { return t, len(t) <= 256 })
 }
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
@@ -51,21 +51,21 @@ func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
-	return read(p, name, "not a whole number of 0 or more", func(t string) (int, bool) {
+	return readParam(p, name, "not a whole number of 0 or more", func(t string) (int, bool) {
 		n, err := strconv.Atoi(t)
 		return n, err == nil && n >= 0
 	})
 }
 
 func (p *params) share(name string) *float64 {
-	return read(p, name, "not a number from 0 to 1", func(t string) (*float64, bool) {
+	return readParam(p, name, "not a number from 0 to 1", func(t string) (*float64, bool) {
 		x, err := strconv.ParseFloat(t, 64)
 		return &x, err == nil && x >= 0 && x <= 1
 	})
 }
 
 func (p *params) boolean(name string) bool {
-	return read(p, name, "neither true nor false", func(t string) (bool, bool) {
+	return readParam(p, name, "neither true nor false", func(t string) (bool, bool) {
 		b, err := strconv.ParseBool(t)
 		return b, err == nil
 	})
@@ -77,7 +77,7 @@ func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
 // timeIn returns a time. The value is a day, a day with hour and minute as browsers send it, or a time in the form of
 // RFC 3339. The first two forms are in zone.
 func (p *params) timeIn(name string, zone *time.Location) time.Time {
-	return read(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
+	return readParam(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
 			if at, err := time.ParseInLocation(layout, t, zone); err == nil {
 				return at, true
@@ -89,12 +89,12 @@ func (p *params) timeIn(name string, zone *time.Location) time.Time {
 
 // oneOf returns a parameter whose value must be one of words, or "" if the parameter is missing.
 func (p *params) oneOf(name string, words []string) string {
-	return read(p, name, "not one of "+alternatives(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
+	return readParam(p, name, "not one of "+alternatives(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
-// many returns the values of a parameter that may be repeated or contain several values with commas between them. Each
-// value must be one of words.
-func (p *params) many(name string, words []string) (out []string) {
+// values returns the values of a parameter that may be repeated or contain several values with commas between them.
+// Each value must be one of words.
+func (p *params) values(name string, words []string) (out []string) {
 	for _, t := range p.c.QueryParams()[name] {
 		for w := range strings.SplitSeq(t, ",") {
 			if w = strings.TrimSpace(w); w == "" {
@@ -116,12 +116,12 @@ func alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// query returns the selection of a report: tenant, window, provisional, what_if and explain.
-func query(c echo.Context) (Query, error) {
+// reportQuery returns the selection of a report: tenant, window, provisional, what_if and explain.
+func reportQuery(c echo.Context) (ReportQuery, error) {
 	p := params{c: c}
-	q := Query{
+	q := ReportQuery{
 		Tenant: p.tenant(), Provisional: p.boolean("provisional"), Explain: p.text("explain"),
-		WhatIf: read(&p, "what_if", "not a number between 0 and 1", func(t string) (float64, bool) {
+		WhatIf: readParam(&p, "what_if", "not a number between 0 and 1", func(t string) (float64, bool) {
 			x, err := strconv.ParseFloat(t, 64)
 			return x, err == nil && x > 0 && x < 1
 		}),

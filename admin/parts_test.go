@@ -128,11 +128,11 @@ func TestThrottleRetryAfterIsAtMostTheWindow(t *testing.T) {
 	})
 }
 
-func TestSessionsAreBounded(t *testing.T) {
+func TestLoginSessionsAreBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	s := newSessions(&countingSource{}, func() time.Time { return now })
+	s := newLoginStore(&countingSource{}, func() time.Time { return now })
 	var first string
-	for i := range maxSessions + 10 {
+	for i := range maxLogins + 10 {
 		now = now.Add(time.Second)
 		id, err := s.create([32]byte{})
 		if err != nil {
@@ -142,20 +142,20 @@ func TestSessionsAreBounded(t *testing.T) {
 			first = id
 		}
 	}
-	if len(s.byID) != maxSessions {
-		t.Errorf("got %d sessions, want %d", len(s.byID), maxSessions)
+	if len(s.byID) != maxLogins {
+		t.Errorf("got %d sessions, want %d", len(s.byID), maxLogins)
 	}
 	if _, ok := s.get(first); ok {
 		t.Error("the oldest session is still stored, want it replaced by a newer one")
 	}
-	now = now.Add(maxSessionAge)
+	now = now.Add(maxLoginAge)
 	if _, err := s.create([32]byte{}); err != nil || len(s.byID) > 2 {
 		t.Errorf("after the older sessions have expired: got %d sessions, error %v; want at most 2 sessions and no error", len(s.byID), err)
 	}
 }
 
-func TestSessionCreationFailsWithoutRandomness(t *testing.T) {
-	s := newSessions(strings.NewReader("short"), time.Now)
+func TestLoginSessionNeedsRandomness(t *testing.T) {
+	s := newLoginStore(strings.NewReader("short"), time.Now)
 	if id, err := s.create([32]byte{}); err == nil {
 		t.Fatalf("random source of 5 bytes: got session id %q, want an error", id)
 	}
@@ -185,7 +185,7 @@ func TestParseWindowReadsDaysAndDurations(t *testing.T) {
 // No probability is shown as 0% or 100%.
 func TestChanceNeverShowsCertainty(t *testing.T) {
 	for p, want := range map[float64]string{0: "< 1%", 0.004: "< 1%", 0.02: "2%", 0.5: "50%", 0.99: "99%", 0.997: "> 99%", 1: "> 99%"} {
-		if got := chance(p); got != want {
+		if got := chanceText(p); got != want {
 			t.Errorf("chance(%v) = %q, want %q", p, got, want)
 		}
 	}

@@ -18,17 +18,17 @@ import (
 
 // Prices holds the operator's prices. All of them are in one currency.
 type Prices struct {
-	Models   *price.Table // nil means no price is known
-	Session  float64      // value of a success in place of a failure (admin.session_value); 0 means unknown
-	Currency string
+	Models       *price.Table // nil means no price is known
+	SuccessValue float64      // value of a success in place of a failure (admin.session_value); 0 means unknown
+	Currency     string
 }
 
 // cost returns the cost of a session by the price of its model; nil without a price or without input tokens.
-func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costs()(x) }
+func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costFunc()(x) }
 
-// costs returns a function like cost for many sessions. The function looks up the price of each model once, because the
-// look-up is a search among patterns.
-func (p *Prices) costs() func(x *store.SessionItem) *float64 {
+// costFunc returns a function like cost for many sessions. The function looks up the price of each model once, because
+// the look-up is a search among patterns.
+func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 	prices := map[string]*price.Price{} // key: the model; nil: no price
 	return func(x *store.SessionItem) *float64 {
 		modelPrice, known := prices[x.Model]
@@ -49,11 +49,11 @@ func (p *Prices) costs() func(x *store.SessionItem) *float64 {
 	}
 }
 
-// Section compares sessions with and without a section of a rules file, in words: their input tokens, the cached share
-// and, if prices are known, the money. The prices are means over the models, weighted by the picks of each model. A
-// pick is a session in which the section was kept or cut at random. Section returns "" until sessions of both arms have
-// reported their tokens.
-func (p *Prices) Section(r *report.Row) string {
+// CompareSection compares sessions with and without a section of a rules file, in words: their input tokens, the cached
+// share and, if prices are known, the money. The prices are means over the models, weighted by the picks of each model.
+// A pick is a session in which the section was kept or cut at random. Section returns "" until sessions of both arms
+// have reported their tokens.
+func (p *Prices) CompareSection(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
 		return ""
 	}
@@ -82,7 +82,7 @@ func (p *Prices) Section(r *report.Row) string {
 		if more < 0 {
 			verb, more = "saves", -more
 		}
-		note += fmt.Sprintf("; so far the measurement %s about %s in %s without the section", verb, p.amount(more), countOf(r.NWithheld, "rewarded session"))
+		note += fmt.Sprintf("; so far the measurement %s about %s in %s without the section", verb, p.amount(more), countNoun(r.NWithheld, "rewarded session"))
 	}
 	return note
 }
@@ -101,7 +101,7 @@ func (p *Prices) singlePrice() *price.Price {
 	if p.Models == nil || len(p.Models.Entries) > 0 {
 		return nil
 	}
-	return p.Models.Other
+	return p.Models.Fallback
 }
 
 // withInputPrice returns p with text as the price of a million input tokens of every model. If text is not a price,
@@ -165,24 +165,24 @@ func (m *meanPrice) note(p *Prices) g.Node {
 		text = append(text, "Built-in list prices of "+p.Models.BuiltInDate+"; set the key prices to your prices.")
 	}
 	if m.sessions > 0 {
-		text = append(text, "Price of the input: the mean over "+countOf(m.sessions, "session")+".")
+		text = append(text, "Price of the input: the mean over "+countNoun(m.sessions, "session")+".")
 	}
 	if m.unknown > 0 {
 		const maxModels = 3
 		names := make([]string, 0, maxModels)
 		for _, name := range m.models[:min(len(m.models), maxModels)] {
-			names = append(names, cmp.Or(visible(short(name)), "(none)"))
+			names = append(names, cmp.Or(escapeHidden(shortenName(name)), "(none)"))
 		}
 		more := ifElse(len(m.models) > maxModels, fmt.Sprintf(" and %d more", len(m.models)-maxModels), "")
 		text = append(text, fmt.Sprintf("%s without a price of the model (%s%s)%s. Add the model to the key prices.",
-			countOf(m.unknown, "session"), strings.Join(names, ", "), more, ifElse(m.known, ", counted at the mean price", "")))
+			countNoun(m.unknown, "session"), strings.Join(names, ", "), more, ifElse(m.known, ", counted at the mean price", "")))
 	}
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }
 
-// weekly returns the mean price over the sessions of the last seven days for which selects returns true. If none of
-// these sessions has tokens, weekly returns the mean price over all sessions of the seven days.
-func (s *Server) weekly(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
+// weeklyMeanPrice returns the mean price over the sessions of the last seven days for which selects returns true. If
+// none of these sessions has tokens, weekly returns the mean price over all sessions of the seven days.
+func (s *Server) weeklyMeanPrice(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
 	if p.Models == nil || p.singlePrice() != nil {
 		return p.mean(nil, selects)
 	}

@@ -19,7 +19,7 @@ type pricedArchive struct {
 }
 
 func (p pricedArchive) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
-	list := store.SessionList{Sessions: append([]store.SessionItem(nil), p.list...), Read: len(p.list)}
+	list := store.SessionList{Sessions: append([]store.SessionItem(nil), p.list...), RowsRead: len(p.list)}
 	return list, nil
 }
 
@@ -45,9 +45,9 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 	}
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Read.Archive = pricedArchive{o.Read.Archive, list}
-		o.Program.Prices = func() Prices { return Prices{Models: table, Currency: "USD", Session: 1} }
+		o.Program.Prices = func() Prices { return Prices{Models: table, Currency: "USD", SuccessValue: 1} }
 	})
-	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 10, TokensAdded: 1_000_000, Treated: report.Spent{Sessions: 10, Input: 10, Cached: 0}}}
+	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 10, TokensAdded: 1_000_000, Treated: report.Spending{Sessions: 10, Input: 10, Cached: 0}}}
 	f.reports.report.Lessons[2].Tokens, f.reports.report.Lessons[2].TokensTotal = 100, 1_000_000
 	for path, want := range map[string][]string{
 		"/sessions":         {"10.50\u00a0USD", "2.00\u00a0USD", "tokens; no price"},

@@ -58,7 +58,7 @@ func checkKeys(next echo.HandlerFunc) echo.HandlerFunc {
 
 // unknownKey returns the message for an unknown query key.
 func unknownKey(key string, known []string) string {
-	text := Visible(short(key)) + ": unknown parameter; "
+	text := TerminalText(shortenName(key)) + ": unknown parameter; "
 	if len(known) == 0 {
 		return text + "the request has no parameters"
 	}

@@ -26,7 +26,7 @@ func (s *Server) Workers() []func(context.Context) error {
 func (s *Server) makeCaches() {
 	s.reports = newSharedCache(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
-			q := Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
+			q := ReportQuery{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true}
 			r, err := s.options.Read.Report.Report(ctx, q)
 			if err == nil && k.countsAllClosed() {
 				s.history.addReport(k.Tenant, &r, s.options.Now())
@@ -47,23 +47,23 @@ func (s *Server) makeCaches() {
 	s.recent.removeAfter = 5 * time.Minute
 }
 
-// reported is the report of a page. Pages share the report and only read it.
-type reported struct {
-	report  report.Report
-	key     reportKey
-	asOf    countedAt                   // time at which the report was computed
-	problem string                      // text for the page if the report is missing; else empty
-	since   func(arm string) []effectAt // returns effects of an arm since the start of the server
+// pageReport is the report of a page. Pages share the report and only read it.
+type pageReport struct {
+	report     report.Report
+	key        reportKey
+	asOf       countedAt                   // time at which the report was computed
+	problem    string                      // text for the page if the report is missing; else empty
+	sinceStart func(arm string) []effectAt // returns effects of an arm since the start of the server
 }
 
 // readReport returns the report for the request of a page.
-func (s *Server) readReport(c echo.Context) (reported, error) {
-	q, err := query(c)
+func (s *Server) readReport(c echo.Context) (pageReport, error) {
+	q, err := reportQuery(c)
 	if err != nil {
-		return reported{}, err
+		return pageReport{}, err
 	}
-	x := reported{key: reportKey{q.Tenant, q.Window, q.Provisional}}
-	x.since = func(arm string) []effectAt {
+	x := pageReport{key: reportKey{q.Tenant, q.Window, q.Provisional}}
+	x.sinceStart = func(arm string) []effectAt {
 		if !x.key.countsAllClosed() {
 			return nil
 		}

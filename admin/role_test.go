@@ -25,7 +25,7 @@ func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	id := s.addSessionWithMarkup(t)
 	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
 	f := newStoreFixture(t, s, func(o *Options) {
-		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, lessonService
+		o.Read.Library, o.Read.Survey, o.Write.Lessons = lib, lib, lessonService
 		o.Access.Viewers = []string{viewerToken}
 	})
 	return f, lessonService, id.String()
@@ -109,8 +109,8 @@ type sentenceSurvey struct {
 }
 
 func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
-	like := backtest.Like{Captured: 200, Sessions: 1, Examples: []backtest.LikeExample{{Session: "s-1", Sentence: s.sentence}}}
-	return backtest.Result{Sessions: 200, Fired: 1, Like: like}, nil
+	like := backtest.LikenessCounts{Captured: 200, Sessions: 1, Examples: []backtest.LikenessExample{{Session: "s-1", Sentence: s.sentence}}}
+	return backtest.Result{Sessions: 200, Matched: 1, Likeness: like}, nil
 }
 
 // The pages of a viewer have no forms for actions, and an action that the browser of a viewer sends is refused. The

@@ -9,41 +9,41 @@ import (
 )
 
 //go:embed static
-var files embed.FS
+var staticFiles embed.FS
 
 // New returns the handler of the admin listener, or an error if o.Access has no valid tokens.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		options: o, echo: echo.New(), sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now),
+		options: o, echo: echo.New(), logins: newLoginStore(o.Random, o.Now), throttle: newThrottle(o.Now),
 		history: newHistory(), decisions: &decisions{list: map[string]decision{}}, views: views{notes: o.Write.Notes},
 	}
 	if err := s.SetAccess(o.Access); err != nil {
 		return nil, err
 	}
-	s.openSessions()
+	s.loadLogins()
 	var err error
 	if s.audit, err = openAudit(o.DataDir); err != nil {
 		o.Log.Error("the audit log cannot be read", "file", auditFile, "error", err)
 	}
 	s.makeCaches()
-	s.pages = s.dashboard()
+	s.pages = s.dashboardPages()
 	s.echo.HideBanner, s.echo.HidePort = true, true
-	s.echo.HTTPErrorHandler = s.fail
+	s.echo.HTTPErrorHandler = s.handleError
 	s.echo.Pre(s.recover, securityHeaders, s.stripBase, s.refuseAgents, s.checkHost)
-	s.openRoutes(s.echo)
-	s.tokenRoutes(s.echo.Group("", s.authorize, s.audited, s.checkWrite, s.permit, checkKeys))
+	s.addPublicRoutes(s.echo)
+	s.addTokenRoutes(s.echo.Group("", s.authorize, s.auditRequest, s.checkWrite, s.checkPermission, checkKeys))
 	return s, nil
 }
 
-// dashboard returns the pages in the order of the navigation.
-func (s *Server) dashboard() []page {
+// dashboardPages returns the pages in the order of the navigation.
+func (s *Server) dashboardPages() []page {
 	return []page{
 		{Name: "Overview", Path: "/", Serve: s.overview},
 		{Name: "Lessons", Path: "/lessons", Serve: s.lessonsPage},
 		{Path: "/lessons/:slug", Serve: s.lessonPage},
 		{Name: "Breakdown", Path: "/breakdown", Serve: s.breakdown},
 		{Name: "Rules", Path: "/rules", Serve: s.rulesPage},
-		{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: func() int { return len(s.waiting()) }},
+		{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: func() int { return len(s.waitingLessons()) }},
 		{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage},
 		{Path: "/sessions/:session", Serve: s.sessionPage},
 		{Path: "/runs/:run", Serve: s.runPage},
@@ -57,8 +57,8 @@ func (s *Server) dashboard() []page {
 	}
 }
 
-// openRoutes registers the routes that need no token. /readyz gives the same response as on the data listener.
-func (s *Server) openRoutes(e *echo.Echo) {
+// addPublicRoutes registers the routes that need no token. /readyz gives the same response as on the data listener.
+func (s *Server) addPublicRoutes(e *echo.Echo) {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {
 		state, err := s.options.Program.Ready()
@@ -70,12 +70,12 @@ func (s *Server) openRoutes(e *echo.Echo) {
 	e.GET("/login", s.login)
 	e.POST("/login", s.login)
 	e.GET("/static/:name", func(c echo.Context) error {
-		return echo.StaticFileHandler("static/"+c.Param("name"), files)(c)
+		return echo.StaticFileHandler("static/"+c.Param("name"), staticFiles)(c)
 	})
 }
 
-// tokenRoutes registers the routes that need a token. The middleware of g checks the token.
-func (s *Server) tokenRoutes(g *echo.Group) {
+// addTokenRoutes registers the routes that need a token. The middleware of g checks the token.
+func (s *Server) addTokenRoutes(g *echo.Group) {
 	for _, p := range s.pages {
 		g.GET(p.Path, p.Serve, restoreHidden)
 	}
@@ -85,7 +85,7 @@ func (s *Server) tokenRoutes(g *echo.Group) {
 	g.POST("/sessions/:session/forget", s.forgetSession)
 	g.POST("/views", s.saveView)
 	g.POST("/views/:view/:action", s.actOnView)
-	g.GET("/api/openapi.yaml", describe)
+	g.GET("/api/openapi.yaml", serveOpenAPI)
 	g.GET("/api/report", s.apiReport)
 	g.GET("/api/sessions", s.apiSessions)
 	g.GET("/api/facets", s.apiFacets)

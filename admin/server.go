@@ -26,7 +26,7 @@ type Server struct {
 	echo      *echo.Echo
 	pages     []page
 	access    atomic.Pointer[access]
-	sessions  *sessions
+	logins    *loginStore
 	throttle  *throttle
 	history   *history
 	decisions *decisions
@@ -84,12 +84,12 @@ func (s *Server) render(c echo.Context, status int, page g.Node) error {
 // withBase returns a page whose addresses in href, src and action begin with the base path. Text of agents and clients
 // stays unchanged, because the quotes in such text are escaped.
 func (s *Server) withBase(page []byte) []byte {
-	if s.options.Address.Base == "" {
+	if s.options.Address.BasePath == "" {
 		return page
 	}
 	var r []string
 	for _, attribute := range []string{"href", "src", "action"} {
-		r = append(r, ` `+attribute+`="/`, ` `+attribute+`="`+s.options.Address.Base+`/`)
+		r = append(r, ` `+attribute+`="/`, ` `+attribute+`="`+s.options.Address.BasePath+`/`)
 	}
 	return []byte(strings.NewReplacer(r...).Replace(string(page)))
 }
@@ -97,12 +97,12 @@ func (s *Server) withBase(page []byte) []byte {
 // withoutBase returns u without the base path. If the path does not begin with the base path, withoutBase returns u
 // itself.
 func (s *Server) withoutBase(u *url.URL) *url.URL {
-	path, ok := strings.CutPrefix(u.Path, s.options.Address.Base)
-	if s.options.Address.Base == "" || !ok || path != "" && path[0] != '/' {
+	path, ok := strings.CutPrefix(u.Path, s.options.Address.BasePath)
+	if s.options.Address.BasePath == "" || !ok || path != "" && path[0] != '/' {
 		return u
 	}
 	out := *u
-	out.RawPath = strings.TrimPrefix(u.RawPath, s.options.Address.Base)
+	out.RawPath = strings.TrimPrefix(u.RawPath, s.options.Address.BasePath)
 	out.Path = path
 	if path == "" {
 		out.Path = "/"
@@ -118,14 +118,14 @@ func (s *Server) redirect(c echo.Context, path string) error {
 		strings.HasPrefix(path, "//") || strings.Contains(path, `\`) {
 		path = "/"
 	}
-	return c.Redirect(http.StatusSeeOther, s.options.Address.Base+path)
+	return c.Redirect(http.StatusSeeOther, s.options.Address.BasePath+path)
 }
 
 // seeOther redirects to path after a form was sent. The next page shows text as a notice, once. lessonAddress is the
 // address of a lesson to which the notice links; without lessonAddress, the notice has no link.
 func (s *Server) seeOther(c echo.Context, path, text string, lessonAddress ...string) error {
-	if sess, ok := c.Get(sessionKey).(*session); ok {
-		s.sessions.keepNotice(sess, notice{text, strings.Join(lessonAddress, "")})
+	if sess, ok := c.Get(browserSessionKey).(*browserSession); ok {
+		s.logins.keepNotice(sess, notice{text, strings.Join(lessonAddress, "")})
 	}
 	return s.redirect(c, path)
 }

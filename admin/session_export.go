@@ -41,7 +41,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	w := &lateHeader{c.Response(), "application/x-ndjson", "precept-sessions.jsonl"}
 	write := s.writeSessions(c, w, format)
 	if format == "csv" {
-		w.kind, w.name = "text/csv; charset=utf-8", "precept-sessions.csv"
+		w.contentType, w.fileName = "text/csv; charset=utf-8", "precept-sessions.csv"
 	}
 	for {
 		l, err := s.options.Read.Archive.Browse(c.Request().Context(), q)
@@ -51,7 +51,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 		}
 		switch {
 		case err != nil && !c.Response().Committed:
-			return storeFault(err)
+			return storeError(err)
 		case err != nil:
 			s.log(c).Error("an export broke off; the downloaded file is incomplete", "error", err)
 			panic(http.ErrAbortHandler)
@@ -152,6 +152,6 @@ func csvRow(x *store.SessionItem) []string {
 	return []string{
 		x.ID, plain(x.Name), plain(x.Run), plain(x.Agent), plain(x.Model), x.Started.UTC().Format(time.RFC3339), strconv.FormatFloat(x.Seconds, 'f', 3, 64),
 		strconv.Itoa(x.Turns), strconv.FormatInt(x.Input, 10), output, cost, number(x.Errors), strconv.Itoa(x.Loops),
-		list(x.Injected), list(x.Withheld), strconv.FormatBool(x.Control), reward, x.Verdict, list(x.Kinds), list(x.Tools), list(x.Tags), plain(x.Task),
+		list(x.Injected), list(x.Withheld), strconv.FormatBool(x.Control), reward, x.Verdict, list(x.ErrorKinds), list(x.Tools), list(x.Tags), plain(x.Task),
 	}
 }

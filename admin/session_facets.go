@@ -27,7 +27,7 @@ func facetsOf(x *store.Facets) []facet {
 		{"verdict", "Verdict", x.Verdicts},
 		{"agent", "Agent", x.Agents},
 		{"model", "Model", x.Models},
-		{"error_kind", "Error kind", x.Kinds},
+		{"error_kind", "Error kind", x.ErrorKinds},
 		{"tool_name", "Tool", x.Tools},
 		{"run", "Run", x.Runs},
 		{"tag", "Tag", x.Tags},
@@ -47,16 +47,16 @@ func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
 		}
 	}
 	return h.Aside(
-		h.Class("facets"), labelled("Filters with counts"),
+		h.Class("facets"), ariaLabel("Filters with counts"),
 		h.Details(
 			h.Class("sidebar"), g.Attr("open"), h.Summary(g.Text(ifElse(views == nil, "Filters with counts", "Views and filters with counts"))),
 			h.Div(
 				views, v.ranges(f),
 				g.If(v.counting, mutedText(g.Text("The filters are being counted."))),
 				g.If(!v.counting, parts),
-				g.If(!v.counting && v.facets.Read > 0, h.P(
-					h.Class("quiet note"), g.Textf("Counted in %s", countOf(v.facets.Read, "session")),
-					g.If(!v.facets.Complete, g.Group{g.Text(", the newest, since "), timeOf(v.facets.OldestStart)}), g.Text("."),
+				g.If(!v.counting && v.facets.RowsRead > 0, h.P(
+					h.Class("quiet note"), g.Textf("Counted in %s", countNoun(v.facets.RowsRead, "session")),
+					g.If(!v.facets.Complete, g.Group{g.Text(", the newest, since "), timeNode(v.facets.OldestStart)}), g.Text("."),
 					g.If(v.searched, g.Text(" The search does not change the counts.")),
 				)),
 			),
@@ -68,10 +68,10 @@ func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
 func (v *sessionsView) ranges(f frame) g.Node {
 	selected := f.query.Get("range")
 	return h.Section(
-		labelledBy("facet-range"), h.H2(h.ID("facet-range"), g.Text("Begun")),
+		ariaLabelledBy("facet-range"), h.H2(h.ID("facet-range"), g.Text("Begun")),
 		h.Ul(h.Class("ranges"), g.Map(append([]choice{{"", "All"}}, timeRanges()...), func(r choice) g.Node {
 			return h.Li(h.A(
-				h.Href(f.With("range", r.Key, "since", "", "until", "")), g.If(selected == r.Key && f.query.Get("since")+f.query.Get("until") == "", h.Aria("current", "true")),
+				h.Href(f.WithQuery("range", r.Key, "since", "", "until", "")), g.If(selected == r.Key && f.query.Get("since")+f.query.Get("until") == "", h.Aria("current", "true")),
 				g.Text(r.Name),
 			))
 		})),
@@ -94,16 +94,16 @@ func (fc facet) html(f frame) g.Node {
 	item := func(value store.FacetValue) g.Node {
 		selected := strings.EqualFold(value.Value, chosen)
 		return h.Li(h.A(
-			h.Href(f.With(fc.key, ifElse(selected, "", value.Value))), g.If(selected, h.Aria("current", "true")), h.Title(visible(value.Value)),
-			h.Span(h.Class("value"), quoted(short(fc.valueText(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
+			h.Href(f.WithQuery(fc.key, ifElse(selected, "", value.Value))), g.If(selected, h.Aria("current", "true")), h.Title(escapeHidden(value.Value)),
+			h.Span(h.Class("value"), untrustedText(shortenName(fc.valueText(value.Value)))), h.Span(h.Class("count"), g.Text(countText(value.Sessions))),
 		))
 	}
 	first, rest := fc.values[:min(len(fc.values), maxShownValues)], fc.values[min(len(fc.values), maxShownValues):]
 	return h.Section(
-		labelledBy("facet-"+fc.key), h.H2(h.ID("facet-"+fc.key), g.Text(fc.name)),
+		ariaLabelledBy("facet-"+fc.key), h.H2(h.ID("facet-"+fc.key), g.Text(fc.name)),
 		h.Ul(g.Map(first, item)),
 		g.If(len(rest) > 0, h.Details(
-			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" of "+fc.name))),
+			h.Summary(g.Text(countText(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" of "+fc.name))),
 			h.Ul(g.Map(rest[:min(len(rest), maxHiddenValues)], item)),
 		)),
 	)
@@ -121,25 +121,25 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 		fateLink := func(fate string, n int) g.Node {
 			selected := slug == l.Slug && chosenFate == fate
 			return g.If(n > 0 || selected, g.Group{space(), h.A(
-				h.Href(ifElse(selected, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", fate))), g.If(selected, h.Aria("current", "true")),
-				labelled(visible(short(l.Slug))+": "+fate+", "+countOf(n, "session")), g.Text(fate+" "+count(n)),
+				h.Href(ifElse(selected, f.WithQuery("lesson", "", "arm", ""), f.WithQuery("lesson", l.Slug, "arm", fate))), g.If(selected, h.Aria("current", "true")),
+				ariaLabel(escapeHidden(shortenName(l.Slug))+": "+fate+", "+countNoun(n, "session")), g.Text(fate+" "+countText(n)),
 			)})
 		}
 		selected := slug == l.Slug && (chosenFate == "" || chosenFate == store.FateMatched)
 		return h.Li(
 			h.A(
-				h.Href(ifElse(selected, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(selected, h.Aria("current", "true")), h.Title(visible(l.Slug)),
-				h.Span(h.Class("value"), quoted(short(l.Slug))), h.Span(h.Class("count"), g.Text(count(l.Matched))),
+				h.Href(ifElse(selected, f.WithQuery("lesson", "", "arm", ""), f.WithQuery("lesson", l.Slug, "arm", ""))), g.If(selected, h.Aria("current", "true")), h.Title(escapeHidden(l.Slug)),
+				h.Span(h.Class("value"), untrustedText(shortenName(l.Slug))), h.Span(h.Class("count"), g.Text(countText(l.Matched))),
 			),
 			h.Span(h.Class("arms"), fateLink(store.FateInjected, l.Injected), fateLink(store.FateWithheld, l.Withheld), fateLink(store.FateControl, l.Control)),
 		)
 	}
 	first, rest := list[:min(len(list), maxShownValues)], list[min(len(list), maxShownValues):]
 	return h.Section(
-		labelledBy("facet-lesson"), h.H2(h.ID("facet-lesson"), g.Text("Lesson that matched")),
+		ariaLabelledBy("facet-lesson"), h.H2(h.ID("facet-lesson"), g.Text("Lesson that matched")),
 		h.Ul(g.Map(first, item)),
 		g.If(len(rest) > 0, h.Details(
-			h.Summary(g.Text(count(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" lessons"))),
+			h.Summary(g.Text(countText(len(rest))+" more"), h.Span(h.Class("hidden-text"), g.Text(" lessons"))),
 			h.Ul(g.Map(rest[:min(len(rest), maxHiddenValues)], item)),
 		)),
 	)
@@ -153,20 +153,20 @@ func filterChips(f frame, keys []string) g.Node {
 		if value == "" || key == "arm" && f.query.Get("lesson") != "" {
 			continue
 		}
-		name, without := filterName(key), f.With(key, "")
+		name, without := filterName(key), f.WithQuery(key, "")
 		if key == "lesson" {
-			without = f.With("lesson", "", "arm", "")
+			without = f.WithQuery("lesson", "", "arm", "")
 			if arm := f.query.Get("arm"); arm != "" {
 				name = "lesson " + arm
 			}
 		}
 		links = append(links, h.Li(h.A(
-			h.Href(without), labelled("Remove the filter "+name+" "+visible(short(value))), h.Class("chip"),
-			h.Span(h.Class("quiet"), g.Text(name+" ")), quoted(short(value)), g.Text(" ×"),
+			h.Href(without), ariaLabel("Remove the filter "+name+" "+escapeHidden(shortenName(value))), h.Class("chip"),
+			h.Span(h.Class("quiet"), g.Text(name+" ")), untrustedText(shortenName(value)), g.Text(" ×"),
 		)))
 	}
 	if len(links) == 0 {
 		return nil
 	}
-	return h.Ul(h.Class("chips"), labelled("Active filters"), links)
+	return h.Ul(h.Class("chips"), ariaLabel("Active filters"), links)
 }

@@ -16,18 +16,18 @@ import (
 
 // The orders of the list of sessions, the values of the query key order.
 const (
-	newestFirst   = "newest"
-	oldestFirst   = "oldest"
-	dearestFirst  = "dearest"
-	cheapestFirst = "cheapest"
-	longestFirst  = "longest"
-	shortestFirst = "shortest"
+	newestFirst    = "newest"
+	oldestFirst    = "oldest"
+	costliestFirst = "dearest"
+	cheapestFirst  = "cheapest"
+	longestFirst   = "longest"
+	shortestFirst  = "shortest"
 )
 
 // sessionOrders returns the orders of the list of sessions, the default first. The stores index only the start of a
 // session, so the last four orders are orders of the sessions of recentOf.
 func sessionOrders() []string {
-	return []string{newestFirst, oldestFirst, dearestFirst, cheapestFirst, longestFirst, shortestFirst}
+	return []string{newestFirst, oldestFirst, costliestFirst, cheapestFirst, longestFirst, shortestFirst}
 }
 
 // startOrders returns the orders by the start of the sessions.
@@ -36,10 +36,10 @@ func startOrders() []string { return []string{newestFirst, oldestFirst} }
 // sessionCompare returns the comparison of an order by cost or duration, or nil for an order by the start. A session
 // without a cost comes after the sessions with a cost.
 func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
-	sign := ifElse(order == dearestFirst || order == longestFirst, -1, 1)
+	sign := ifElse(order == costliestFirst || order == longestFirst, -1, 1)
 	switch order {
-	case dearestFirst, cheapestFirst:
-		costOf := p.costs()
+	case costliestFirst, cheapestFirst:
+		costOf := p.costFunc()
 		return func(x, y *store.SessionItem) int {
 			a, b := costOf(x), costOf(y)
 			switch {
@@ -79,7 +79,7 @@ func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order strin
 		if err != nil {
 			return store.SessionList{}, err
 		}
-		return s.options.Read.Archive.Ordered(c.Request().Context(), &recent, q, compare)
+		return s.options.Read.Archive.BrowseOrdered(c.Request().Context(), &recent, q, compare)
 	}
 	l, err := s.options.Read.Archive.Browse(c.Request().Context(), *q)
 	if err != nil {
@@ -87,13 +87,13 @@ func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order strin
 	}
 	switch shown := len(l.Sessions); {
 	case q.After == "" && l.Next == "":
-		l.Total = &store.Total{Sessions: shown, Of: l.Read, Exact: true}
+		l.Total = &store.Total{Sessions: shown, InRange: l.RowsRead, Exact: true}
 	case q.SearchesText() && q.After == "":
-		l.Total = &store.Total{Sessions: shown, Of: l.Read}
+		l.Total = &store.Total{Sessions: shown, InRange: l.RowsRead}
 	case !q.SearchesText():
 		if recent, old, err := s.recentOf(c, q, maxWait); err == nil && (!old || len(recent.Sessions) > 0) {
 			t := recent.Total(q)
-			t.Sessions, t.Of = max(t.Sessions, shown), max(t.Of, l.Read) // the list may be newer than the counted sessions
+			t.Sessions, t.InRange = max(t.Sessions, shown), max(t.InRange, l.RowsRead) // the list may be newer than the counted sessions
 			l.Total = &t
 		}
 	}
@@ -108,19 +108,19 @@ func (v *sessionsView) totalText(f frame, isByStart bool) g.Node {
 		return nil
 	}
 	within := ifElse(f.hasQuery("range", "since", "until"), " in the time range", "")
-	of := countOf(t.Of, "session") + within
-	switch isAll := t.Sessions == t.Of; {
+	of := countNoun(t.InRange, "session") + within
+	switch isAll := t.Sessions == t.InRange; {
 	case t.Exact:
-		return g.Text(ifElse(isAll, "", count(t.Sessions)+" of ") + of + ". ")
+		return g.Text(ifElse(isAll, "", countText(t.Sessions)+" of ") + of + ". ")
 	case !isByStart && v.found.OldestStart != nil:
 		return g.Group{
-			g.Text(ifElse(isAll, "The", count(t.Sessions)+" of the") + " newest " + of + ", since "), timeOf(*v.found.OldestStart),
+			g.Text(ifElse(isAll, "The", countText(t.Sessions)+" of the") + " newest " + of + ", since "), timeNode(*v.found.OldestStart),
 			g.Text("; older sessions are not in this order. "),
 		}
 	case isAll || v.searched:
-		return g.Text("At least " + countOf(t.Sessions, "session") + within + ". ")
+		return g.Text("At least " + countNoun(t.Sessions, "session") + within + ". ")
 	}
-	return g.Text(count(t.Sessions) + " of the newest " + of + "; older sessions are not counted. ")
+	return g.Text(countText(t.Sessions) + " of the newest " + of + "; older sessions are not counted. ")
 }
 
 // caption names the total and the order of the list, with links to the other orders, and says how a search reads the
@@ -136,7 +136,7 @@ func (v *sessionsView) caption(f frame) g.Node {
 			continue
 		}
 		links = append(links, g.If(len(links) > 0, g.Text(", ")), h.A(
-			h.Href(f.With("order", ifElse(key == newestFirst, "", key))), g.Text(ifElse(len(links) == 0, "Show the "+key+" first", key)),
+			h.Href(f.WithQuery("order", ifElse(key == newestFirst, "", key))), g.Text(ifElse(len(links) == 0, "Show the "+key+" first", key)),
 		))
 	}
 	asked := f.query.Get("order")
@@ -159,6 +159,6 @@ func (v *sessionsView) orderLink(f frame, name, largest, smallest string) g.Node
 		arrow = "▲"
 	}
 	return g.If(!v.searched && v.query.Session == "", g.Group{space(), h.A(
-		h.Class("sort"), h.Href(f.With("order", next)), labelled("Sort by "+name+", "+next+" first"), h.Span(h.Aria("hidden", "true"), g.Text(arrow)),
+		h.Class("sort"), h.Href(f.WithQuery("order", next)), ariaLabel("Sort by "+name+", "+next+" first"), h.Span(h.Aria("hidden", "true"), g.Text(arrow)),
 	)})
 }

@@ -61,7 +61,7 @@ func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := fmt.Sprint(list.Sessions[0].Name, " ", list.Sessions[1].Name)
-		if !strings.HasPrefix(want, first) || list.Next == "" || list.Total == nil || *list.Total != (store.Total{Sessions: 3, Of: 3, Exact: true}) {
+		if !strings.HasPrefix(want, first) || list.Next == "" || list.Total == nil || *list.Total != (store.Total{Sessions: 3, InRange: 3, Exact: true}) {
 			t.Errorf("first two sessions of the API with order=%s: got %s, next %q, total %+v; want %s, a next page and 3 of 3", order, first, list.Next, list.Total, want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestListOfSessionsStatesItsTotal(t *testing.T) {
 		{"/sessions?words=x&after=p", "n", true, "", `null`},
 	} {
 		f := newFixture(t, func(o *Options) {
-			o.Read.Archive = listed{list: store.SessionList{Sessions: three[:1], Read: 7, Next: c.next}, recent: store.Recent{Sessions: three, Complete: c.complete}}
+			o.Read.Archive = fakeSessionList{list: store.SessionList{Sessions: three[:1], RowsRead: 7, Next: c.next}, recent: store.Recent{Sessions: three, Complete: c.complete}}
 		})
 		if page := get(t, f, c.target, http.StatusOK); !strings.Contains(page, "<caption>"+c.caption+"Newest first") {
 			_, page, _ = strings.Cut(page, "<caption>")
@@ -127,25 +127,25 @@ func TestListOfSessionsStatesItsTotal(t *testing.T) {
 	}
 }
 
-// listed is an archive with one list and with recent sessions.
-type listed struct {
+// fakeSessionList is an archive with one list and with recent sessions.
+type fakeSessionList struct {
 	emptyArchive
 	list   store.SessionList
 	recent store.Recent
 }
 
-func (l listed) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+func (l fakeSessionList) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
 	return l.list, nil
 }
 
-func (l listed) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
+func (l fakeSessionList) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
 	return l.recent, nil
 }
 
 // The filters of the list of sessions are kept in the navigation between the list, the comparison and the samples. A
 // page names the filters that it does not apply.
 func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Read.Archive = someSessions{} })
+	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	const filters = "?agent=a&order=oldest&range=7d&tag=x&tenant=acme&verdict=poor&view=v1&words=make"
 	for _, c := range []struct {
 		page     string
@@ -181,8 +181,8 @@ func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
 
 // A comparison of agents with a filter by an agent compares this agent with another, because the filter would leave one
 // side empty.
-func TestFilterByTheComparedAgentSelectsTheFirstSide(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Read.Archive = someSessions{} })
+func TestComparisonFilteredByAgentComparesThatAgentWithAnother(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	for query, want := range map[string]string{"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " "} {
 		var c Comparison
 		if err := json.Unmarshal([]byte(get(t, f, "/api/compare?"+query, http.StatusOK)), &c); err != nil {

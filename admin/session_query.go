@@ -33,7 +33,7 @@ func (p *params) zone() *time.Location {
 		at, err := time.Parse("-07:00", text)
 		return at.Location(), err == nil
 	}
-	if l := read(p, "zone", "not a UTC offset such as +02:00", parse); l != nil {
+	if l := readParam(p, "zone", "not a UTC offset such as +02:00", parse); l != nil {
 		return l
 	}
 	if cookie, err := p.c.Cookie(zoneCookie); err == nil {
@@ -99,7 +99,7 @@ func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, max
 		}
 	}
 	s.setCosts(l.Sessions)
-	return l, storeFault(err)
+	return l, storeError(err)
 }
 
 // setCosts sets the costs of the sessions in list.
@@ -157,5 +157,5 @@ func (s *Server) apiFacets(c echo.Context) error {
 		return err
 	}
 	f, _, err := s.facets(c, &q, noOldValue)
-	return answer(c, f, storeFault(err))
+	return sendJSON(c, f, storeError(err))
 }

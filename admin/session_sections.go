@@ -29,10 +29,10 @@ func rewardSection(t *store.Transcript) g.Node {
 	return section(
 		"reward", "Reward",
 		h.P(
-			h.Strong(h.Class(toneOf(t.Verdict)), g.Text(fixed(r.Value, 2))), space(),
-			h.Span(h.Class("quiet"), quoted(origin)),
+			h.Strong(h.Class(verdictTone(t.Verdict)), g.Text(decimalText(r.Value, 2))), space(),
+			h.Span(h.Class("quiet"), untrustedText(origin)),
 		),
-		g.If(len(r.Sources) > 0, h.Ul(h.Class("sources"), some(r.Sources, h.Li, sourceItem))),
+		g.If(len(r.Sources) > 0, h.Ul(h.Class("sources"), limitedList(r.Sources, h.Li, sourceItem))),
 	)
 }
 
@@ -50,9 +50,9 @@ func sourceItem(x store.SourceItem) g.Node {
 	}
 	return h.Li(
 		g.If(x.Decides, h.Class("decides")),
-		h.Strong(g.Text(x.Type)), quoted(text+", "), timeOf(x.At),
+		h.Strong(g.Text(x.Type)), untrustedText(text+", "), timeNode(x.At),
 		g.If(x.Decides, g.Group{space(), h.Span(h.Class("slug"), g.Text("decides"))}),
-		g.If(x.Comment != "", g.Group{h.Br(), h.Q(quoted(x.Comment))}),
+		g.If(x.Comment != "", g.Group{h.Br(), h.Q(untrustedText(x.Comment))}),
 	)
 }
 
@@ -62,7 +62,7 @@ func rateForm(f frame, id string) g.Node {
 		return h.Button(h.Name("type"), h.Value(kind), g.Text(text))
 	}
 	return section("rate", "Your rating", h.Form(
-		h.Method("post"), h.Action(f.sameTurns(id, "rate")), h.Class("rate"), f.csrfInput(),
+		h.Method("post"), h.Action(f.sameTurnsHref(id, "rate")), h.Class("rate"), f.csrfInput(),
 		h.Label(h.For("comment"), g.Text("Comment")),
 		h.Input(h.ID("comment"), h.Name("comment"), h.MaxLength("4096")),
 		h.Span(
@@ -78,21 +78,21 @@ func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
 		return section("lessons", "Lessons", mutedText(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
 	}
-	return section("lessons", "Lessons, and why", h.Ul(h.Class("fates"), some(t.Fates, h.Li, func(x store.Fate) g.Node {
+	return section("lessons", "Lessons, and why", h.Ul(h.Class("fates"), limitedList(t.Fates, h.Li, func(x store.Fate) g.Node {
 		return h.Li(
 			h.Class(x.State),
-			h.A(h.Href(f.lesson(trial.LessonSlug(x.Slug))), quoted(x.Slug)), space(),
-			h.Strong(g.Text(strings.ReplaceAll(x.State, "_", " "))), small(quoted(reasonOf(&x))),
+			h.A(h.Href(f.lessonHref(trial.LessonSlug(x.Slug))), untrustedText(x.Slug)), space(),
+			h.Strong(g.Text(strings.ReplaceAll(x.State, "_", " "))), smallLine(untrustedText(fateReason(&x))),
 		)
 	})))
 }
 
-// reasonOf returns the reason for the state of a lesson in a session.
-func reasonOf(x *store.Fate) string {
+// fateReason returns the reason for the state of a lesson in a session.
+func fateReason(x *store.Fate) string {
 	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
 	by, matched := "", "matched"
-	if x.By != "" {
-		by, matched = x.By+"; ", "matched by "+x.By
+	if x.Triggers != "" {
+		by, matched = x.Triggers+"; ", "matched by "+x.Triggers
 	}
 	if trial.Arm(x.Slug).IsRule() {
 		place := ifElse(x.Shared, "the sessions of the run share the random assignment", fmt.Sprintf("turn %d", x.Turn))
@@ -109,7 +109,7 @@ func reasonOf(x *store.Fate) string {
 	case store.NotMatched:
 		return x.Why
 	}
-	switch trial.Passed(x.Why) {
+	switch trial.PassReason(x.Why) {
 	case trial.PassedSlots:
 		return matched + "; better lessons took the slots (inject.k)"
 	case trial.PassedRoom:
@@ -126,19 +126,19 @@ func aboutSession(f frame, x *store.SessionItem) g.Node {
 	row := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(
 		h.Class("about"),
-		row("Name", quoted(nameOf(x))), row("Id", code(x.ID)), row("Recognised by", quoted(x.Method)), row("Tenant", quoted(x.Tenant)),
+		row("Name", untrustedText(nameOf(x))), row("Id", code(x.ID)), row("Recognised by", untrustedText(x.Method)), row("Tenant", untrustedText(x.Tenant)),
 		g.If(len(x.Tags) > 0, row("Tags", g.Map(x.Tags, func(tag string) g.Node {
-			return g.Group{h.A(h.Href(f.Link("/sessions", "tag", tag)), quoted(tag)), space()}
+			return g.Group{h.A(h.Href(f.Link("/sessions", "tag", tag)), untrustedText(tag)), space()}
 		}))),
-		row("Alike", g.Group{sameAs(f, "agent", x.Agent), space(), sameAs(f, "model", x.Model)}),
+		row("Alike", g.Group{sameValueLink(f, "agent", x.Agent), space(), sameValueLink(f, "model", x.Model)}),
 		row("Samples", h.A(h.Href(f.Link("/samples", "session", x.ID)), g.Text("samples of this session"))),
 		row("Whole text", h.A(h.Href(f.Link("/api/export/sessions", "session", x.ID, "format", "transcripts")), g.Attr("download"), g.Text("transcript"))),
 		row("Follow", code("precept watch "+x.ID)), row("Export", code("precept export --session "+x.ID)),
 	))
 }
 
-// sameAs returns a link to the sessions with the same agent or model; nil if the name is empty or very long.
-func sameAs(f frame, field, name string) g.Node {
+// sameValueLink returns a link to the sessions with the same agent or model; nil if the name is empty or very long.
+func sameValueLink(f frame, field, name string) g.Node {
 	const longest = 200
 	return g.If(name != "" && len(name) <= longest, h.A(h.Href(f.Link("/sessions", field, name)), g.Text("same "+field)))
 }
@@ -150,8 +150,8 @@ func forgetForm(f frame, id string) g.Node {
 		mutedText(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The counters of "+
 			"the lessons still include the session, without its name. The deletion cannot be undone.")),
 		h.Form(
-			h.Method("post"), h.Action(f.sameTurns(id, "forget")), f.csrfInput(),
-			tick("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),
+			h.Method("post"), h.Action(f.sameTurnsHref(id, "forget")), f.csrfInput(),
+			checkbox("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),
 			h.Button(h.Class("danger"), g.Text("Delete this session")),
 		),
 	)

@@ -12,25 +12,25 @@ import (
 	"precept/store"
 )
 
-// turn returns a turn of the conversation with all its parts.
-func turn(t *store.TurnItem) g.Node {
+// turnNode returns a turn of the conversation with all its parts.
+func turnNode(t *store.TurnItem) g.Node {
 	name := fmt.Sprintf("Turn %d", t.Turn)
-	facts := " · " + short(t.Model) + " · " + fixed(new(t.LatencyMS/1000), 2) + " s"
+	facts := " · " + shortenName(t.Model) + " · " + decimalText(new(t.LatencyMS/1000), 2) + " s"
 	if t.Input > 0 {
-		facts += " · " + count(t.Input) + " tokens in (" + count(t.Cached) + " cached), " + count(t.Output) + " out"
+		facts += " · " + countText(t.Input) + " tokens in (" + countText(t.Cached) + " cached), " + countText(t.Output) + " out"
 	}
 	return h.Article(
-		h.Class("turn"), labelled(name),
+		h.Class("turn"), ariaLabel(name),
 		h.Header(
 			h.H3(g.Text(name)),
-			h.Span(h.Class("quiet"), timeOf(t.At, g.Attr("data-fine")), quoted(facts)),
+			h.Span(h.Class("quiet"), timeNode(t.At, g.Attr("data-fine")), untrustedText(facts)),
 			g.Map(turnMarks(t), func(mark string) g.Node { return h.Span(h.Class("mark"), g.Text(mark)) }),
 		),
 		g.If(t.Hidden, warning("This turn names a path that opted out later, and is not shown.")),
 		g.Map(t.Entries, func(e store.Entry) g.Node { return entryNode(&e) }),
 		g.If(t.RequestID != "", h.Details(
 			h.Class("ids"), h.Summary(g.Text("Ids")),
-			h.P(g.Text("Request "), code(t.RequestID), g.If(t.Response != "", g.Group{g.Text(", response "), code(short(t.Response))}), g.Text(", exchange "), code(t.ID)),
+			h.P(g.Text("Request "), code(t.RequestID), g.If(t.Response != "", g.Group{g.Text(", response "), code(shortenName(t.Response))}), g.Text(", exchange "), code(t.ID)),
 		)),
 	)
 }
@@ -41,7 +41,7 @@ func turnMarks(t *store.TurnItem) (marks []string) {
 		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))
 	}
 	if t.Status >= 400 {
-		marks = append(marks, "status "+count(t.Status))
+		marks = append(marks, "status "+countText(t.Status))
 	}
 	if t.Loops > 0 {
 		marks = append(marks, "loop")
@@ -50,7 +50,7 @@ func turnMarks(t *store.TurnItem) (marks []string) {
 		marks = append(marks, "copy cut at limits.capture_bytes")
 	}
 	if redacted := sum(t.Redacted); redacted > 0 {
-		marks = append(marks, count(redacted)+" redacted")
+		marks = append(marks, countText(redacted)+" redacted")
 	}
 	return marks
 }
@@ -63,21 +63,21 @@ func entryNode(e *store.Entry) g.Node {
 		text = strings.TrimRight(text, "\n")
 	}
 	words := g.If(text != "", prose(text))
-	if folded := e.Kind == sample.MessageSystem || e.Kind == sample.MessageTools || len(e.Text) > foldFrom; folded {
-		words = h.Details(h.Summary(quoted(firstLine(e.Text))), prose(text))
+	if folded := e.Kind == sample.MessageSystem || e.Kind == sample.MessageTools || len(e.Text) > maxUnfoldedBytes; folded {
+		words = h.Details(h.Summary(untrustedText(firstLine(e.Text))), prose(text))
 	}
-	aside := func(text string) g.Node { return g.Group{space(), h.Span(h.Class("quiet"), quoted(text))} }
+	aside := func(text string) g.Node { return g.Group{space(), h.Span(h.Class("quiet"), untrustedText(text))} }
 	return h.Div(
 		h.Class("said "+class),
 		h.Div(
-			h.Class("who"), quoted(label),
-			some(e.Slugs, h.Span, func(slug string) g.Node { return g.Group{space(), h.Span(h.Class("slug"), quoted(slug))} }),
-			g.If(e.Again, aside("inserted again after the agent had shortened its history")),
-			g.If(e.Chance != 0, aside(fmt.Sprintf("the probability of injection was %.2f", e.Chance))),
+			h.Class("who"), untrustedText(label),
+			limitedList(e.Slugs, h.Span, func(slug string) g.Node { return g.Group{space(), h.Span(h.Class("slug"), untrustedText(slug))} }),
+			g.If(e.Reinserted, aside("inserted again after the agent had shortened its history")),
+			g.If(e.Propensity != 0, aside(fmt.Sprintf("the probability of injection was %.2f", e.Propensity))),
 			g.If(e.Rule != "", aside("(seen by "+e.Rule+")")),
 		),
 		words,
-		g.If(e.Cut > 0, mutedText(g.Textf("%d further bytes are not shown; an export has them.", e.Cut))),
+		g.If(e.CutBytes > 0, mutedText(g.Textf("%d further bytes are not shown; an export has them.", e.CutBytes))),
 	)
 }
 
@@ -108,8 +108,8 @@ func authorOf(e *store.Entry) (class, label string) {
 	}
 }
 
-// foldFrom is the length in bytes above which a text is folded.
-const foldFrom = 1200
+// maxUnfoldedBytes is the length in bytes above which a text is folded.
+const maxUnfoldedBytes = 1200
 
 // firstLine returns the start of a text, which stays visible while the text is folded.
 func firstLine(text string) string {
@@ -125,8 +125,8 @@ func nameOf(x *store.SessionItem) string {
 	return x.Name
 }
 
-// toneOf returns the tone of a session's verdict: good, bad, or empty for other verdicts.
-func toneOf(verdict string) string {
+// verdictTone returns the tone of a session's verdict: good, bad, or empty for other verdicts.
+func verdictTone(verdict string) string {
 	switch verdict {
 	case sample.Good:
 		return "good"

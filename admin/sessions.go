@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	cookieName = "precept_session"
-	sessionKey = "session" // key of the echo context: the *session of a request with a session cookie
-	csrfHeader = "X-CSRF-Token"
-	csrfField  = "csrf_token"
+	cookieName        = "precept_session"
+	browserSessionKey = "session" // key of the echo context: the *session of a request with a session cookie
+	csrfHeader        = "X-CSRF-Token"
+	csrfField         = "csrf_token"
 )
 
 const (
-	maxSessionAge = 12 * time.Hour
-	maxSessions   = 1000 // maximum number of logins
+	maxLoginAge = 12 * time.Hour
+	maxLogins   = 1000 // maximum number of logins
 )
 
-// session identifies the logged-in browser that sent a request. All fields are derived from the cookie and the login.
-type session struct {
+// browserSession identifies the logged-in browser that sent a request. All fields are derived from the cookie and the
+// login.
+type browserSession struct {
 	id    [sha256.Size]byte // digest of the cookie's value
 	csrf  string            // HMAC of a constant, keyed by the cookie's value
 	proof [sha256.Size]byte // copy of login.proof
@@ -48,7 +49,7 @@ const (
 // isValid reports whether a login is valid at the time now. A login from the future is invalid: the clock was set back
 // since the login, so the age of the login is unknown.
 func (l *login) isValid(now time.Time) bool {
-	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxSessionAge+clockSlack))
+	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxLoginAge+clockSlack))
 }
 
 // proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof
@@ -71,8 +72,8 @@ func csrfOf(cookie string) string {
 // notice is the result of an action in words, with the address of the lesson if the action was on a lesson.
 type notice struct{ text, href string }
 
-// sessions holds the logins of browsers, in memory and in a file, so that logins survive a restart.
-type sessions struct {
+// loginStore holds the logins of browsers, in memory and in a file, so that logins survive a restart.
+type loginStore struct {
 	random io.Reader
 	now    func() time.Time
 	path   string     // file of the logins; empty: in memory only
@@ -82,12 +83,12 @@ type sessions struct {
 	byID map[[sha256.Size]byte]*login // key: the digest of the cookie's value
 }
 
-func newSessions(random io.Reader, now func() time.Time) *sessions {
-	return &sessions{random: random, now: now, byID: map[[sha256.Size]byte]*login{}}
+func newLoginStore(random io.Reader, now func() time.Time) *loginStore {
+	return &loginStore{random: random, now: now, byID: map[[sha256.Size]byte]*login{}}
 }
 
 // create adds a login in memory for the token with this digest, and returns the value of the cookie for the browser.
-func (s *sessions) create(token [sha256.Size]byte) (string, error) {
+func (s *loginStore) create(token [sha256.Size]byte) (string, error) {
 	id, err := randomHex(s.random)
 	if err != nil {
 		return "", err
@@ -96,15 +97,15 @@ func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	defer s.mu.Unlock()
 	s.makeRoom()
 	now := s.now()
-	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), usedAt: now, expiresAt: now.Add(maxSessionAge)}
+	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), usedAt: now, expiresAt: now.Add(maxLoginAge)}
 	return id, nil
 }
 
-// makeRoom removes expired logins. If maxSessions remain, makeRoom removes the login that expires first.
-func (s *sessions) makeRoom() {
+// makeRoom removes expired logins. If maxLogins remain, makeRoom removes the login that expires first.
+func (s *loginStore) makeRoom() {
 	now := s.now()
 	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, x *login) bool { return !x.isValid(now) })
-	if len(s.byID) >= maxSessions {
+	if len(s.byID) >= maxLogins {
 		delete(s.byID, slices.MinFunc(slices.Collect(maps.Keys(s.byID)), func(a, b [sha256.Size]byte) int {
 			return s.byID[a].expiresAt.Compare(s.byID[b].expiresAt)
 		}))
@@ -112,7 +113,7 @@ func (s *sessions) makeRoom() {
 }
 
 // get returns the session of the login with this cookie. The second result is false for an unknown or expired login.
-func (s *sessions) get(cookie string) (*session, bool) {
+func (s *loginStore) get(cookie string) (*browserSession, bool) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,12 +121,12 @@ func (s *sessions) get(cookie string) (*session, bool) {
 	if !ok || !x.isValid(s.now()) {
 		return nil, false
 	}
-	return &session{id, csrfOf(cookie), x.proof}, true
+	return &browserSession{id, csrfOf(cookie), x.proof}, true
 }
 
 // recordUse stores the time of a use of a session, at most once in usedEvery. A failed write is not reported here,
 // because the next login or logout reports such a failure.
-func (s *sessions) recordUse(sess *session) {
+func (s *loginStore) recordUse(sess *browserSession) {
 	now := s.now()
 	s.mu.Lock()
 	x, ok := s.byID[sess.id]
@@ -140,14 +141,14 @@ func (s *sessions) recordUse(sess *session) {
 }
 
 // remove removes the login with this cookie from memory.
-func (s *sessions) remove(cookie string) {
+func (s *loginStore) remove(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byID, sha256.Sum256([]byte(cookie)))
 }
 
 // keepNotice stores a notice for the next page of a browser.
-func (s *sessions) keepNotice(sess *session, n notice) {
+func (s *loginStore) keepNotice(sess *browserSession, n notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if x := s.byID[sess.id]; x != nil {
@@ -155,8 +156,8 @@ func (s *sessions) keepNotice(sess *session, n notice) {
 	}
 }
 
-// notice returns the notice for a browser's next page, and removes the notice.
-func (s *sessions) notice(sess *session) notice {
+// takeNotice returns the notice for a browser's next page, and removes the notice.
+func (s *loginStore) takeNotice(sess *browserSession) notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.byID[sess.id]
@@ -169,7 +170,7 @@ func (s *sessions) notice(sess *session) notice {
 }
 
 // hasCSRF reports whether csrf is the CSRF token of the session.
-func (s *session) hasCSRF(csrf string) bool {
+func (s *browserSession) hasCSRF(csrf string) bool {
 	return subtle.ConstantTimeCompare([]byte(s.csrf), []byte(csrf)) == 1
 }
 

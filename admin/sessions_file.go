@@ -14,12 +14,12 @@ import (
 	"precept/internal/file"
 )
 
-// sessionsFile is the name of the file with the logins of browsers, in the data directory.
-const sessionsFile = "admin-sessions.json"
+// loginsFile is the name of the file with the logins of browsers, in the data directory.
+const loginsFile = "admin-sessions.json"
 
 const (
-	maxSessionsBytes = 1 << 20 // maximum size of the file in bytes; maxSessions logins need a quarter
-	asideSuffix      = ".corrupt"
+	maxLoginsBytes = 1 << 20 // maximum size of the file in bytes; maxLogins logins need a quarter
+	corruptSuffix  = ".corrupt"
 )
 
 // storedLogins is the content of the file. A reader of the file can neither log in nor guess a token, because the file
@@ -42,14 +42,14 @@ var errCorrupt = errors.New("the file is damaged")
 // load reads the logins from the file path, and makes save write to this file. future is the number of logins from the
 // future, which are ignored. After an error no login was read, so that all browsers must log in again. A damaged file
 // is renamed.
-func (s *sessions) load(path string) (future int, err error) {
+func (s *loginStore) load(path string) (future int, err error) {
 	s.path = path
 	stored, err := readLogins(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, nil
 	case errors.Is(err, errCorrupt):
-		return 0, errors.Join(err, os.Rename(path, path+asideSuffix))
+		return 0, errors.Join(err, os.Rename(path, path+corruptSuffix))
 	case err != nil:
 		return 0, err
 	}
@@ -77,20 +77,20 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	text, err := io.ReadAll(io.LimitReader(f, maxSessionsBytes+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxLoginsBytes+1))
 	if err != nil {
 		return nil, err
 	}
 	var stored storedLogins
 	switch {
-	case len(text) > maxSessionsBytes:
-		return nil, fmt.Errorf("%w: more than %d bytes", errCorrupt, maxSessionsBytes)
+	case len(text) > maxLoginsBytes:
+		return nil, fmt.Errorf("%w: more than %d bytes", errCorrupt, maxLoginsBytes)
 	case json.Unmarshal(text, &stored) != nil:
 		return nil, fmt.Errorf("%w: no JSON of logins", errCorrupt)
 	case stored.Version != 1:
 		return nil, fmt.Errorf("%w: version %d is unknown", errCorrupt, stored.Version)
-	case len(stored.Logins) > maxSessions:
-		return nil, fmt.Errorf("%w: more than %d logins", errCorrupt, maxSessions)
+	case len(stored.Logins) > maxLogins:
+		return nil, fmt.Errorf("%w: more than %d logins", errCorrupt, maxLogins)
 	}
 	out := make(map[[32]byte]*login, len(stored.Logins))
 	for i, l := range stored.Logins {
@@ -106,7 +106,7 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 
 // save writes all logins to the file. Requests of other browsers do not wait for the disk, because save locks mu only
 // while it copies the logins.
-func (s *sessions) save() error {
+func (s *loginStore) save() error {
 	if s.path == "" {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (s *sessions) save() error {
 // saveOrRemove writes all logins to the file. If the write fails, saveOrRemove removes the file, because the old file
 // would make an ended login valid again after a restart. removed reports that, after a failed write, the file does not
 // exist any more.
-func (s *sessions) saveOrRemove() (removed bool, err error) {
+func (s *loginStore) saveOrRemove() (removed bool, err error) {
 	if s.path == "" {
 		return false, nil
 	}
@@ -127,13 +127,13 @@ func (s *sessions) saveOrRemove() (removed bool, err error) {
 	if err = s.write(); err == nil {
 		return false, nil
 	}
-	gone := os.Remove(s.path)
-	return gone == nil || errors.Is(gone, fs.ErrNotExist), err
+	removeErr := os.Remove(s.path)
+	return removeErr == nil || errors.Is(removeErr, fs.ErrNotExist), err
 }
 
 // write writes the valid logins to the file. The caller holds saving, so that an older list never replaces a newer
 // list.
-func (s *sessions) write() error {
+func (s *loginStore) write() error {
 	stored := storedLogins{Version: 1, Logins: []storedLogin{}}
 	now := s.now()
 	s.mu.Lock()
@@ -150,22 +150,22 @@ func (s *sessions) write() error {
 	return file.Write(s.path, 0o600, text, []byte("\n"))
 }
 
-// openSessions reads the stored logins from the data directory, and logs a failure.
-func (s *Server) openSessions() {
+// loadLogins reads the stored logins from the data directory, and logs a failure.
+func (s *Server) loadLogins() {
 	o := &s.options
 	if o.DataDir == "" {
 		return
 	}
-	future, err := s.sessions.load(filepath.Join(o.DataDir, sessionsFile))
+	future, err := s.logins.load(filepath.Join(o.DataDir, loginsFile))
 	switch {
 	case errors.Is(err, errCorrupt):
 		o.Log.Warn("the stored logins are damaged, so all browsers log in again; the file was renamed: delete the renamed file",
-			"file", sessionsFile+asideSuffix, "error", err)
+			"file", loginsFile+corruptSuffix, "error", err)
 	case err != nil:
 		o.Log.Warn("the stored logins cannot be read, so all browsers log in again; make the file readable, or delete the file",
-			"file", sessionsFile, "error", err)
+			"file", loginsFile, "error", err)
 	case future > 0:
 		o.Log.Warn("stored logins are from the future and were ignored, so their browsers log in again; check the clock of the machine",
-			"file", sessionsFile, "count", future)
+			"file", loginsFile, "count", future)
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// startedIn returns a server that has started in a data directory at the given time. Two calls with the same directory
-// represent a restart of precept.
-func startedIn(t *testing.T, dir string, start time.Time, change func(*Options)) *fixture {
+// startServerIn returns a server that has started in a data directory at the given time. Two calls with the same
+// directory represent a restart of precept.
+func startServerIn(t *testing.T, dir string, start time.Time, change func(*Options)) *fixture {
 	t.Helper()
 	var f *fixture
 	f = newFixture(t, func(o *Options) {
@@ -58,11 +58,11 @@ func loginTime() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	addViewer := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
-	f := startedIn(t, dir, loginTime(), addViewer)
+	f := startServerIn(t, dir, loginTime(), addViewer)
 	cookie, csrf := f.browser(t)
 	other, _ := f.browser(t)
 	viewer := f.do(t, "GET", "/login?token=only-looks-at-the-figures", nil).Cookies()[0]
-	file := filepath.Join(dir, sessionsFile)
+	file := filepath.Join(dir, loginsFile)
 	text, err := os.ReadFile(file)
 	info, statErr := os.Stat(file)
 	if err != nil || statErr != nil || info.Mode().Perm() != 0o600 {
@@ -75,7 +75,7 @@ func TestLoginSurvivesRestart(t *testing.T) {
 		}
 	}
 
-	f = startedIn(t, dir, loginTime().Add(time.Hour), addViewer)
+	f = startServerIn(t, dir, loginTime().Add(time.Hour), addViewer)
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }))
 	if !strings.Contains(page, `name="csrf_token" value="`+csrf+`"`) {
 		t.Error("the page after a restart lacks the CSRF token from before the restart")
@@ -85,14 +85,14 @@ func TestLoginSurvivesRestart(t *testing.T) {
 	}
 	f.logOut(t, cookie, csrf)
 
-	f = startedIn(t, dir, loginTime().Add(2*time.Hour), addViewer)
+	f = startServerIn(t, dir, loginTime().Add(2*time.Hour), addViewer)
 	if got := f.statusWith(t, cookie); got != 401 {
 		t.Errorf("overview after a logout and a restart: got status %d, want 401", got)
 	}
 	if got := f.statusWith(t, other); got != 200 {
 		t.Errorf("overview for the other browser after a restart: got status %d, want 200", got)
 	}
-	if f.now = loginTime().Add(maxSessionAge + time.Second); f.statusWith(t, other) != 401 {
+	if f.now = loginTime().Add(maxLoginAge + time.Second); f.statusWith(t, other) != 401 {
 		t.Error("a login is valid after its maximum age, want the age counted from the login, not from the restart")
 	}
 }
@@ -100,8 +100,8 @@ func TestLoginSurvivesRestart(t *testing.T) {
 // After a change of the admin token, no stored login is valid.
 func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	dir := t.TempDir()
-	cookie, _ := startedIn(t, dir, loginTime(), nil).browser(t)
-	f := startedIn(t, dir, loginTime(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
+	cookie, _ := startServerIn(t, dir, loginTime(), nil).browser(t)
+	f := startServerIn(t, dir, loginTime(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
 	if got := f.statusWith(t, cookie); got != 401 {
 		t.Errorf("overview after a change of the admin token: got status %d, want 401", got)
 	}
@@ -118,8 +118,8 @@ func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 		"removable":     {"", "the stored logins were deleted"},
 	} {
 		dir := t.TempDir()
-		f := startedIn(t, dir, loginTime(), nil)
-		if err := os.MkdirAll(filepath.Join(dir, sessionsFile, tc.content), 0o700); err != nil {
+		f := startServerIn(t, dir, loginTime(), nil)
+		if err := os.MkdirAll(filepath.Join(dir, loginsFile, tc.content), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		cookie, csrf := f.browser(t)
@@ -143,21 +143,21 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "half": `{"version":1,"logins":[`, "unknown version": `{"version":2,"logins":[]}`,
 		"short digest": `{"version":1,"logins":[{"cookie_sha256":"ab","token_hmac":"` + id + `"}]}`,
-		"huge":         `{"version":1,"logins":[]}` + strings.Repeat(" ", maxSessionsBytes),
-		"too many":     `{"version":1,"logins":[` + strings.Repeat(entry+",", maxSessions) + entry + `]}`,
+		"huge":         `{"version":1,"logins":[]}` + strings.Repeat(" ", maxLoginsBytes),
+		"too many":     `{"version":1,"logins":[` + strings.Repeat(entry+",", maxLogins) + entry + `]}`,
 	} {
 		dir := t.TempDir()
-		file := filepath.Join(dir, sessionsFile)
+		file := filepath.Join(dir, loginsFile)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f := startedIn(t, dir, loginTime(), nil)
-		kept, err := os.ReadFile(file + asideSuffix)
+		f := startServerIn(t, dir, loginTime(), nil)
+		kept, err := os.ReadFile(file + corruptSuffix)
 		if err != nil || string(kept) != text || strings.Count(f.log.String(), "level=WARN") != 1 || !strings.Contains(f.log.String(), "the stored logins are damaged") {
 			t.Errorf("%s: got a renamed file of %d bytes, error %v and log\n%s\nwant the damaged file renamed and one warning", name, len(kept), err, f.log)
 		}
 		cookie, _ := f.browser(t)
-		if got := startedIn(t, dir, loginTime(), nil).statusWith(t, cookie); got != 200 {
+		if got := startServerIn(t, dir, loginTime(), nil).statusWith(t, cookie); got != 200 {
 			t.Errorf("%s: login after the next start: got status %d, want 200", name, got)
 		}
 	}
@@ -167,8 +167,8 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
 		dir := t.TempDir()
-		cookie, _ := startedIn(t, dir, loginTime(), nil).browser(t)
-		f := startedIn(t, dir, loginTime().Add(-setBack), nil)
+		cookie, _ := startServerIn(t, dir, loginTime(), nil).browser(t)
+		f := startServerIn(t, dir, loginTime().Add(-setBack), nil)
 		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "from the future") != (want == 401) {
 			t.Errorf("%v before the login: got status %d and log %q, want %d, and a log line only for status 401", setBack, got, f.log, want)
 		}
@@ -185,8 +185,8 @@ func TestLoginIsValidUntilItsEnd(t *testing.T) {
 		"in use":             {-time.Hour, time.Hour, true},
 		"expired":            {-time.Hour, -time.Second, false},
 		"used in the future": {time.Hour, 2 * time.Hour, false},
-		"ends too late":      {0, maxSessionAge + time.Hour, false},
-		"within the slack":   {clockSlack, maxSessionAge + clockSlack, true},
+		"ends too late":      {0, maxLoginAge + time.Hour, false},
+		"within the slack":   {clockSlack, maxLoginAge + clockSlack, true},
 	} {
 		if x := (&login{usedAt: now.Add(tc.used), expiresAt: now.Add(tc.until)}); x.isValid(now) != tc.want {
 			t.Errorf("%s: got alive = %v, want %v", name, !tc.want, tc.want)
@@ -197,7 +197,7 @@ func TestLoginIsValidUntilItsEnd(t *testing.T) {
 // The time of the last use is stored at most once in ten minutes.
 func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	dir := t.TempDir()
-	f := startedIn(t, dir, loginTime(), nil)
+	f := startServerIn(t, dir, loginTime(), nil)
 	cookie, _ := f.browser(t)
 	for _, tc := range []struct {
 		after time.Duration
@@ -205,7 +205,7 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	}{{9 * time.Minute, "12:00:00Z"}, {11 * time.Minute, "12:11:00Z"}, {12 * time.Minute, "12:11:00Z"}} {
 		f.now = loginTime().Add(tc.after)
 		f.statusWith(t, cookie)
-		text, err := os.ReadFile(filepath.Join(dir, sessionsFile))
+		text, err := os.ReadFile(filepath.Join(dir, loginsFile))
 		if err != nil || !strings.Contains(string(text), `"used":"2026-05-01T`+tc.used) {
 			t.Errorf("%v after the login: got file %s, error %v, want the last use at %s", tc.after, text, err, tc.used)
 		}
@@ -215,7 +215,7 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 // After concurrent logins and logouts and a restart, the logins without a logout are valid, and the others are not.
 func TestConcurrentLoginsAreStored(t *testing.T) {
 	dir := t.TempDir()
-	f := startedIn(t, dir, loginTime(), nil)
+	f := startServerIn(t, dir, loginTime(), nil)
 	var all sync.WaitGroup
 	cookies := make([]*http.Cookie, 8)
 	for i := range cookies {
@@ -227,7 +227,7 @@ func TestConcurrentLoginsAreStored(t *testing.T) {
 		})
 	}
 	all.Wait()
-	f = startedIn(t, dir, loginTime(), nil)
+	f = startServerIn(t, dir, loginTime(), nil)
 	for i, cookie := range cookies {
 		if got, want := f.statusWith(t, cookie), []int{200, 401}[i%2]; got != want {
 			t.Error(fmt.Sprintf("browser %d after the restart:", i), "got status", got, "want", want)

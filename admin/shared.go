@@ -109,17 +109,17 @@ func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Res
 	if s.pendingCount >= maxShared {
 		return nil
 	}
-	life := s.workerContext
+	workerCtx := s.workerContext
 	return s.flights.DoChan(flightName(key), func() (any, error) {
 		s.addPending(1)
 		defer s.addPending(-1)
 		select {
 		case s.semaphore <- struct{}{}:
 			defer func() { <-s.semaphore }()
-		case <-life.Done():
-			return nil, life.Err()
+		case <-workerCtx.Done():
+			return nil, workerCtx.Err()
 		}
-		return s.renew(life, key, pin), nil
+		return s.renew(workerCtx, key, pin), nil
 	})
 }
 
@@ -163,7 +163,7 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedVa
 func (s *sharedCache[K, V]) computeSafely(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the computation panicked: %s", redact.PanicKind(r))
+			err = fmt.Errorf("the computation panicked: %s", redact.SafePanicText(r))
 		}
 	}()
 	return s.compute(ctx, key)

@@ -269,7 +269,7 @@ type slowReports struct {
 	made   atomic.Int64
 }
 
-func (r *slowReports) Report(context.Context, Query) (report.Report, error) {
+func (r *slowReports) Report(context.Context, ReportQuery) (report.Report, error) {
 	time.Sleep(400 * time.Millisecond)
 	r.made.Add(1)
 	made := r.report

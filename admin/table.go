@@ -14,12 +14,12 @@ import (
 	"precept/store"
 )
 
-// truths returns the true effect of a lesson, in units of reward. Only the demo knows true effects; elsewhere truths
-// is nil.
-type truths func(slug string) (float64, bool)
+// trueEffects returns the true effect of a lesson, in units of reward. Only the demo knows true effects; elsewhere
+// truths is nil.
+type trueEffects func(slug string) (float64, bool)
 
 // effectOf returns the true effect of a lesson, or nil if unknown.
-func (t truths) effectOf(slug string) *float64 {
+func (t trueEffects) effectOf(slug string) *float64 {
 	if t != nil {
 		if x, ok := t(slug); ok {
 			return &x
@@ -28,29 +28,29 @@ func (t truths) effectOf(slug string) *float64 {
 	return nil
 }
 
-// table is an effect table with its forest plot: rows of a report on one axis.
-type table struct {
-	report   *report.Report
-	rows     []*report.Row
-	all      bool // the first row is that of all lessons together
-	truth    truths
-	axis     axis
-	refusals bool // show the column of refused sessions
+// effectTable is an effect table with its forest plot: rows of a report on one axis.
+type effectTable struct {
+	report      *report.Report
+	rows        []*report.Row
+	hasTotalRow bool // the first row is that of all lessons together
+	trueEffects trueEffects
+	axis        axis
+	refusals    bool // show the column of refused sessions
 }
 
-// tableOf returns a table of rows in the given order. If all is true, the first row is that of all lessons together.
-// zoom has the meaning that fitAxis describes.
-func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth truths) table {
-	t := table{report: r, rows: rows, all: all, truth: truth}
+// newEffectTable returns a table of rows in the given order. If all is true, the first row is that of all lessons
+// together. zoom has the meaning that fitAxis describes.
+func newEffectTable(r *report.Report, rows []*report.Row, hasTotalRow bool, zoom float64, trueEffects trueEffects) effectTable {
+	t := effectTable{report: r, rows: rows, hasTotalRow: hasTotalRow, trueEffects: trueEffects}
 	var effects []*effect
 	var known []float64
-	if all {
+	if hasTotalRow {
 		effects = append(effects, globalEffect(&r.Global))
 	}
 	for _, l := range rows {
 		effects = append(effects, rowEffect(l))
 		t.refusals = t.refusals || l.RefusedWith+l.RefusedWithout > 0
-		if x := truth.effectOf(l.Slug); x != nil {
+		if x := trueEffects.effectOf(l.Slug); x != nil {
 			known = append(known, *x)
 		}
 	}
@@ -59,7 +59,7 @@ func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth
 }
 
 // html returns the table. If sorts is true, the headings are links that sort the page.
-func (t *table) html(f frame, sorts bool) g.Node {
+func (t *effectTable) html(f frame, sortable bool) g.Node {
 	caption := "Effect on the reward of a session, compared with sessions in which the lesson was " +
 		"withheld at random."
 	if t.report.Provisional {
@@ -68,61 +68,61 @@ func (t *table) html(f frame, sorts bool) g.Node {
 	return h.Table(
 		h.Class("effects cards"),
 		h.Caption(g.Text(caption)),
-		columns(t.heads(f, sorts)...),
+		headingRow(t.headings(f, sortable)...),
 		h.TBody(
-			g.If(t.all, t.row(f, together(&t.report.Global), true)),
+			g.If(t.hasTotalRow, t.row(f, totalRow(&t.report.Global), true)),
 			g.Map(t.rows, func(l *report.Row) g.Node { return t.row(f, l, false) }),
 		),
 	)
 }
 
-func (t *table) heads(f frame, sorts bool) []g.Node {
+func (t *effectTable) headings(f frame, sortable bool) []g.Node {
 	by := func(key, name string, down bool) g.Node {
-		return g.Iff(sorts, func() g.Node { return g.Group{space(), f.sorter(key, name, "", down)} })
+		return g.Iff(sortable, func() g.Node { return g.Group{space(), f.sortLink(key, name, "", down)} })
 	}
 	name := g.Text("Lesson")
-	if sorts {
-		name = f.sorter("name", "Lesson", "Lesson", false)
+	if sortable {
+		name = f.sortLink("name", "Lesson", "Lesson", false)
 	}
 	return []g.Node{
 		wordColumn(name),
 		wordColumn(termButton("verdict"), g.Text(", and next action"), by("verdict", "verdict", false)),
-		column(termButton("effect"), by("effect", "effect", true), small(g.Text("points, "), termButton("interval"))),
-		g.If(t.truth != nil, column(termButton("truth"), small(g.Text("points")))),
+		numberColumn(termButton("effect"), by("effect", "effect", true), smallLine(g.Text("points, "), termButton("interval"))),
+		g.If(t.trueEffects != nil, numberColumn(termButton("truth"), smallLine(g.Text("points")))),
 		t.axis.head("Forest plot, " + t.axis.text()),
-		column(termButton("injected"), by("rewarded", "rewarded sessions", true), small(termButton("withheld"), g.Text(", sessions"))),
-		wordColumn(termButton("over-time"), small(termButton("needs"), by("needs", "missing picks", true))),
-		g.If(t.refusals, column(termButton("refused"), small(g.Text("with / without")))),
-		column(termButton("tokens"), by("tokens", "tokens", true)),
+		numberColumn(termButton("injected"), by("rewarded", "rewarded sessions", true), smallLine(termButton("withheld"), g.Text(", sessions"))),
+		wordColumn(termButton("over-time"), smallLine(termButton("needs"), by("needs", "missing picks", true))),
+		g.If(t.refusals, numberColumn(termButton("refused"), smallLine(g.Text("with / without")))),
+		numberColumn(termButton("tokens"), by("tokens", "tokens", true)),
 	}
 }
 
 // row returns the row of a lesson, or the row of all lessons together if all is true.
-func (t *table) row(f frame, l *report.Row, all bool) g.Node {
+func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 	value, note := effectText(l)
-	a, e, truth := advise(l), rowEffect(l), t.truth.effectOf(l.Slug)
-	name := g.Group{h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.If(l.State != "", small(g.Text(stateOf(l))))}
+	a, e, trueEffect := advise(l), rowEffect(l), t.trueEffects.effectOf(l.Slug)
+	name := g.Group{h.A(h.Href(f.lessonHref(l.Slug)), untrustedText(l.Slug)), g.If(l.State != "", smallLine(g.Text(stateOf(l))))}
 	injected, withheld := f.armLink(l.NInjected, l.Slug, store.FateInjected), f.armLink(l.NWithheld, l.Slug, store.FateWithheld)
-	progress, tokens := overTime(l), count(l.Tokens)
-	if all {
-		a = advice{Words: string(l.Verdict), Next: "Sessions that may get lessons, compared with control sessions.", Tone: e.tone()}
-		name, progress, tokens = g.Group{g.Text("all lessons together")}, nil, none
+	progress, tokens := overTime(l), countText(l.Tokens)
+	if isTotal {
+		a = advice{Words: string(l.Verdict), NextAction: "Sessions that may get lessons, compared with control sessions.", Tone: e.tone()}
+		name, progress, tokens = g.Group{g.Text("all lessons together")}, nil, noValue
 		injected, withheld = f.armLink(l.NInjected, "", store.FateTreated), g.Group{f.armLink(l.NWithheld, "", store.FateControl), g.Text(" control")}
 	}
 	return h.Tr(
-		g.If(all, h.Class("all")),
+		g.If(isTotal, h.Class("all")),
 		rowHead(h.Class("name"), name),
-		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), small(g.Text(a.Next)),
-			g.Iff(l.ZeroNote() != "", func() g.Node { return small(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
-			g.If(cautionByCounts(l), small(h.Strong(h.Class("warn"), g.Text("caution by its counts")))),
+		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), smallLine(g.Text(a.NextAction)),
+			g.Iff(l.ZeroNote() != "", func() g.Node { return smallLine(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
+			g.If(isCautionByCounts(l), smallLine(h.Strong(h.Class("warn"), g.Text("caution by its counts")))),
 			provenOutcomes(l),
-			g.If(l.Guardrail != "", small(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
-		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), small(g.Text(note))),
-		g.If(t.truth != nil, cell("True effect, points", g.Text(points(truth)))),
-		t.axis.cell(e, truth),
-		cell("Injected, withheld", injected, small(withheld)),
+			g.If(l.Guardrail != "", smallLine(h.Strong(h.Class("bad"), g.Text("guardrail: "+l.Guardrail))))),
+		cell("Effect, points", h.Class("effect "+a.Tone), g.Text(value), smallLine(g.Text(note))),
+		g.If(t.trueEffects != nil, cell("True effect, points", g.Text(points(trueEffect)))),
+		t.axis.cell(e, trueEffect),
+		cell("Injected, withheld", injected, smallLine(withheld)),
 		cell("Over time, progress", h.Class("text over"), progress),
-		g.If(t.refusals, cell("Refused with / without", g.Text(count(l.RefusedWith)+" / "+count(l.RefusedWithout)))),
+		g.If(t.refusals, cell("Refused with / without", g.Text(countText(l.RefusedWith)+" / "+countText(l.RefusedWithout)))),
 		cell("Tokens", g.Text(tokens)),
 	)
 }
@@ -133,14 +133,14 @@ func provenOutcomes(l *report.Row) g.Node {
 	var lines g.Group
 	for i := range l.Outcomes {
 		if x := &l.Outcomes[i]; x.Verdict.Proven() && x.Verdict.Direction() < 0 {
-			lines = append(lines, small(h.Strong(h.Class("good"), g.Text(x.Name+" "+string(x.Verdict)))))
+			lines = append(lines, smallLine(h.Strong(h.Class("good"), g.Text(x.Name+" "+string(x.Verdict)))))
 		}
 	}
 	return lines
 }
 
-// together returns a row with the measurements of all lessons together.
-func together(r *report.Global) *report.Row {
+// totalRow returns a row with the measurements of all lessons together.
+func totalRow(r *report.Global) *report.Row {
 	return &report.Row{
 		Verdict: r.Verdict, Effect: r.Effect, Lo: r.Lo, Hi: r.Hi, NInjected: r.NTreated, NWithheld: r.NControl,
 		RefusedWith: r.RefusedTreated, RefusedWithout: r.RefusedControl,
@@ -150,15 +150,15 @@ func together(r *report.Global) *report.Row {
 // overTime returns a small chart of a row's effect over time, and the progress towards a verdict: the number of
 // rewarded picks so far, and the number that the verdict needs.
 func overTime(l *report.Row) g.Node {
-	progress := small(g.Text("enough picks"))
+	progress := smallLine(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
 		done, wanted := l.Rewarded, l.Rewarded+l.NeedsPicks
 		progress = g.Group{
 			h.Progress(
 				h.Max(strconv.FormatInt(wanted, 10)), h.Value(strconv.FormatInt(done, 10)),
-				labelled(fmt.Sprintf("%d of %d picks", done, wanted)),
+				ariaLabel(fmt.Sprintf("%d of %d picks", done, wanted)),
 			),
-			small(g.Text(count(done) + " of " + count(wanted))),
+			smallLine(g.Text(countText(done) + " of " + countText(wanted))),
 		}
 	}
 	return g.Group{sparkline(l.Days), progress}
@@ -191,11 +191,11 @@ func rowOrder(sortBy string) func(x, y *report.Row) int {
 	}
 }
 
-// byEffect sorts rows by effect, largest first.
-func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")) }
+// sortByEffect sorts rows by effect, largest first.
+func sortByEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")) }
 
-// doubts returns the reasons for which the effects of a report may be wrong.
-func doubts(r *report.Report) (out []string) {
+// reportWarnings returns the reasons for which the effects of a report may be wrong.
+func reportWarnings(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
 			"The random assignment deviates from its probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
@@ -209,7 +209,7 @@ func doubts(r *report.Report) (out []string) {
 
 // noLessons returns the help text for a report without lessons.
 func noLessons() g.Node {
-	return empty(
+	return emptyState(
 		"No lesson has matched yet",
 		h.P(g.Text("A lesson is a LESSON.md file with triggers and advice. "+
 			"There are three ways to the first lesson:")),

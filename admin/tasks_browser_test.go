@@ -36,7 +36,7 @@ func storeWithWork(t *testing.T) *sessionStore {
 			r.Lessons.Matched = []string{"read-the-log"}
 			r.Assignment.Picks = []trial.Pick{{Slug: "read-the-log", Arm: "read-the-log@1", Injected: i%3 > 0, Propensity: 0.8, Turn: 1}}
 			if i == 7 {
-				r.Facts.Kinds, r.Facts.Errors = []string{"connection-refused"}, 1
+				r.Facts.ErrorKinds, r.Facts.Errors = []string{"connection-refused"}, 1
 				ex[0].New = append(ex[0].New, json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":"Error: connect ECONNREFUSED 127.0.0.1:5432\nexit code: 1"}`))
 			}
 		})

@@ -21,11 +21,11 @@ func ifElse[T any](condition bool, then, otherwise T) T {
 	return otherwise
 }
 
-// none is shown in place of a missing value.
-const none = "–"
+// noValue is shown in place of a missing value.
+const noValue = "–"
 
-// count formats a whole number, with commas between the thousands.
-func count[N int | int64](n N) string { return report.Grouped(int64(n)) }
+// countText formats a whole number, with commas between the thousands.
+func countText[N int | int64](n N) string { return report.Grouped(int64(n)) }
 
 // sum adds up counts.
 func sum[N int | int64](counts map[string]N) (n N) {
@@ -38,14 +38,14 @@ func sum[N int | int64](counts map[string]N) (n N) {
 // plural returns the singular for 1, else the plural.
 func plural[N int | int64](n N, one, several string) string { return ifElse(n == 1, one, several) }
 
-// countOf formats a number with its noun, such as 1 lesson or 2 lessons.
-func countOf[N int | int64](n N, name string) string {
-	return count(n) + " " + plural(n, name, name+"s")
+// countNoun formats a number with its noun, such as 1 lesson or 2 lessons.
+func countNoun[N int | int64](n N, name string) string {
+	return countText(n) + " " + plural(n, name, name+"s")
 }
 
-// chance formats a probability in per cent, rounded to whole numbers. A probability below 0.5% becomes "< 1%", and a
-// probability above 99.5% becomes "> 99%".
-func chance(p float64) string {
+// chanceText formats a probability in per cent, rounded to whole numbers. A probability below 0.5% becomes "< 1%", and
+// a probability above 99.5% becomes "> 99%".
+func chanceText(p float64) string {
 	switch {
 	case p < 0.005:
 		return "< 1%"
@@ -57,8 +57,8 @@ func chance(p float64) string {
 
 func percent(x float64) string { return strconv.FormatFloat(x*100, 'f', 0, 64) + "%" }
 
-// bytesOf formats a number of bytes with a unit.
-func bytesOf(n int64) string {
+// bytesText formats a number of bytes with a unit.
+func bytesText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0
 	for x >= 1024 && i < len(units)-1 {
@@ -70,10 +70,10 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.1f %s", x, units[i])
 }
 
-// fixed formats a number with the given number of decimals. A nil number becomes none.
-func fixed(x *float64, digits int) string {
+// decimalText formats a number with the given number of decimals. A nil number becomes none.
+func decimalText(x *float64, digits int) string {
 	if x == nil {
-		return none
+		return noValue
 	}
 	return report.GroupedAmount(*x, digits)
 }
@@ -81,13 +81,13 @@ func fixed(x *float64, digits int) string {
 // points formats an effect in points of reward: 0.05 becomes +5.0, and -0.0004 becomes −0.04.
 func points(x *float64) string {
 	if x == nil {
-		return none
+		return noValue
 	}
 	return strings.Replace(report.SignedPoints(*x), "-", "−", 1)
 }
 
-// signed formats a number of sessions with its sign, rounded to a whole number. 0 has no sign.
-func signed(x float64) string {
+// signedText formats a number of sessions with its sign, rounded to a whole number. 0 has no sign.
+func signedText(x float64) string {
 	if text := withSign(x, 0); text != "+0" {
 		return text
 	}
@@ -105,9 +105,9 @@ func withSign(x float64, digits int) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// visible replaces each character that hides or reorders text, or controls a terminal, by the name of the character in
-// ‹›.
-func visible(text string) string {
+// escapeHidden replaces each character that hides or reorders text, or controls a terminal, by the name of the
+// character in ‹›.
+func escapeHidden(text string) string {
 	if strings.IndexFunc(text, isHidden) < 0 {
 		return text
 	}
@@ -125,17 +125,17 @@ func visible(text string) string {
 	return b.String()
 }
 
-// visibleNames matches the names that visible writes in place of characters.
-var visibleNames = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
+// hiddenNames matches the names that visible writes in place of characters.
+var hiddenNames = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
 
-// fromVisible reverses visible: each name of a hidden character becomes the character.
-func fromVisible(shown string) string {
-	return visibleNames.ReplaceAllStringFunc(shown, func(name string) string {
+// unescapeHidden reverses visible: each name of a hidden character becomes the character.
+func unescapeHidden(shown string) string {
+	return hiddenNames.ReplaceAllStringFunc(shown, func(name string) string {
 		if name == "‹ESC›" {
 			return "\x1b"
 		}
 		n, err := strconv.ParseUint(strings.Trim(name, "‹U+›"), 16, 32)
-		if r := rune(n); err == nil && isHidden(r) && visible(string(r)) == name {
+		if r := rune(n); err == nil && isHidden(r) && escapeHidden(string(r)) == name {
 			return string(r)
 		}
 		return name
@@ -148,7 +148,7 @@ func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		for _, values := range c.QueryParams() { // echo returns the same map for the whole request
 			for i, value := range values {
-				values[i] = fromVisible(value)
+				values[i] = unescapeHidden(value)
 			}
 		}
 		return next(c)
@@ -167,8 +167,8 @@ func truncateBytes(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
-// short cuts a name to 48 characters, because the names of agents and models can have any length.
-func short(text string) string { return truncateChars(text, 48) }
+// shortenName cuts a name to 48 characters, because the names of agents and models can have any length.
+func shortenName(text string) string { return truncateChars(text, 48) }
 
 // truncateChars returns the first limit characters of a text, with … if characters were omitted.
 func truncateChars(text string, limit int) string {
@@ -178,9 +178,9 @@ func truncateChars(text string, limit int) string {
 	return text
 }
 
-// Visible returns text that is safe on a terminal. Invisible characters become their names in ‹›, and invalid UTF-8
-// becomes U+FFFD.
-func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
+// TerminalText returns text that is safe on a terminal. Invisible characters become their names in ‹›, and invalid
+// UTF-8 becomes U+FFFD.
+func TerminalText(text string) string { return escapeHidden(strings.ToValidUTF8(text, "\uFFFD")) }
 
 // isHidden reports whether a character is invisible or changes the display of other characters. isHidden returns false
 // for the joiners U+200C and U+200D, because emoji and Indic scripts need joiners.

@@ -10,15 +10,15 @@ import (
 )
 
 // The functions that format numbers and texts for the pages return the expected texts.
-func TestFormatFunctions(t *testing.T) {
+func TestNumbersAndTextsAreFormattedForPages(t *testing.T) {
 	for got, want := range map[string]string{
-		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "−0.04", points(new(-0.00001)): "+0.0", points(new(1.0)): "+100.0",
-		signed(0): "0", signed(0.4): "0", signed(-0.4): "0", signed(12.6): "+13", signed(-12.6): "−13",
-		count(999): "999", count(1000): "1,000", count(-12345): "-12,345", count(1234567): "1,234,567", count(-123): "-123", count(-1234): "-1,234",
-		countOf(1, "lesson"): "1 lesson", countOf(0, "lesson"): "0 lessons", countOf(20000, "cell"): "20,000 cells",
-		fixed(nil, 2): none + "", fixed(new(0.125), 3): "0.125", fixed(new(1.0), 2): "1.00", fixed(new(1200.4), 0): "1,200", withSign(-1234.5, 2): "−1,234.50", withSign(1234567, 0): "+1,234,567", withSign(0, 1): "+0.0",
+		points(nil): noValue, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "−0.04", points(new(-0.00001)): "+0.0", points(new(1.0)): "+100.0",
+		signedText(0): "0", signedText(0.4): "0", signedText(-0.4): "0", signedText(12.6): "+13", signedText(-12.6): "−13",
+		countText(999): "999", countText(1000): "1,000", countText(-12345): "-12,345", countText(1234567): "1,234,567", countText(-123): "-123", countText(-1234): "-1,234",
+		countNoun(1, "lesson"): "1 lesson", countNoun(0, "lesson"): "0 lessons", countNoun(20000, "cell"): "20,000 cells",
+		decimalText(nil, 2): noValue + "", decimalText(new(0.125), 3): "0.125", decimalText(new(1.0), 2): "1.00", decimalText(new(1200.4), 0): "1,200", withSign(-1234.5, 2): "−1,234.50", withSign(1234567, 0): "+1,234,567", withSign(0, 1): "+0.0",
 		percent(0.255): "26%", percent(0): "0%",
-		bytesOf(0): "0 B", bytesOf(1023): "1023 B", bytesOf(1024): "1.0 KiB", bytesOf(1 << 20): "1.0 MiB", bytesOf(3 << 29): "1.5 GiB", bytesOf(1 << 50): "1024.0 TiB",
+		bytesText(0): "0 B", bytesText(1023): "1023 B", bytesText(1024): "1.0 KiB", bytesText(1 << 20): "1.0 MiB", bytesText(3 << 29): "1.5 GiB", bytesText(1 << 50): "1024.0 TiB",
 		truncateChars("abc", 3): "abc", truncateChars("abcd", 3): "abc…", truncateChars("äöüß", 3): "äöü…", truncateChars("", 3): "",
 		truncateBytes("abc", 3): "abc", truncateBytes("abcd", 3): "abc\n… 1 further bytes", truncateBytes("aé", 2): "a\n… 1 further bytes",
 		alternatives([]string{"a", "b"}): "a or b", alternatives([]string{"a", "b", "c"}): "a, b or c",
@@ -34,7 +34,7 @@ func TestFormatFunctions(t *testing.T) {
 func TestCountKeepsDigits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
-		text := count(n)
+		text := countText(n)
 		if strings.ReplaceAll(text, ",", "") != strconv.FormatInt(n, 10) {
 			t.Fatalf("count(%d) = %q, want the digits unchanged", n, text)
 		}
@@ -70,30 +70,30 @@ func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 func TestVisibleShowsHiddenCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
-		shown := visible(text)
+		shown := escapeHidden(text)
 		if strings.IndexFunc(shown, isHidden) >= 0 {
 			t.Fatalf("visible(%q) = %q, want no hidden character", text, shown)
 		}
 		if strings.IndexFunc(text, isHidden) < 0 && shown != text {
 			t.Fatalf("visible(%q) = %q, want the text unchanged", text, shown)
 		}
-		if visible(shown) != shown {
-			t.Fatalf("visible(%q) = %q, want the text unchanged, because it has no hidden character", shown, visible(shown))
+		if escapeHidden(shown) != shown {
+			t.Fatalf("visible(%q) = %q, want the text unchanged, because it has no hidden character", shown, escapeHidden(shown))
 		}
 	})
 }
 
-// fromVisible replaces the names that visible writes by their characters. Other text in such brackets is unchanged.
-func TestHiddenInReversesVisible(t *testing.T) {
+// unescapeHidden replaces the names that visible writes by their characters. Other text in such brackets is unchanged.
+func TestUnescapeHiddenReversesEscapeHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")
-		if got := fromVisible(visible(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
-			t.Fatalf("fromVisible(visible(%q)) = %q, want the text", text, got)
+		if got := unescapeHidden(escapeHidden(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
+			t.Fatalf("unescapeHidden(visible(%q)) = %q, want the text", text, got)
 		}
 	})
 	for _, text := range []string{"‹U+0041›", "‹U+200b›", "‹U+00200B›", "‹U+FFFFFF›", "‹U+›", "‹esc›"} {
-		if got := fromVisible(text); got != text {
-			t.Errorf("fromVisible(%q) = %q, want the text unchanged", text, got)
+		if got := unescapeHidden(text); got != text {
+			t.Errorf("unescapeHidden(%q) = %q, want the text unchanged", text, got)
 		}
 	}
 }

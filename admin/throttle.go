@@ -20,12 +20,12 @@ const (
 type throttle struct {
 	now func() time.Time
 
-	mu       sync.Mutex
-	began    time.Time          // start of the period
-	all      int                // wrong tokens of all addresses in the period
-	byIP     map[netip.Addr]int // wrong tokens in the period by address
-	unlogged int                // wrong tokens since the last log line
-	logged   time.Time          // time of the last log line
+	mu         sync.Mutex
+	startedAt  time.Time          // start of the period
+	total      int                // wrong tokens of all addresses in the period
+	byIP       map[netip.Addr]int // wrong tokens in the period by address
+	unlogged   int                // wrong tokens since the last log line
+	lastLogged time.Time          // time of the last log line
 }
 
 func newThrottle(now func() time.Time) *throttle {
@@ -44,22 +44,22 @@ func (t *throttle) countFailure(ip netip.Addr) throttleResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	if now.Sub(t.began) >= throttleWindow {
-		t.began, t.all = now, 0
+	if now.Sub(t.startedAt) >= throttleWindow {
+		t.startedAt, t.total = now, 0
 		clear(t.byIP)
 	}
-	t.all++
+	t.total++
 	if _, known := t.byIP[ip]; known || len(t.byIP) < maxThrottledIPs {
 		t.byIP[ip]++
 	}
 	t.unlogged++
 	var f throttleResult
-	if t.all > maxTotalFailures || t.byIP[ip] > maxFailuresPerIP {
-		f.retryAfter = throttleWindow - now.Sub(t.began)
+	if t.total > maxTotalFailures || t.byIP[ip] > maxFailuresPerIP {
+		f.retryAfter = throttleWindow - now.Sub(t.startedAt)
 	}
-	if now.Sub(t.logged) >= logEvery {
+	if now.Sub(t.lastLogged) >= logEvery {
 		f.shouldLog, f.count = true, t.unlogged
-		t.logged, t.unlogged = now, 0
+		t.lastLogged, t.unlogged = now, 0
 	}
 	return f
 }

@@ -23,7 +23,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, er
 	b, err := os.ReadFile(path)
 	if err == nil {
 		if token = strings.TrimSpace(string(b)); token != "" {
-			return token, false, tighten(path)
+			return token, false, restrictMode(path)
 		}
 	}
 	if _, statErr := os.Stat(path); err != nil && statErr == nil {
@@ -38,8 +38,9 @@ func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, er
 	return token, true, nil
 }
 
-// tighten makes a token file readable only by its owner, because a copy or a restored backup may have a different mode.
-func tighten(path string) error {
+// restrictMode makes a token file readable only by its owner, because a copy or a restored backup may have a different
+// mode.
+func restrictMode(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return err

@@ -12,17 +12,17 @@ import (
 // Traffic holds figures of the selected sessions over time, by model and by agent. All figures of a session count at
 // the start of the session.
 type Traffic struct {
-	Since    time.Time       `json:"since"`    // start of the first bucket
-	Until    time.Time       `json:"until"`    // end of the last bucket
-	Hours    int             `json:"hours"`    // length of a bucket: 1, 24 or a multiple of 24
-	Currency string          `json:"currency"` // currency of all costs; empty: unknown
-	Read     int             `json:"read"`     // number of sessions that were read, before the filters
-	Complete bool            `json:"whole"`    // false: sessions before since are not counted
-	Sum      TrafficSum      `json:"sum"`
-	Buckets  []TrafficBucket `json:"buckets"` // oldest first; empty without sessions
-	Models   []TrafficRow    `json:"models"`  // most sessions first
-	Agents   []TrafficRow    `json:"agents"`  // most sessions first
-	Tenants  []TrafficRow    `json:"tenants"` // only with the parameter tenants, by name
+	Since        time.Time       `json:"since"`    // start of the first bucket
+	Until        time.Time       `json:"until"`    // end of the last bucket
+	Hours        int             `json:"hours"`    // length of a bucket: 1, 24 or a multiple of 24
+	Currency     string          `json:"currency"` // currency of all costs; empty: unknown
+	SessionsRead int             `json:"read"`     // number of sessions that were read, before the filters
+	Complete     bool            `json:"whole"`    // false: sessions before since are not counted
+	Sum          TrafficSum      `json:"sum"`
+	Buckets      []TrafficBucket `json:"buckets"` // oldest first; empty without sessions
+	Models       []TrafficRow    `json:"models"`  // most sessions first
+	Agents       []TrafficRow    `json:"agents"`  // most sessions first
+	Tenants      []TrafficRow    `json:"tenants"` // only with the parameter tenants, by name
 
 	tenants []Traffic // the traffic of each of Tenants
 }
@@ -72,7 +72,7 @@ const upstreamKind = "upstream-"
 func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
 	t.Sessions, t.Turns, t.Input, t.Cached = t.Sessions+1, t.Turns+x.Turns, t.Input+x.Input, t.Cached+x.Cached
 	hasFailed := false
-	for _, kind := range x.Kinds {
+	for _, kind := range x.ErrorKinds {
 		if status, ok := strings.CutPrefix(kind, upstreamKind); ok {
 			if t.statuses == nil {
 				t.statuses = map[string]int{}
@@ -103,8 +103,8 @@ func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
 	}
 }
 
-// finish sets the fields of t that need all sessions.
-func (t *TrafficSum) finish() {
+// setAggregates sets the fields of t that need all sessions.
+func (t *TrafficSum) setAggregates() {
 	t.Statuses = make([]store.FacetValue, 0, len(t.statuses))
 	for status, n := range t.statuses {
 		t.Statuses = append(t.Statuses, store.FacetValue{Value: status, Sessions: n})
@@ -121,8 +121,8 @@ func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status]
 
 // trafficOf returns the traffic of the sessions of r that the query selects. Hours and days begin in zone.
 func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
-	t := Traffic{Currency: p.Currency, Read: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
-	models, agents, costOf := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costs()
+	t := Traffic{Currency: p.Currency, SessionsRead: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
+	models, agents, costOf := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costFunc()
 	if len(r.Sessions) > 0 {
 		t.setBuckets(r, q, now, zone)
 	}
@@ -140,9 +140,9 @@ func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time,
 		rowFor(models, x.Model).Sum.add(x, cost)
 		rowFor(agents, x.Agent).Sum.add(x, cost)
 	}
-	t.Sum.finish()
+	t.Sum.setAggregates()
 	for i := range t.Buckets {
-		t.Buckets[i].Sum.finish()
+		t.Buckets[i].Sum.setAggregates()
 	}
 	t.Models, t.Agents = trafficRows(models), trafficRows(agents)
 	return t
@@ -194,7 +194,7 @@ func rowFor(rows map[string]*TrafficRow, name string) *TrafficRow {
 func trafficRows(rows map[string]*TrafficRow) []TrafficRow {
 	out := make([]TrafficRow, 0, len(rows))
 	for _, row := range rows {
-		row.Sum.finish()
+		row.Sum.setAggregates()
 		out = append(out, *row)
 	}
 	slices.SortFunc(out, func(x, y TrafficRow) int {

@@ -11,7 +11,7 @@ import (
 
 // On a phone, the page of traffic is as wide as the screen, its tables unfold, and a click on a bar opens the list of
 // the sessions of this hour.
-func TestBrowserOpensTheSessionsOfABar(t *testing.T) {
+func TestBrowserClickOnBarOpensItsSessions(t *testing.T) {
 	b := newTab(t)
 	server := httptest.NewServer(withTraffic(t))
 	t.Cleanup(server.Close)

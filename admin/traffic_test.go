@@ -31,8 +31,8 @@ func withTraffic(t *testing.T) *fixture {
 		turns                      int
 		facts                      sessionpkg.Facts
 	}{
-		{"a", "default", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, Kinds: []string{"upstream-429"}, Errors: 2, Output: 100}},
-		{"bb", "default", "Coder", "gpt-test", 2, sessionpkg.Facts{Turns: 2, Kinds: []string{"upstream-429", "upstream-500", "timeout"}, Errors: 1, Output: 10}},
+		{"a", "default", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, ErrorKinds: []string{"upstream-429"}, Errors: 2, Output: 100}},
+		{"bb", "default", "Coder", "gpt-test", 2, sessionpkg.Facts{Turns: 2, ErrorKinds: []string{"upstream-429", "upstream-500", "timeout"}, Errors: 1, Output: 10}},
 		{"new", "default", "writer", "other", 1, sessionpkg.Facts{Turns: 1}},
 		{"past", "default", "coder", "gpt-test", 1, sessionpkg.Facts{}},
 		{"tenth", "acme", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, Errors: 9}},
@@ -67,7 +67,7 @@ func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
 
 // The figures of the traffic are those of the stored sessions of the tenant. Buckets, models and agents add up to the
 // same figures. Agents whose names differ in case are one agent, as in the list of sessions.
-func TestTrafficAddsUpTheFactsOfTheSessions(t *testing.T) {
+func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	f := withTraffic(t)
 	x := readTraffic(t, f, "")
 	cost, seconds := 0.0, 150.0 // 60, 120, 180 and 240 seconds
@@ -87,7 +87,7 @@ func TestTrafficAddsUpTheFactsOfTheSessions(t *testing.T) {
 	if got, want := asJSON(t, x.Sum), asJSON(t, want); got != want || cost == 0 {
 		t.Errorf("figures of all sessions: got %s, want %s", got, want)
 	}
-	if !x.Complete || x.Read != 4 || x.Hours != 1 || x.Currency != "USD" {
+	if !x.Complete || x.SessionsRead != 4 || x.Hours != 1 || x.Currency != "USD" {
 		t.Errorf("traffic: got %+v, want all 4 sessions, buckets of an hour and USD", x)
 	}
 	buckets, models, agents := make([]TrafficSum, 0), make([]TrafficSum, 0), make([]TrafficSum, 0)
@@ -101,7 +101,7 @@ func TestTrafficAddsUpTheFactsOfTheSessions(t *testing.T) {
 		agents = append(agents, a.Sum)
 	}
 	for name, parts := range map[string][]TrafficSum{"buckets": buckets, "models": models, "agents": agents} {
-		if got, want := asJSON(t, added(parts)), asJSON(t, added([]TrafficSum{want})); got != want {
+		if got, want := asJSON(t, sumParts(parts)), asJSON(t, sumParts([]TrafficSum{want})); got != want {
 			t.Errorf("sum of the %s: got %s, want %s", name, got, want)
 		}
 	}
@@ -118,8 +118,8 @@ func TestTrafficAddsUpTheFactsOfTheSessions(t *testing.T) {
 	}
 }
 
-// added adds up the figures of parts that can be added.
-func added(parts []TrafficSum) (sum TrafficSum) {
+// sumParts adds up the figures of parts that can be added.
+func sumParts(parts []TrafficSum) (sum TrafficSum) {
 	cost, statuses := 0.0, map[string]int{}
 	for i := range parts {
 		p := &parts[i]
@@ -135,7 +135,7 @@ func added(parts []TrafficSum) (sum TrafficSum) {
 	}
 	cost = float64(int64(cost*1e9+0.5)) / 1e9 // the order of the sum changes the last digits
 	sum.Cost, sum.statuses = &cost, statuses
-	sum.finish()
+	sum.setAggregates()
 	return sum
 }
 
@@ -245,9 +245,9 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 
 // If older sessions are not counted, the page says so, and the links begin with the oldest counted session. A page
 // without sessions says what to do.
-func TestTrafficNamesTheSessionsThatItDoesNotCount(t *testing.T) {
+func TestTrafficPageStatesThatOldSessionsAreNotCounted(t *testing.T) {
 	oldest := trafficNow.Add(-90 * time.Minute)
-	some := store.Recent{Sessions: []store.SessionItem{{ID: "s", Agent: "a", Started: oldest, Errors: new(0), Output: new(int64(0)), Kinds: []string{"upstream-529"}}}, OldestStart: oldest}
+	some := store.Recent{Sessions: []store.SessionItem{{ID: "s", Agent: "a", Started: oldest, Errors: new(0), Output: new(int64(0)), ErrorKinds: []string{"upstream-529"}}}, OldestStart: oldest}
 	all := store.Recent{Sessions: some.Sessions, OldestStart: oldest, Complete: true}
 	for _, c := range []struct {
 		target   string
@@ -265,8 +265,8 @@ func TestTrafficNamesTheSessionsThatItDoesNotCount(t *testing.T) {
 		{"/traffic?range=never", all, []string{"not one of 1h, today"}},
 	} {
 		f := newFixture(t, func(o *Options) {
-			o.Now, o.Address.Data = func() time.Time { return trafficNow }, "http://127.0.0.1:9080"
-			o.Read.Archive = listed{recent: c.recent}
+			o.Now, o.Address.DataURL = func() time.Time { return trafficNow }, "http://127.0.0.1:9080"
+			o.Read.Archive = fakeSessionList{recent: c.recent}
 		})
 		page := body(t, f.do(t, http.MethodGet, c.target, bearer(token)))
 		for _, want := range c.wantText {

@@ -74,7 +74,7 @@ func TestChartShowsValuesSinceStart(t *testing.T) {
 
 // The axis shows 0. The plot with the true effect and the sparkline have a text for screen readers.
 func TestDrawingsHaveTextLabels(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Truth = func(string) (float64, bool) { return 0.05, true } })
+	f := newFixture(t, func(o *Options) { o.TrueEffect = func(string) (float64, bool) { return 0.05, true } })
 	f.reports.report.Lessons = []report.Row{{
 		Slug: "one", State: "active", Effect: new(0.002), Lo: new(-0.004), Hi: new(0.004), Verdict: report.Unproven,
 		Days: []report.Band{{Date: "2026-04-01", Effect: -0.01}, {Date: "2026-04-02", Effect: 0.002}},

@@ -11,8 +11,8 @@ import (
 
 // advice is a verdict in words, with the next action for the user.
 type advice struct {
-	Words, Next, Tone string
-	Group             string // group in the filter: helps, harms, none, open, invalid, waits
+	Words, NextAction, Tone string
+	Group                   string // group in the filter: helps, harms, none, open, invalid, waits
 }
 
 // advise returns the advice for a row, from its verdict and the state of its lesson.
@@ -21,20 +21,20 @@ func advise(l *report.Row) advice {
 	a.Words = string(l.Verdict)
 	switch l.State {
 	case "candidate", "quarantined":
-		return advice{Words: "waits for approval", Next: "Read it, then approve or reject it in the queue.", Tone: "warn", Group: "waits"}
+		return advice{Words: "waits for approval", NextAction: "Read it, then approve or reject it in the queue.", Tone: "warn", Group: "waits"}
 	case "edited":
-		a.Next = "None: no session gets this text any more; its numbers stay."
+		a.NextAction = "None: no session gets this text any more; its numbers stay."
 	case "shown otherwise":
 		if a.Group != "harms" {
-			a.Next = "None: the lesson has another presentation now, with its own row; these numbers stay."
+			a.NextAction = "None: the lesson has another presentation now, with its own row; these numbers stay."
 		}
 	case "paused":
-		return advice{Words: "paused", Next: "None: no new session gets the lesson. Resume the lesson to continue its measurement.", Group: a.Group}
+		return advice{Words: "paused", NextAction: "None: no new session gets the lesson. Resume the lesson to continue its measurement.", Group: a.Group}
 	case "removed", "archived", "rejected", "expired", "superseded":
-		a.Next = "None: the lesson is not active; its numbers stay."
+		a.NextAction = "None: the lesson is not active; its numbers stay."
 	}
-	if l.Retire != "" {
-		a.Next = "Consider retiring the lesson: " + l.Retire + "."
+	if l.RetireReason != "" {
+		a.NextAction = "Consider retiring the lesson: " + l.RetireReason + "."
 	}
 	return a
 }
@@ -50,7 +50,7 @@ func stateOf(l *report.Row) string {
 
 // verdictAdvice returns the advice for the verdict of a row, without regard to the state of its lesson.
 func verdictAdvice(l *report.Row) advice {
-	a := advice{Next: l.NextAction(), Group: "open"}
+	a := advice{NextAction: l.NextAction(), Group: "open"}
 	switch l.Verdict {
 	case report.ProvenHelps, report.TrialHelps, report.Helps:
 		a.Tone, a.Group = "good", "helps"
@@ -63,19 +63,19 @@ func verdictAdvice(l *report.Row) advice {
 	case report.Invalid:
 		a.Tone, a.Group = "bad", "invalid"
 	case report.LikelyHelps, report.LikelyHarms, report.Unproven:
-		a.Next = strings.TrimSpace(a.Next + " " + missing(l))
+		a.NextAction = strings.TrimSpace(a.NextAction + " " + missingPicks(l))
 		a.Tone = ifElse(l.Verdict == report.LikelyHarms, "warn", "")
 	}
 	return a
 }
 
-// missing returns a sentence with the number of picks that the verdict still needs, and with the expected time; empty
-// if the verdict needs no picks.
-func missing(l *report.Row) string {
+// missingPicks returns a sentence with the number of picks that the verdict still needs, and with the expected time;
+// empty if the verdict needs no picks.
+func missingPicks(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""
 	}
-	text := "The verdict needs " + count(l.NeedsPicks) + " more picks"
+	text := "The verdict needs " + countText(l.NeedsPicks) + " more picks"
 	switch {
 	case l.Weeks != nil && *l.Weeks < 1:
 		return text + ", within a week at this rate."

@@ -28,17 +28,17 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	} {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
-		if got.Next != verdict.Advice()+tc.more || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
+		if got.NextAction != verdict.Advice()+tc.more || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
 			t.Errorf("%s: got %+v, want Next = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.more, tc.tone, tc.group, string(verdict))
 		}
 	}
-	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.Next != "" {
+	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.NextAction != "" {
 		t.Errorf("unknown verdict: got %+v, want the group open and no next step", got)
 	}
 }
 
 // The state of a lesson takes precedence over its verdict.
-func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
+func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	for state, want := range map[string]string{
 		"candidate":       "Read it, then approve or reject it in the queue.",
 		"quarantined":     "Read it, then approve or reject it in the queue.",
@@ -54,26 +54,26 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		"trial":           "Keep the lesson.",
 		"caution":         "Keep the lesson.",
 	} {
-		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).Next; got != want {
+		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).NextAction; got != want {
 			t.Errorf("state %s: got next step %q, want %q", state, got, want)
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
-	if got := advise(&running).Next; got != "Wait: the trial is running." {
+	if got := advise(&running).NextAction; got != "Wait: the trial is running." {
 		t.Errorf("running trial: got next step %q, want \"Wait: the trial is running.\"", got)
 	}
 	running.NeedsPicks, running.Weeks = 120, new(200.)
-	if got := advise(&running).Next; got != "Wait: the trial is running. The verdict needs 120 more picks, years at this rate." {
+	if got := advise(&running).NextAction; got != "Wait: the trial is running. The verdict needs 120 more picks, years at this rate." {
 		t.Errorf("running trial that takes years: got next step %q, want no advice to start a trial", got)
 	}
 	for _, harm := range []report.Verdict{report.ProvenHarms, report.TrialHarms, report.Harms} {
-		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).Next
+		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).NextAction
 		if want := "The lesson has another presentation now, with its own row. " + harm.Advice(); got != want {
 			t.Errorf("%s, shown otherwise: got next step %q, want %q", harm, got, want)
 		}
 	}
-	running.Retire = "a newer one supersedes it"
-	if got := advise(&running).Next; got != "Consider retiring the lesson: a newer one supersedes it." {
+	running.RetireReason = "a newer one supersedes it"
+	if got := advise(&running).NextAction; got != "Consider retiring the lesson: a newer one supersedes it." {
 		t.Errorf("superseded lesson: got next step %q, want the advice to retire", got)
 	}
 }
@@ -105,14 +105,14 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 
 // Visible replaces invisible characters, in which a lesson could hide an instruction, by their names. It keeps all
 // other text, and replaces invalid UTF-8 by U+FFFD.
-func TestVisibleReplacesInvisibleCharactersByTheirNames(t *testing.T) {
+func TestEscapeHiddenReplacesInvisibleCharactersByTheirNames(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain text\n\twith é and 日本": "plain text\n\twith é and 日本", "bad\xff": "bad\uFFFD",
 		"zero\u200bwidth": "zero‹U+200B›width", "right\u202eto left": "right‹U+202E›to left", "soft\u00adhyphen": "soft‹U+00AD›hyphen",
 		"mark\ufeff": "mark‹U+FEFF›", "line\u2028end": "line‹U+2028›end", "filler\u3164": "filler‹U+3164›", "half\uffa0": "half‹U+FFA0›",
 		"join\u034fer": "join‹U+034F›er", "jamo\u115f\u1160": "jamo‹U+115F›‹U+1160›", "bell\x07": "bell‹U+0007›",
 	} {
-		if got := Visible(in); got != want {
+		if got := TerminalText(in); got != want {
 			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
 		}
 	}

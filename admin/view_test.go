@@ -36,7 +36,7 @@ func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 
 func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
-		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
+		o.TrueEffect = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
@@ -47,12 +47,12 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 // The overview shows the number of sessions that closed with another reward definition, even if there is no other data.
 func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
-	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
+	f.reports.report.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
 	const want = `<p class="warning">Not included: 1,204 sessions that closed with another definition of the reward: feedback of users, else results of verifiers; a session closes 1h after its first request.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
 		t.Errorf("the overview lacks %q", want)
 	}
-	f.reports.report = report.Report{Elsewhere: f.reports.report.Elsewhere}
+	f.reports.report = report.Report{OtherDefinitions: f.reports.report.OtherDefinitions}
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
 		t.Errorf("the overview without counts lacks %q", want)
 	}

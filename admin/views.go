@@ -39,7 +39,7 @@ type View struct {
 }
 
 const (
-	viewNotes     = "view|" // prefix of the keys of notes with views
+	viewKeyPrefix = "view|" // prefix of the keys of notes with views
 	maxViews      = 100     // maximum number of views of a tenant
 	maxViewName   = 80      // maximum length of a name in characters
 	maxViewFilter = 4 << 10 // maximum length of a query in bytes
@@ -55,10 +55,10 @@ type views struct {
 // list returns the views of a tenant, sorted by name.
 func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	list := []View{}
-	err := v.notes.EachNote(ctx, tenant, viewNotes, func(key string, data []byte) error {
+	err := v.notes.EachNote(ctx, tenant, viewKeyPrefix, func(key string, data []byte) error {
 		var view View
 		if json.Unmarshal(data, &view) == nil { // a view in the form of a newer release is skipped
-			view.ID = strings.TrimPrefix(key, viewNotes)
+			view.ID = strings.TrimPrefix(key, viewKeyPrefix)
 			list = append(list, view)
 		}
 		return nil
@@ -106,7 +106,7 @@ func (v *views) change(ctx context.Context, tenant, id string, random io.Reader,
 	if err != nil {
 		return view, fmt.Errorf("encode a view: %w", err)
 	}
-	return view, v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + view.ID: data})
+	return view, v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewKeyPrefix + view.ID: data})
 }
 
 // remove deletes a view, unless check returns an error for the view.
@@ -124,7 +124,7 @@ func (v *views) remove(ctx context.Context, tenant, id string, check func(*View)
 	if err := check(&list[i]); err != nil {
 		return view, err
 	}
-	return list[i], v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + id: nil})
+	return list[i], v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewKeyPrefix + id: nil})
 }
 
 // errNoView is the error for a view that does not exist.
@@ -143,7 +143,7 @@ func (v *View) checkVersion(seen string) error {
 		return nil
 	}
 	return echo.NewHTTPError(http.StatusConflict, "the view was changed since the page was loaded: "+
-		"its name is "+visible(v.Name)+", and its filters are "+visible(v.Query)+"; repeat the action to change this view")
+		"its name is "+escapeHidden(v.Name)+", and its filters are "+escapeHidden(v.Query)+"; repeat the action to change this view")
 }
 
 // check returns an error if the name or the filters of the view are missing or too long, or if the name is not
@@ -170,8 +170,8 @@ func (v *View) filters() url.Values {
 	return q
 }
 
-// searches reports whether the view searches conversations, which viewers may not read.
-func (v *View) searches() bool {
+// isTextSearch reports whether the view searches conversations, which viewers may not read.
+func (v *View) isTextSearch() bool {
 	q := v.filters()
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
 }
@@ -192,15 +192,15 @@ func filtersOf(q url.Values) url.Values {
 func (s *Server) viewsFor(c echo.Context) ([]View, error) {
 	list, err := s.views.list(c.Request().Context(), tenantOf(c))
 	if holderOf(c).role == viewer {
-		list = slices.DeleteFunc(list, func(w View) bool { return w.searches() })
+		list = slices.DeleteFunc(list, func(w View) bool { return w.isTextSearch() })
 	}
-	return list, storeFault(err)
+	return list, storeError(err)
 }
 
 // apiViews answers GET /api/views.
 func (s *Server) apiViews(c echo.Context) error {
 	list, err := s.viewsFor(c)
-	return answer(c, ViewList{list}, err)
+	return sendJSON(c, ViewList{list}, err)
 }
 
 // ViewList is the answer of GET /api/views.

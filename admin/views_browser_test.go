@@ -15,7 +15,7 @@ import (
 )
 
 // In a browser with a SQLite store, a user finds a session by a text search, opens it, rates it and deletes it.
-func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
+func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 	tb, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
 	for i := range 60 {

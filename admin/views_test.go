@@ -296,7 +296,7 @@ func TestHealthShowsLossesAndHidesSecrets(t *testing.T) {
 }
 
 // Each glossary button of the session page and of the health page opens the definition of a term.
-func TestGlossaryButtonsNameATerm(t *testing.T) {
+func TestGlossaryButtonsOpenDefinitions(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
 	f := newStoreFixture(t, sessions, nil)

@@ -15,14 +15,14 @@ type Action struct {
 	Size       int       // bytes, for Config.Room
 	Epsilon    float64   // holdout of a trial that an operator requested; 0 means by rule
 	Until      float64   // half-width at which the trial ends; 0 means no limit by width
-	Trial      string    // name of a planned trial (trial.Name), empty for none
+	Trial      string    // name of a planned trial (trial.PlannedName), empty for none
 	Parent     trial.Arm // arm of the superseded lesson, or of the text before an edit; empty for none
 	Forced     bool      // the loop warning: always picked, not counted in K; its coin is flipped like the coin of a lesson
 }
 
-// isKnown reports whether a lesson was matched or picked before. isKnown compares slugs, because a lesson that is
-// edited in the middle of a session keeps the text and the coin of the session's start.
-func isKnown(a *trial.Assignment, slug string) bool {
+// wasConsidered reports whether a lesson was matched or picked before. wasConsidered compares slugs, because a lesson
+// that is edited in the middle of a session keeps the text and the coin of the session's start.
+func wasConsidered(a *trial.Assignment, slug string) bool {
 	_, picked := a.Pick(slug)
 	return picked || slices.ContainsFunc(a.Matched, func(m trial.Match) bool { return m.Arm.Slug() == slug })
 }

@@ -9,12 +9,12 @@ const maxAgents = 32
 // otherAgents is the name of all agents beyond the first maxAgents of a tenant.
 const otherAgents = "other"
 
-// Admit bounds the number of agents and of models with counters. If the tenant has too many models, Admit replaces
+// BoundNames bounds the number of agents and of models with counters. If the tenant has too many models, Admit replaces
 // the model of a closing session by trial.OtherModels, also in the category. If the tenant has too many agents, Admit
 // replaces the agent in the category by otherAgents. Without a bound, requests could add counters without end, because
 // a request names its agent and its model.
-func (c *Chooser) Admit(a *trial.Assignment) {
-	a.Model = c.measured.AdmitModel(a.Model)
+func (c *Chooser) BoundNames(a *trial.Assignment) {
+	a.Model = c.measured.CountedModelName(a.Model)
 	if a.Category == "" {
 		return
 	}

@@ -16,8 +16,8 @@ func TestAgentNamesAddFewCategories(t *testing.T) {
 	for i := range 20_000 {
 		a := &trial.Assignment{Decided: true, Category: fmt.Sprintf("job-%d|gpt|m", i), Model: "gpt", Base: 0.5}
 		c.DropProvisional(c.AddProvisional(a, 1, 1))
-		c.Admit(a)
-		ds := append(a.Closing(), bandit.Contribution(a, 1, 1)...)
+		c.BoundNames(a)
+		ds := append(a.ClosingDeltas(), bandit.Contribution(a, 1, 1)...)
 		for _, d := range ds {
 			scopes[d.Key.Scope] = true
 		}
@@ -29,15 +29,15 @@ func TestAgentNamesAddFewCategories(t *testing.T) {
 	}
 	restarted := bandit.New()
 	restarted.Add(all)
-	for what, c := range map[string]*bandit.Chooser{"chooser": c, "restarted chooser": restarted, "clone": c.Clone()} {
+	for name, c := range map[string]*bandit.Chooser{"chooser": c, "restarted chooser": restarted, "clone": c.Clone()} {
 		for category, want := range map[string]float64{"job-5|gpt|m": 1, "job-19999|gpt|m": 19_968, "other|gpt|m": 19_968} {
 			if n, _ := c.Baseline(category); n != want {
-				t.Errorf("%s: category %s has %g sessions, want %g", what, category, n, want)
+				t.Errorf("%s: category %s has %g sessions, want %g", name, category, n, want)
 			}
 		}
 		a := &trial.Assignment{Category: "new|gpt|m", Model: "gpt"}
-		if c.Admit(a); a.Category != "other|gpt|m" {
-			t.Errorf("%s: a new agent is counted in category %q, want other|gpt|m", what, a.Category)
+		if c.BoundNames(a); a.Category != "other|gpt|m" {
+			t.Errorf("%s: a new agent is counted in category %q, want other|gpt|m", name, a.Category)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestOpenSessionsOfAgentsBeyondLimitShareBaseline(t *testing.T) {
 	c := bandit.New()
 	for i := range 40 {
 		a := &trial.Assignment{Decided: true, Category: fmt.Sprintf("agent-%d|gpt|m", i), Model: "gpt", Base: 0.5}
-		c.Admit(a)
+		c.BoundNames(a)
 		c.Add(bandit.Contribution(a, 0, 1))
 	}
 	before, _ := c.Baseline("late|gpt|m")

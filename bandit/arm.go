@@ -37,9 +37,9 @@ func (a *arm) clone() *arm {
 	return &arm{key: a.key, buckets: a.buckets}
 }
 
-// ownState returns the state that only this process has, and adds an empty state if there is none. The
+// ensureLocal returns the state that only this process has, and adds an empty state if there is none. The
 // caller holds mu.
-func (a *arm) ownState() *localState {
+func (a *arm) ensureLocal() *localState {
 	if a.local == nil {
 		a.local = &localState{}
 	}
@@ -81,7 +81,7 @@ func (a *arm) appendBuckets(dst []bucket) []bucket {
 }
 
 // weightedSums returns the sums over the buckets before a day, each bucket weighted by its age.
-func weightedSums(buckets []bucket, t *clock, before int32) (s [armFieldCount]float64) {
+func weightedSums(buckets []bucket, t *ageWeights, before int32) (s [armFieldCount]float64) {
 	for i := range buckets {
 		if buckets[i].day >= before {
 			break

@@ -7,7 +7,7 @@ import (
 )
 
 // evidenceFunc computes the evidence of an arm.
-type evidenceFunc func(*arm, *clock) evidence
+type evidenceFunc func(*arm, *ageWeights) evidence
 
 // Posterior returns the belief about the arm of an action, as of today.
 func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
@@ -20,10 +20,12 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	return open > 0 || c.measured.TrialPicks(k, name) > 0
 }
 
-// Counted returns the belief that follows from the counters alone: identical on every replica,
+// PosteriorFromCounters returns the belief that follows from the counters alone: identical on every replica,
 // after a restart, and for any order of rewards. Posterior also uses the rewards of open sessions
 // and a change point within a day.
-func (c *Chooser) Counted(k Action) Posterior { return c.posterior(k, (*arm).counted, false) }
+func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
+	return c.posterior(k, (*arm).counted, false)
+}
 
 // posterior returns the belief that follows from the evidence of an arm, which evidenceOfArm computes.
 // withOpen counts the picks of open sessions in the progress of a planned trial.
@@ -37,9 +39,9 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	progress := c.measured.Progress(k.Arm, k.Until, k.Trial, open)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	b := c.priors.update(c.read(k.Arm, evidenceOfArm), c.prior(k, evidenceOfArm))
+	b := c.priors.update(c.armEvidence(k.Arm, evidenceOfArm), c.prior(k, evidenceOfArm))
 	return Posterior{
-		Mean: b.mean, Var: b.variance, Match: b.match, Proven: progress.Proven, Reached: progress.Reached,
+		Mean: b.mean, Var: b.variance, MatchEffect: b.match, Proven: progress.Proven, TrialEnded: progress.TrialEnded,
 		Benched: b.isBenched(),
 		Leaning: b.isLeaning(), Trusted: b.isTrusted(), Concluded: progress.Concluded,
 	}
@@ -61,11 +63,13 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 func (c *Chooser) Rewards() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return int(c.tenant[iRewarded] / trial.One)
+	return int(c.tenant[iRewarded] / trial.FixedScale)
 }
 
-// Unseen reports whether the evidence of an arm includes other models and not this model.
-func (c *Chooser) Unseen(k trial.Arm, model string) bool { return c.measured.Unseen(k, model) }
+// IsModelUnseen reports whether the evidence of an arm includes other models and not this model.
+func (c *Chooser) IsModelUnseen(k trial.Arm, model string) bool {
+	return c.measured.IsModelUnseen(k, model)
+}
 
 // RawCounts returns the rewards of the sessions with the lesson, as successes and failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
@@ -73,33 +77,33 @@ func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
 }
 
-// MeanAt returns the posterior mean effect from the sessions that started before a day. The buckets
+// MeanBefore returns the posterior mean effect from the sessions that started before a day. The buckets
 // by day show since when the mean has not been positive, so no history needs to be stored.
-func (c *Chooser) MeanAt(k Action, day int32) float64 {
+func (c *Chooser) MeanBefore(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	before := func(a *arm, t *clock) evidence {
-		return evidenceOf(weightedSums(a.appendBuckets(nil), newClock(0, day, t.halfLife), day))
+	evidenceBefore := func(a *arm, t *ageWeights) evidence {
+		return evidenceOf(weightedSums(a.appendBuckets(nil), newAgeWeights(0, day, t.halfLife), day))
 	}
-	return c.priors.update(c.read(k.Arm, before), c.prior(k, (*arm).counted)).mean
+	return c.priors.update(c.armEvidence(k.Arm, evidenceBefore), c.prior(k, (*arm).counted)).mean
 }
 
-// read returns the evidence of an arm, zero for an unknown arm. The caller holds mu.
-func (c *Chooser) read(k trial.Arm, evidenceOfArm evidenceFunc) evidence {
+// armEvidence returns the evidence of an arm, zero for an unknown arm. The caller holds mu.
+func (c *Chooser) armEvidence(k trial.Arm, evidenceOfArm evidenceFunc) evidence {
 	a := c.find(k)
 	if a == nil {
 		return evidence{}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return evidenceOfArm(a, c.clock)
+	return evidenceOfArm(a, c.ageWeights)
 }
 
 // prior returns the prior mean of an action. A lesson that supersedes another lesson gets half of the mean of the
 // superseded lesson, but at least the mean of a new lesson. An edited text gets half of the old text's mean, but at
 // least a mean with which the lesson can be tried. The caller holds mu.
 func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
-	own := c.priors.mean(k.Confidence)
+	newLessonMean := c.priors.mean(k.Confidence)
 	parent, floor := c.previousArm(k), minPrior
 	if parent == "" {
 		parent = k.Parent
@@ -108,9 +112,9 @@ func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 		floor = minMu0
 	}
 	if parent == "" || parent == k.Arm {
-		return own
+		return newLessonMean
 	}
-	return math.Max(floor, c.priors.update(c.read(parent, evidenceOfArm), own).mean/2)
+	return math.Max(floor, c.priors.update(c.armEvidence(parent, evidenceOfArm), newLessonMean).mean/2)
 }
 
 // previousArm returns the arm of the previous text of a lesson: of the arms with the same slug that were first

@@ -18,7 +18,7 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 		want     bool
 	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
 		c := bandit.New()
-		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(tc.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(tc.residual*float64(tc.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
+		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(tc.picks)*trial.FixedScale), delta("a@1", "s1", 1, trial.Fixed(tc.residual*float64(tc.picks))), delta("a@1", "nu", 1, 1000*trial.FixedScale)})
 		if p := c.Posterior(lesson("a")); p.Leaning != tc.want {
 			t.Errorf("%+v: belief = %+v, want Leaning = %v", tc, p, tc.want)
 		}
@@ -27,7 +27,7 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 
 // Posterior.Trusted, which reduces the holdout further, is true only while the mean belief is well above 0. Otherwise,
 // a harmful lesson with early luck would take ten times as long to detect.
-func TestTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
+func TestLessonIsTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 	for _, tc := range []struct {
 		picks int64
 		mean  float64
@@ -35,9 +35,9 @@ func TestTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 	}{{400, 0.5, true}, {400, 0.06, true}, {400, 0.03, false}, {400, -0.5, false}, {150, 0.5, false}} {
 		c := bandit.New()
 		c.Add([]trial.Delta{
-			delta("a@1", "n1", 1, tc.picks*trial.One),
+			delta("a@1", "n1", 1, tc.picks*trial.FixedScale),
 			delta("a@1", "s1", 1, trial.Fixed(tc.mean*float64(tc.picks))),
-			delta("a@1", "nu", 1, 4000*trial.One),
+			delta("a@1", "nu", 1, 4000*trial.FixedScale),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != tc.want {
 			t.Errorf("%+v: Trusted = %v with a mean of %v standard deviations, want %v", tc, p.Trusted, p.Mean/math.Sqrt(p.Var), tc.want)
@@ -45,19 +45,19 @@ func TestTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 	}
 }
 
-// injectedA returns the assignment of a session of day 3 in which lesson a was injected. Without the lesson, the
-// expected reward of the session is expected.
-func injectedA(expected float64) *trial.Assignment {
+// assignmentInjectingA returns the assignment of a session of day 3 in which lesson a was injected. Without the lesson,
+// the expected reward of the session is expected.
+func assignmentInjectingA(expected float64) *trial.Assignment {
 	return &trial.Assignment{
 		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []trial.Match{{Arm: "a@1"}},
-		Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: expected}},
+		Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Offset: expected}},
 	}
 }
 
 // The snapshots of an arm, which change detection uses, count the rewards of open sessions.
 func TestSnapshotsCountOpenSessions(t *testing.T) {
 	c := bandit.New()
-	a := injectedA(0.5)
+	a := assignmentInjectingA(0.5)
 	addDay(c, 3, 40, 0.1)
 	for range 20 {
 		c.AddProvisional(a, 1, 1)
@@ -84,13 +84,13 @@ func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
 		t.Fatalf("mean = %v after residuals that became negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
 	}
-	want := mixed.Counted(k)
-	if got := turned.Counted(k); got != want {
+	want := mixed.PosteriorFromCounters(k)
+	if got := turned.PosteriorFromCounters(k); got != want {
 		t.Errorf("rewards in another order: Counted = %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
-	mixed.AddProvisional(injectedA(0.5), 1, 1)
-	if got := mixed.Counted(k); got != want {
+	mixed.AddProvisional(assignmentInjectingA(0.5), 1, 1)
+	if got := mixed.PosteriorFromCounters(k); got != want {
 		t.Errorf("after the reward of an open session: Counted = %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
@@ -98,16 +98,16 @@ func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	}
 }
 
-// A successor is a lesson that supersedes its parent. MeanAt of a successor depends on the counters of the parent, not
-// on the rewards of open sessions.
-func TestMeanAtOfSuccessorDependsOnlyOnCounters(t *testing.T) {
+// A successor is a lesson that supersedes its parent. MeanBefore of a successor depends on the counters of the parent,
+// not on the rewards of open sessions.
+func TestMeanBeforeOfSuccessorDependsOnlyOnCounters(t *testing.T) {
 	c := bandit.New()
 	addDay(c, 3, 400, 0.1)
 	successor := lesson("successor")
 	successor.Parent = "a@1"
-	before := c.MeanAt(successor, 4)
-	c.AddProvisional(injectedA(0.5), 1, 1)
-	if got := c.MeanAt(successor, 4); got != before || before <= 0.01 {
-		t.Errorf("MeanAt = %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
+	before := c.MeanBefore(successor, 4)
+	c.AddProvisional(assignmentInjectingA(0.5), 1, 1)
+	if got := c.MeanBefore(successor, 4); got != before || before <= 0.01 {
+		t.Errorf("MeanBefore = %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
 	}
 }

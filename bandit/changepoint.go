@@ -22,7 +22,7 @@ const (
 // snapshot is dropped and the interval is doubled. Snapshots are local to the process. After a restart, only the ends
 // of days are tested.
 const (
-	snapshotEvery = 50 * trial.One
+	snapshotEvery = 50 * trial.FixedScale
 	maxSnapshots  = 32
 )
 
@@ -33,7 +33,7 @@ func (a *arm) takeSnapshot() {
 	if n < snapshotEvery || len(a.buckets) == 0 {
 		return
 	}
-	m := &a.ownState().snapshots
+	m := &a.ensureLocal().snapshots
 	if m.interval == 0 {
 		m.interval = snapshotEvery
 	}
@@ -62,9 +62,9 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 			total[f] += buckets[i].sums[f]
 		}
 	}
-	n, s := float64(total[iN1])/trial.One, float64(total[iS1])/trial.One
+	n, s := float64(total[iN1])/trial.FixedScale, float64(total[iS1])/trial.FixedScale
 	best := changeSpread
-	try := func(t *snapshot) {
+	consider := func(t *snapshot) {
 		nBefore, sBefore := fromFixed(t.sums[iN1]), fromFixed(t.sums[iS1])
 		if nBefore < changeSessions || n-nBefore < changeSessions {
 			return
@@ -80,19 +80,19 @@ func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 		for f := range sum.sums {
 			sum.sums[f] += buckets[i].sums[f]
 		}
-		try(&sum)
+		consider(&sum)
 	}
 	if a.local != nil {
 		for i := range a.local.snapshots.list {
-			try(&a.local.snapshots.list[i])
+			consider(&a.local.snapshots.list[i])
 		}
 	}
 	return point, found
 }
 
 // sumsBefore returns the discounted sums before a change point.
-func sumsBefore(buckets []bucket, point *snapshot, t *clock) (s [armFieldCount]float64) {
-	rest := point.sums
+func sumsBefore(buckets []bucket, point *snapshot, t *ageWeights) (s [armFieldCount]float64) {
+	remaining := point.sums
 	for i := range buckets {
 		b := &buckets[i]
 		if b.day > point.day {
@@ -102,9 +102,9 @@ func sumsBefore(buckets []bucket, point *snapshot, t *clock) (s [armFieldCount]f
 		for f := range s {
 			part := b.sums[f]
 			if b.day == point.day {
-				part = rest[f] // the last day counts up to the snapshot
+				part = remaining[f] // the last day counts up to the snapshot
 			}
-			rest[f] -= part
+			remaining[f] -= part
 			s[f] += w * float64(part)
 		}
 	}

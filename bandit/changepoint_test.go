@@ -14,9 +14,9 @@ import (
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
-		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.One), delta("a@1", "s1", day, trial.Fixed(meanResidual+y))})
+		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.FixedScale), delta("a@1", "s1", day, trial.Fixed(meanResidual+y))})
 		if i%4 == 0 {
-			c.Add([]trial.Delta{delta("a@1", "n0", day, trial.One), delta("a@1", "s0", day, trial.Fixed(y))})
+			c.Add([]trial.Delta{delta("a@1", "n0", day, trial.FixedScale), delta("a@1", "s0", day, trial.Fixed(y))})
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	if p := c.Posterior(k); p.Mean > 0 {
 		t.Errorf("belief about the harmful lesson = %+v, want a mean of at most 0; before the change %+v", p, before)
 	}
-	if s := c.Measured().Stats(k.Arm); s.Days[0].N1 != 3000 {
+	if s := c.TrialCounters().Stats(k.Arm); s.Days[0].N1 != 3000 {
 		t.Errorf("days in the report = %+v, want N1 = 3000 on the first day", s.Days)
 	}
 }
@@ -47,12 +47,12 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
-		level := int64(trial.One / 10)
+		level := int64(trial.FixedScale / 10)
 		if d >= 17 {
 			level = -level
 		}
-		days = append(days, delta("a@1", "n1", d, 100*trial.One), delta("a@1", "s1", d, 100*level),
-			delta("a@1", "n0", d, 25*trial.One))
+		days = append(days, delta("a@1", "n1", d, 100*trial.FixedScale), delta("a@1", "s1", d, 100*level),
+			delta("a@1", "n0", d, 25*trial.FixedScale))
 	}
 	c := bandit.New()
 	c.Advance(19, 1000)
@@ -60,7 +60,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
 		t.Errorf("Posterior = %+v, want a mean of at most 0", p)
 	}
-	if p := c.Counted(lesson("a")); p.Mean > 0 {
+	if p := c.PosteriorFromCounters(lesson("a")); p.Mean > 0 {
 		t.Errorf("Counted = %+v, want a mean of at most 0", p)
 	}
 	// The last 3 of 20 days have a mean residual of 0.07 instead of 0.1.
@@ -68,7 +68,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	c.Advance(19, 1000)
 	for i := range days {
 		if days[i].Key.Field == "s1" && days[i].Key.Day >= 17 {
-			days[i].Value = 100 * 7 * trial.One / 100
+			days[i].Value = 100 * 7 * trial.FixedScale / 100
 		}
 	}
 	c.Add(days)
@@ -82,9 +82,9 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 func TestNumberOfSnapshotsIsLimited(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
-		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})
+		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.FixedScale), delta("a@1", "s1", int32(i/3000), 1)})
 		if i%97 == 0 { // withdraws a reward
-			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.One), delta("a@1", "s1", int32(i/3000), -1)})
+			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.FixedScale), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}
 	sessions, days := c.Snapshots("a@1")

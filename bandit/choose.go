@@ -10,14 +10,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// temper scales the spread of the posterior in the draw. Full Thompson sampling explores more than
+// drawTemperature scales the spread of the posterior in the draw. Full Thompson sampling explores more than
 // the few slots of a session can pay for. Without a draw, a lesson with a slightly negative start
 // would never be tried.
-const temper = 0.25
+const drawTemperature = 0.25
 
-// rankingTemper is the temper of the order among eligible lessons. A session has few slots. If many lessons match,
+// rankingTemperature is the temper of the order among eligible lessons. A session has few slots. If many lessons match,
 // noise in the order costs more than exploration gains. The decision whether a lesson is eligible needs more noise.
-const rankingTemper = 0.15
+const rankingTemperature = 0.15
 
 // seasonedPicks is the number of picks after which bad luck at the start does not explain a negative
 // mean.
@@ -31,7 +31,7 @@ func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
 		return b.mean < 0
 	}
-	return b.mean < -temper*math.Sqrt(b.variance)
+	return b.mean < -drawTemperature*math.Sqrt(b.variance)
 }
 
 // leaningPicks is the number of picks before the holdout may shrink. With fewer picks the prior decides the belief.
@@ -62,10 +62,10 @@ func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int)
 	var probe candidate
 	best := math.Inf(-1)
 	for _, k := range fresh {
-		if cfg.eligible(b, session, &k) {
+		if cfg.scoreEligible(b, session, &k) {
 			out = append(out, k)
-		} else if k.belief.Benched {
-			if z := k.belief.Mean + math.Sqrt(max(k.belief.Var, 0))*trial.Normal(trial.Coin(cfg.Salt, trial.ForProbe, session, k.action.Slug)); z > best {
+		} else if k.posterior.Benched {
+			if z := k.posterior.Mean + math.Sqrt(max(k.posterior.Var, 0))*trial.NormalQuantile(trial.Coin(cfg.Salt, trial.ForProbe, session, k.action.Slug)); z > best {
 				probe, best = k, z
 			}
 		}
@@ -74,15 +74,15 @@ func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int)
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.action.Slug, y.action.Slug))
 	})
 	if !math.IsInf(best, -1) && trial.Coin(cfg.Salt, trial.ForProbe, session, "") < ProbeShare {
-		probe.probe = true
+		probe.isProbe = true
 		out = append(out[:min(len(out), slots-1)], probe)
 	}
 	return out[:min(len(out), slots)]
 }
 
-// eligible scores an action and reports whether the action may be picked. Under Uplift, a lesson outside of a trial
-// must be worth more than its cost, so a session may get no lesson.
-func (c Config) eligible(b Beliefs, session string, k *candidate) bool {
+// scoreEligible scores an action and reports whether the action may be picked. Under Uplift, a lesson outside of a
+// trial must be worth more than its cost, so a session may get no lesson.
+func (c Config) scoreEligible(b Beliefs, session string, k *candidate) bool {
 	switch c.Objective {
 	case All:
 		k.score = k.action.Confidence
@@ -92,18 +92,18 @@ func (c Config) eligible(b Beliefs, session string, k *candidate) bool {
 		return true
 	case Raw:
 		s, f := b.RawCounts(k.action.Arm)
-		h := trial.Hash(c.Salt, trial.ForDraw, session, k.action.Slug)
+		h := trial.CoinHash(c.Salt, trial.ForDraw, session, k.action.Slug)
 		seeded := rand.New(rand.NewPCG(binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16]))) //nolint:gosec // a draw that can be replayed, no secret
 		k.score = betaDraw(seeded, 1+max(s, 0), 1+max(f, 0))
 		return true
 	default: // Uplift
 	}
-	z := math.Sqrt(max(k.belief.Var, 0)) * trial.Normal(trial.Coin(c.Salt, trial.ForDraw, session, k.action.Slug))
-	k.score = k.belief.Mean + rankingTemper*z
+	z := math.Sqrt(max(k.posterior.Var, 0)) * trial.NormalQuantile(trial.Coin(c.Salt, trial.ForDraw, session, k.action.Slug))
+	k.score = k.posterior.Mean + rankingTemperature*z
 	if k.onTrial() { // the operator asked for data, so the lesson is picked for any score and even when benched
 		return true
 	}
-	return !k.belief.Benched && k.belief.Mean+temper*z > float64(k.action.Tokens)*c.TokenCost
+	return !k.posterior.Benched && k.posterior.Mean+drawTemperature*z > float64(k.action.Tokens)*c.TokenCost
 }
 
 // betaDraw draws from Beta(a, b), both at least 1.
@@ -132,15 +132,15 @@ func gammaDraw(r *rand.Rand, a float64) float64 {
 
 // candidate is an action with its score and posterior.
 type candidate struct {
-	action Action
-	belief Posterior
-	score  float64
-	probe  bool // picked from the probe budget
-	unseen bool // the evidence includes other models and not the model of the session, so that Retest keeps the full holdout
+	action    Action
+	posterior Posterior
+	score     float64
+	isProbe   bool // picked from the probe budget
+	unseen    bool // the evidence includes other models and not the model of the session, so that Retest keeps the full holdout
 }
 
 // onTrial reports whether a trial of the lesson is unfinished.
-func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.belief.Reached }
+func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.posterior.TrialEnded }
 
 // Beliefs is the input of Decide: posteriors from discounted counters, and the baseline of a
 // category.
@@ -149,17 +149,17 @@ type Beliefs interface {
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, from facts before the coin
 	Baseline(category string) (n, sum float64)         // number of sessions, and their rewards less the effects of lessons
 	RawCounts(a trial.Arm) (successes, failures float64)
-	Unseen(a trial.Arm, model string) bool // see trial.Counters.Unseen
+	IsModelUnseen(a trial.Arm, model string) bool // see trial.Counters.Unseen
 }
 
 // Posterior is the belief about an arm.
 type Posterior struct {
-	Mean, Var float64 // effect
-	Match     float64 // change of the expected reward given the match
-	Leaning   bool    // belief in a positive effect by more than one standard deviation; Earn halves the holdout
-	Trusted   bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
-	Proven    bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective but All
-	Concluded bool    // trial.Progress.Concluded; Prove sets the holdout to 0.05
-	Reached   bool    // the trial has ended, by its width or its planned picks
-	Benched   bool    // expected to harm, picked from the probe budget only
+	Mean, Var   float64 // effect
+	MatchEffect float64 // change of the expected reward given the match
+	Leaning     bool    // belief in a positive effect by more than one standard deviation; Earn halves the holdout
+	Trusted     bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
+	Proven      bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective but All
+	Concluded   bool    // trial.Progress.Concluded; Prove sets the holdout to 0.05
+	TrialEnded  bool    // the trial has ended, by its width or its planned picks
+	Benched     bool    // expected to harm, picked from the probe budget only
 }

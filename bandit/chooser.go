@@ -23,12 +23,12 @@ type Chooser struct {
 	mu            sync.RWMutex
 	arms          map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
 	categories    map[string]*baseline                  // by scope of a category
-	cells         map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellOf
+	cells         map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellScope
 	agents        map[string]struct{}                   // agents that are counted by name (Admit)
 	allCategories baseline                              // sums over all categories
 	openPicks     map[string]int64                      // rewarded picks of open sessions, by the scope of their planned trial
 	tenant        [globalFieldCount]int64
-	clock         *clock
+	ageWeights    *ageWeights
 	priors        Priors
 }
 
@@ -44,17 +44,17 @@ func New() *Chooser { return newChooser(trial.NewCounters()) }
 func newChooser(measured *trial.Counters) *Chooser {
 	return &Chooser{
 		measured: measured, arms: map[string]*arm{}, categories: map[string]*baseline{}, cells: map[string]*[baselineFieldCount]int64{}, agents: map[string]struct{}{}, openPicks: map[string]int64{},
-		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
+		ageWeights: newAgeWeights(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
 
-// Measured returns the counters of the trial, the only input of a report's effects.
-func (c *Chooser) Measured() *trial.Counters { return c.measured }
+// TrialCounters returns the counters of the trial, the only input of a report's effects.
+func (c *Chooser) TrialCounters() *trial.Counters { return c.measured }
 
-// Watch returns the measurement of the outcomes of a pick (trial.Counters.Watch). The chooser reads
+// NewMeasurement returns the measurement of the outcomes of a pick (trial.Counters.Watch). The chooser reads
 // no outcome.
-func (c *Chooser) Watch(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Tally) trial.Watch {
-	return c.measured.Watch(k, eps, outcomes, from)
+func (c *Chooser) NewMeasurement(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Totals) trial.Measurement {
+	return c.measured.NewMeasurement(k, eps, outcomes, from)
 }
 
 // Add adds deltas to the counters of the trial and of the chooser. The deltas are those of one session, as returned by
@@ -62,17 +62,17 @@ func (c *Chooser) Watch(k trial.Arm, eps float64, outcomes trial.OutcomeSet, fro
 func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
-		n := trial.SameScope(ds)
+		n := trial.ScopePrefixLen(ds)
 		c.addScope(ds[0].Key.Scope, ds[:n])
 		ds = ds[n:]
 	}
 }
 
-// Maxima sets the current day like Today, raises the running maxima of the trial, and returns the maxima that have
+// RaiseMaxima sets the current day like Today, raises the running maxima of the trial, and returns the maxima that have
 // grown (trial.Counters.Maxima). A caller that calls Maxima after each batch need not call Today.
-func (c *Chooser) Maxima(now time.Time) []trial.Delta {
-	c.Today(now)
-	return c.measured.Maxima(now)
+func (c *Chooser) RaiseMaxima(now time.Time) []trial.Delta {
+	c.AdvanceTo(now)
+	return c.measured.RaiseMaxima(now)
 }
 
 // addScope adds the deltas of one scope to the sums of its arm, its category or the tenant. Deltas of unknown
@@ -178,7 +178,7 @@ func (c *Chooser) Clone() *Chooser {
 	out := newChooser(c.measured.Clone())
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	out.clock, out.priors, out.tenant = c.clock, c.priors, c.tenant
+	out.ageWeights, out.priors, out.tenant = c.ageWeights, c.priors, c.tenant
 	for a := range c.everyArm() {
 		out.link(a.clone())
 	}
@@ -199,15 +199,15 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.measured.Advance(day)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
+	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
 }
 
-// Today advances to the day of a moment, with the half-life that follows from the number of
+// AdvanceTo advances to the day of a moment, with the half-life that follows from the number of
 // sessions closed in the last four weeks. Within the same day Today does nothing.
-func (c *Chooser) Today(now time.Time) {
+func (c *Chooser) AdvanceTo(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()
-	same := c.clock.day == day
+	same := c.ageWeights.day == day
 	c.mu.RUnlock()
 	if !same {
 		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // clock bounds the half-life

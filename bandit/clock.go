@@ -13,8 +13,8 @@ const (
 	maxHalfLife      = 1000
 )
 
-// clock is a day with the weights of evidence by age. A clock is replaced, never changed.
-type clock struct {
+// ageWeights is a day with the weights of evidence by age. A clock is replaced, never changed.
+type ageWeights struct {
 	stamp    uint64
 	day      int32
 	halfLife float64
@@ -29,12 +29,12 @@ const (
 	maxTable = 128
 )
 
-func newClock(stamp uint64, day int32, halfLife float64) *clock {
+func newAgeWeights(stamp uint64, day int32, halfLife float64) *ageWeights {
 	if !(halfLife >= minHalfLife) {
 		halfLife = minHalfLife
 	}
 	halfLife = math.Min(halfLife, maxHalfLife)
-	t := &clock{stamp: stamp, day: day, halfLife: halfLife, weights: make([]float64, maxTable)}
+	t := &ageWeights{stamp: stamp, day: day, halfLife: halfLife, weights: make([]float64, maxTable)}
 	for age := range t.weights {
 		t.weights[age] = math.Exp2(-float64(age) / halfLife)
 	}
@@ -43,7 +43,7 @@ func newClock(stamp uint64, day int32, halfLife float64) *clock {
 
 // weight returns the weight of a bucket. A day in the future, from a replica whose midnight came
 // first, has full weight.
-func (c *clock) weight(day int32) float64 {
+func (c *ageWeights) weight(day int32) float64 {
 	age := int64(c.day) - int64(day)
 	switch {
 	case age <= 0:

@@ -23,9 +23,9 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 			y = 1
 		}
 		a := trial.Assignment{Decided: true, Category: "x", Base: 0.5, Day: 1, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{
-			Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Off: 0.5, C: 0.5,
+			Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: 0.5, Centre: 0.5,
 		}}}
-		c.Add(a.Closing())
+		c.Add(a.ClosingDeltas())
 		c.Add(bandit.Contribution(&a, y, i%2+1))
 	}
 	return c
@@ -50,7 +50,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		{"no effect, wide interval", 3000, 0, 0.5, false},
 	} {
 		c := newMeasuredChooser(tc.n, tc.effect, tc.eps)
-		c.Maxima(now)
+		c.RaiseMaxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
 		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != tc.want || (eps == 0.05) != tc.want {
@@ -58,7 +58,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		}
 		// A replica that reads the same sums without the maxima computes the maxima from the sums. A clone has the
 		// maxima.
-		if again := newMeasuredChooser(tc.n, tc.effect, tc.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
+		if again := newMeasuredChooser(tc.n, tc.effect, tc.eps); len(again.RaiseMaxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
 			t.Errorf("%s, replica: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != tc.want {

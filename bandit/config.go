@@ -49,5 +49,5 @@ const (
 	probeEpsilon = 0.50 // holdout of a benched lesson: an even split gives the narrowest interval per pick
 )
 
-// uplift reports whether lessons are chosen by their effect.
-func (c Config) uplift() bool { return c.Objective == "" || c.Objective == Uplift }
+// choosesByEffect reports whether lessons are chosen by their effect.
+func (c Config) choosesByEffect() bool { return c.Objective == "" || c.Objective == Uplift }

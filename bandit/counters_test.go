@@ -20,7 +20,7 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 		k := lesson("a")
 		k.Confidence = confidence
 		p := c.Posterior(k)
-		if !almostEqual(p.Mean, want) || !almostEqual(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
+		if !almostEqual(p.Mean, want) || !almostEqual(p.Var, 0.0016) || p.MatchEffect != 0 || p.Benched || p.Proven {
 			t.Errorf("confidence %v: Posterior = %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
 		}
 	}
@@ -32,7 +32,7 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	before := bandit.Posterior{} // belief before the latest sessions
 	for range 40 {
-		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
+		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.FixedScale), delta("a@1", "s1", 0, -1*trial.FixedScale), delta("a@1", "nu", 0, 5*trial.FixedScale)})
 		p := c.Posterior(lesson("a"))
 		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= before.Mean && before.Var > 0 {
 			t.Fatalf("belief = %+v, want a lower mean than %v, and Benched = %v", p, before.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
@@ -42,7 +42,7 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	if !before.Benched {
 		t.Fatalf("after 200 sessions 20 points below expectation: belief = %+v, want Benched = true", before)
 	}
-	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.FixedScale), delta("a@1", "s1", 0, 60*trial.FixedScale)})
 	if p := c.Posterior(lesson("a")); p.Benched {
 		t.Errorf("after good sessions: belief = %+v, want Benched = false", p)
 	}
@@ -82,7 +82,7 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 // and statistics stay finite and within their bounds.
 func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Int64Range(-3*trial.One, 3*trial.One)
+		v := rapid.Int64Range(-3*trial.FixedScale, 3*trial.FixedScale)
 		c := bandit.New()
 		for _, f := range []string{"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "better", "worse", "matched", "a0@200000", "told1.1@200000", "w+1"} {
 			c.Add([]trial.Delta{delta("a@1", f, 0, v.Draw(t, f))})
@@ -91,7 +91,7 @@ func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 			c.Add([]trial.Delta{delta("x:x", f, 0, 5*v.Draw(t, f)), delta("", f, 0, 5*v.Draw(t, f))})
 		}
 		p := c.Posterior(lesson("a"))
-		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
+		if math.IsNaN(p.Mean+p.Var+p.MatchEffect) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
 			t.Fatalf("belief = %+v, want finite numbers, Var > 0 and a mean from -20 to 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
@@ -102,7 +102,7 @@ func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 		if a.Base < 0 || a.Base > 1 {
 			t.Fatalf("Base = %v, want 0 to 1", a.Base)
 		}
-		st := c.Measured().Stats("a@1")
+		st := c.TrialCounters().Stats("a@1")
 		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
 			t.Fatalf("Stats = %+v, want no negative N, Rewards.M1, Matched or Strata[0].Assigned[0]", st)
 		}
@@ -110,13 +110,13 @@ func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {
 			t.Fatalf("after a refit: belief = %+v, want a mean that is a number and a positive variance", p)
 		}
-		c.Maxima(time.Unix(0, 0))
+		c.RaiseMaxima(time.Unix(0, 0))
 	})
 }
 
 func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	c := bandit.New()
-	c.Add([]trial.Delta{delta("a@1", "n1", 0, 100*trial.One), delta("a@1", "s1", 0, 50*trial.One)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 0, 100*trial.FixedScale), delta("a@1", "s1", 0, 50*trial.FixedScale)})
 	meanAt := func(day int32, half float64) float64 {
 		c.Advance(day, half)
 		return c.Posterior(lesson("a")).Mean
@@ -133,7 +133,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	}
 	c.Advance(7, 7)
 	before := c.Posterior(lesson("a")).Mean
-	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.One), delta("a@1", "s1", 7, -10*trial.One)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.FixedScale), delta("a@1", "s1", 7, -10*trial.FixedScale)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
 		t.Errorf("ten sessions with residual -1 changed the mean from %v to %v, want a lower mean", before, after)
 	}
@@ -148,7 +148,7 @@ func TestHalfLifeDependsOnClosingRate(t *testing.T) {
 			c.Add([]trial.Delta{delta("", "closed", day, trial.Fixed(rate))})
 		}
 		armSums{n1: 100, s1: 50}.addTo(c, "a@1", today-age)
-		c.Today(time.Unix(today*86_400, 0))
+		c.AdvanceTo(time.Unix(today*86_400, 0))
 		left := math.Exp2(-age / want)
 		mean, _, _, _ := armSums{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
 		if got := c.Posterior(lesson("a")).Mean; !almostEqual(got, mean) {
@@ -164,8 +164,8 @@ func TestHalfLifeDependsOnClosingRate(t *testing.T) {
 
 func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 	c := bandit.New()
-	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.One), delta("old@1", "s1", 1, 400*trial.One), delta("old@1", "nu", 1, 4000*trial.One)}
-	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.One), delta("bad@1", "s1", 1, -400*trial.One), delta("bad@1", "nu", 1, 4000*trial.One)}
+	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.FixedScale), delta("old@1", "s1", 1, 400*trial.FixedScale), delta("old@1", "nu", 1, 4000*trial.FixedScale)}
+	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.FixedScale), delta("bad@1", "s1", 1, -400*trial.FixedScale), delta("bad@1", "nu", 1, 4000*trial.FixedScale)}
 	c.Add(good)
 	c.Add(bad)
 	wantHalf := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
@@ -210,13 +210,13 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !almostEqual(p.T02, 0.0016) || !almostEqual(p.W2, 0.01) {
 		t.Errorf("without lessons: priors = %+v, want version 1 and the default priors", p)
 	}
-	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.One), delta("few@1", "s1", 0, 4*trial.One)})
+	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.FixedScale), delta("few@1", "s1", 0, 4*trial.FixedScale)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
 		t.Errorf("after four injected picks: priors = %+v, want Mu0 = 0.01", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
-		c.Add([]trial.Delta{delta(arm, "n1", 0, 1000*trial.One), delta(arm, "s1", 0, 60*trial.One), delta(arm, "nu", 0, 1000*trial.One)})
+		c.Add([]trial.Delta{delta(arm, "n1", 0, 1000*trial.FixedScale), delta(arm, "s1", 0, 60*trial.FixedScale), delta(arm, "nu", 0, 1000*trial.FixedScale)})
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
@@ -240,7 +240,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {
-		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.One))})
+		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.FixedScale))})
 	}
 	add(1000, "told", 1)
 	add(1000, "res2", 0.02)
@@ -255,11 +255,11 @@ func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 
 // A lesson becomes a caution (is shown as a warning) if Published returns worse > better. Published does so only if the
 // difference is too large to be chance.
-func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
+func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
-		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.One), delta("a@1", "better", 0, int64(better*trial.One)), delta("a@1", "worse", 0, int64(worse*trial.One))})
-		return c.Published("a@1")
+		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.FixedScale), delta("a@1", "better", 0, int64(better*trial.FixedScale)), delta("a@1", "worse", 0, int64(worse*trial.FixedScale))})
+		return c.CautionEvidence("a@1")
 	}
 	for _, tc := range []struct {
 		n             int
@@ -286,22 +286,22 @@ func simulateCautions(match, effect float64) (cautions int) {
 			if injected {
 				p += effect
 			}
-			z := int64(-trial.One / 2)
+			z := int64(-trial.FixedScale / 2)
 			if r.Float64() < p {
-				z = trial.One / 2
+				z = trial.FixedScale / 2
 			}
 			if !injected {
-				c.Add([]trial.Delta{delta("a@1", "n0", 1, trial.One), delta("a@1", "s0", 1, z)})
+				c.Add([]trial.Delta{delta("a@1", "n0", 1, trial.FixedScale), delta("a@1", "s0", 1, z)})
 				continue
 			}
 			c.Add([]trial.Delta{
-				delta("a@1", "n1", 1, trial.One),
+				delta("a@1", "n1", 1, trial.FixedScale),
 				delta("a@1", "s1", 1, z),
-				delta("a@1", "m1", 0, trial.One),
+				delta("a@1", "m1", 0, trial.FixedScale),
 				delta("a@1", "better", 0, max(0, z)),
 				delta("a@1", "worse", 0, max(0, -z)),
 			})
-			if better, worse := c.Published("a@1"); worse > better {
+			if better, worse := c.CautionEvidence("a@1"); worse > better {
 				cautions++
 				break
 			}
@@ -320,30 +320,30 @@ func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 			for i := range 200 {
 				a := trial.Assignment{Category: "x", Day: int32(i % 3)}
 				bandit.Decide(cfg, c, &a, fmt.Sprint(g, i), lessons("a", "b", "c", fmt.Sprint("d", i)), 1)
-				c.Add(a.Closing())
+				c.Add(a.ClosingDeltas())
 				c.Add(bandit.Contribution(&a, float64(i%2), 1))
 			}
 		})
 	}
 	wg.Go(func() {
 		for i := range 50 {
-			c.Maxima(time.Unix(int64(i)*86_400, 0))
+			c.RaiseMaxima(time.Unix(int64(i)*86_400, 0))
 			c.SetPriors(c.Refit())
-			c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, int64(i))})
+			c.TrialCounters().MergeMaxima([]trial.Delta{delta("a@1", "emax+", 0, int64(i))})
 		}
 	})
 	wg.Go(func() {
 		for range 50 {
-			c.Clone().Measured().Global()
-			c.Published("a@1")
-			c.MeanAt(lesson("a"), 1)
-			for _, k := range c.Measured().Arms() {
-				c.Measured().Stats(k)
+			c.Clone().TrialCounters().Global()
+			c.CautionEvidence("a@1")
+			c.MeanBefore(lesson("a"), 1)
+			for _, k := range c.TrialCounters().Arms() {
+				c.TrialCounters().Stats(k)
 			}
 		}
 	})
 	wg.Wait()
-	if got := c.Measured().Global().All.Rewarded; got != 800 {
+	if got := c.TrialCounters().Global().All.Rewarded; got != 800 {
 		t.Errorf("Rewarded = %d, want 800", got)
 	}
 }

@@ -15,20 +15,20 @@ import (
 func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
-	openAssignment(a, cfg, b, session)
+	startAssignment(a, cfg, b, session)
 	added, forced := recordMatches(a, b, actions)
 	if a.Control || len(added)+len(forced) == 0 {
 		return nil
 	}
 	best := choose(cfg, b, session, added, min(cfg.K, 2*cfg.K-usedPicks(a)))
 	chosen := cfg.fitRoom(slices.Clone(best))
-	recordPassed(a, cfg, b, session, added, best, chosen)
-	return flip(a, cfg, b, session, append(chosen, forced...), turn)
+	recordPassReasons(a, cfg, b, session, added, best, chosen)
+	return flipPicks(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
-// recordPassed records why each fresh action was not picked, except the actions in chosen. The actions in best are the
-// picks before fitRoom, and those in chosen are the picks that fitRoom kept.
-func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
+// recordPassReasons records why each fresh action was not picked, except the actions in chosen. The actions in best are
+// the picks before fitRoom, and those in chosen are the picks that fitRoom kept.
+func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
 	in := func(list []candidate, slug string) bool {
 		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
 	}
@@ -38,11 +38,11 @@ func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fr
 		switch {
 		case pos < 0 || in(chosen, k.action.Slug):
 		case in(best, k.action.Slug):
-			a.Matched[pos].Passed = trial.PassedRoom
-		case cfg.eligible(b, session, &k):
-			a.Matched[pos].Passed = trial.PassedSlots
+			a.Matched[pos].PassReason = trial.PassedRoom
+		case cfg.scoreEligible(b, session, &k):
+			a.Matched[pos].PassReason = trial.PassedSlots
 		default:
-			a.Matched[pos].Passed = trial.PassedRank
+			a.Matched[pos].PassReason = trial.PassedRank
 		}
 	}
 }
@@ -63,10 +63,10 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 	})
 }
 
-// openAssignment flips the control coin and freezes the baseline at the first call for a session. The baseline is
+// startAssignment flips the control coin and freezes the baseline at the first call for a session. The baseline is
 // the prediction of the regression or, without a regression, the mean of the category.
-func openAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
-	if !a.Open(cfg.Salt, session, cfg.Control) {
+func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
+	if !a.FlipControl(cfg.Salt, session, cfg.Control) {
 		return
 	}
 	y, ok := b.Expected(a)
@@ -93,12 +93,12 @@ const damping = 0.65
 // recordMatches records the actions that are new to the session as matches, and returns these actions. A forced action
 // is not a match, and is returned in forced.
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
-	first := !a.Considered()
+	isFirst := !a.HasMatchOrLoop()
 	for _, c := range actions {
-		if isKnown(a, c.Slug) {
+		if wasConsidered(a, c.Slug) {
 			continue
 		}
-		k := candidate{action: c, belief: b.Posterior(c)}
+		k := candidate{action: c, posterior: b.Posterior(c)}
 		if c.Forced {
 			if !slices.ContainsFunc(forced, func(f candidate) bool { return f.action.Slug == c.Slug }) {
 				forced = append(forced, k)
@@ -109,15 +109,15 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 			fresh = make([]candidate, 0, len(actions))
 		}
 		fresh = append(fresh, k)
-		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.belief.Match)})
+		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, MatchEffect: trial.Round(damping * k.posterior.MatchEffect)})
 	}
-	if first && len(fresh)+len(forced) > 0 {
+	if isFirst && len(fresh)+len(forced) > 0 {
 		// The centre is frozen at the first match or the first loop. A later match may be a
 		// consequence of an injection, and a centre that depends on the treatment would bias the
 		// comparison of treated and control.
 		a.Looped = len(fresh) == 0
 		del, _ := expectedEffects(a)
-		a.C = trial.Round(clip(a.Base+del, clipLo, clipHi))
+		a.Centre = trial.Round(clip(a.Base+del, clipLo, clipHi))
 	}
 	return fresh, forced
 }
@@ -133,35 +133,35 @@ func usedPicks(a *trial.Assignment) int {
 	return n
 }
 
-// flip flips the holdout coin of each chosen lesson, freezes the offset and the centre of each pick, and returns
+// flipPicks flips the holdout coin of each chosen lesson, freezes the offset and the centre of each pick, and returns
 // the new picks.
-func flip(
+func flipPicks(
 	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []candidate, turn int,
 ) []trial.Pick {
 	from := len(a.Picks)
 	for i := range chosen {
 		k := &chosen[i]
-		k.unseen = cfg.Retest && cfg.holdoutEpsilon(&k.belief) < cfg.Epsilon && b.Unseen(k.action.Arm, a.Model)
+		k.unseen = cfg.Retest && cfg.holdoutEpsilon(&k.posterior) < cfg.Epsilon && b.IsModelUnseen(k.action.Arm, a.Model)
 		a.Flip(cfg.Salt, session, trial.Pick{
-			Slug: k.action.Slug, Arm: k.action.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.belief.Mean), Tokens: k.action.Tokens,
+			Slug: k.action.Slug, Arm: k.action.Arm, Eps: cfg.epsilon(k), MeanEffect: trial.Round(k.posterior.Mean), Tokens: k.action.Tokens,
 			Turn: turn, Trial: cfg.trialName(k),
 		})
 	}
-	del, inj := expectedEffects(a)
+	matchEffects, injectedEffects := expectedEffects(a)
 	for i := range chosen {
 		p := &a.Picks[from+i]
 		m, matched := a.Match(p.Arm)
-		own := m.Del
-		off := a.Base + del + inj - own
+		matchEffect := m.MatchEffect
+		offset := a.Base + matchEffects + injectedEffects - matchEffect
 		if matched && p.Injected {
-			off -= p.M
+			offset -= p.MeanEffect
 		}
 		if !matched {
-			own = chosen[i].belief.Match
+			matchEffect = chosen[i].posterior.MatchEffect
 		}
-		p.Off = trial.Round(off)
+		p.Offset = trial.Round(offset)
 		// The centre eps m1 + (1-eps) m0, with m1 = m0 + m, gives z the smallest variance.
-		p.C = trial.Round(clip(off+own+p.Eps*chosen[i].belief.Mean, clipLo, clipHi))
+		p.Centre = trial.Round(clip(offset+matchEffect+p.Eps*chosen[i].posterior.Mean, clipLo, clipHi))
 	}
 	return a.Picks[from:len(a.Picks):len(a.Picks)]
 }
@@ -175,12 +175,12 @@ func (c Config) epsilon(k *candidate) float64 {
 		return min(k.action.Epsilon, 1)
 	case c.Epsilon == 0: // the operator wants nothing withheld
 		return 0
-	case k.probe:
+	case k.isProbe:
 		return probeEpsilon
 	case k.unseen:
 		return c.Epsilon
 	}
-	return c.holdoutEpsilon(&k.belief)
+	return c.holdoutEpsilon(&k.posterior)
 }
 
 // holdoutEpsilon returns the probability of withholding by the configured holdout.
@@ -190,9 +190,9 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	case Fixed:
 	case Earn:
 		switch {
-		case p.Proven || p.Trusted && c.uplift(): // other objectives keep the full share until the proof
+		case p.Proven || p.Trusted && c.choosesByEffect(): // other objectives keep the full share until the proof
 			return minProbability
-		case p.Leaning && c.uplift():
+		case p.Leaning && c.choosesByEffect():
 			return c.Epsilon / 2
 		}
 	default:
@@ -216,7 +216,7 @@ func (c Config) trialName(k *candidate) string {
 // price of more data.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	return c.epsilon(&candidate{
-		action: k, belief: p, probe: p.Benched && c.uplift() && !k.Forced,
+		action: k, posterior: p, isProbe: p.Benched && c.choosesByEffect() && !k.Forced,
 	})
 }
 

@@ -19,7 +19,7 @@ type beliefsBySlug map[string]bandit.Posterior
 
 func (b beliefsBySlug) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
 func (beliefsBySlug) Expected(*trial.Assignment) (float64, bool)   { return 0, false }
-func (beliefsBySlug) Unseen(trial.Arm, string) bool                { return false }
+func (beliefsBySlug) IsModelUnseen(trial.Arm, string) bool         { return false }
 func (b beliefsBySlug) Baseline(string) (float64, float64)         { return 90, 65 }
 func (b beliefsBySlug) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
@@ -236,7 +236,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	if a.Base != base || base != trial.Round(70.0/100) {
 		t.Errorf("Base = %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
 	}
-	if len(later) != 1 || math.Abs(later[0].Off-(base+0.1)) > 1e-6 {
+	if len(later) != 1 || math.Abs(later[0].Offset-(base+0.1)) > 1e-6 {
 		t.Errorf("second decision: picks = %+v, want one with offset %v", later, base+0.1)
 	}
 }
@@ -291,7 +291,7 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 // The loop warning is a forced pick: Decide picks it whatever the belief is, once per session and never in a control
 // session. It takes no slot and is not a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
-	b := beliefsBySlug{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Benched: true}}
+	b := beliefsBySlug{"a": {Mean: 0.3, MatchEffect: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, MatchEffect: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	cfg := neverWithhold()
 	cfg.K = 1
@@ -302,7 +302,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
 		t.Fatalf("picks = %+v, want one injected pick of arm %q", got, trial.LoopArm)
 	}
-	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
+	if want := before + 0.1 + 0.3; math.Abs(got[0].Offset-want) > 1e-6 || math.Abs(got[0].Centre-0.95) > 1e-6 && math.Abs(got[0].Centre-(want-0.2)) > 1e-6 {
 		t.Errorf("pick = %+v, want offset %v and centre 0.95 or %v", got[0], want, want-0.2)
 	}
 	if len(a.Matched) != 1 {
@@ -358,7 +358,7 @@ func TestObjectiveDecidesOrderOfLessons(t *testing.T) {
 func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 	for _, shape := range []float64{1, 2.5, 40} {
 		var sum, sq float64
-		r := seeded("gamma")
+		r := seededRand("gamma")
 		const n = 40_000
 		for range n {
 			x := bandit.GammaDraw(r, shape)
@@ -387,8 +387,8 @@ func TestSessionKeepsFirstTextOfLesson(t *testing.T) {
 // the effects of the other injected lessons.
 func TestOffsetsMatchTheFormula(t *testing.T) {
 	b := beliefsBySlug{
-		"a": {Mean: 0.06, Match: -0.1 / bandit.Damping}, "b": {Mean: 0.04, Match: 0.05 / bandit.Damping},
-		"c": {Mean: 0.001, Match: 0.02 / bandit.Damping}, "late": {Mean: 0.07, Match: 0.01 / bandit.Damping},
+		"a": {Mean: 0.06, MatchEffect: -0.1 / bandit.Damping}, "b": {Mean: 0.04, MatchEffect: 0.05 / bandit.Damping},
+		"c": {Mean: 0.001, MatchEffect: 0.02 / bandit.Damping}, "late": {Mean: 0.07, MatchEffect: 0.01 / bandit.Damping},
 	}
 	cfg := neverWithhold()
 	cfg.K = 2
@@ -399,20 +399,20 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	want := map[string]float64{"a": base + del + 0.1 + 0.04, "b": base + del - 0.05 + 0.06}
 	checkPick := func(p trial.Pick, off, own float64) {
 		t.Helper()
-		if centre := min(max(off+own, 0.05), 0.95); math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-centre) > 2e-6 {
-			t.Errorf("%s: offset = %v, centre = %v, want %v and %v", p.Slug, p.Off, p.C, off, centre)
+		if centre := min(max(off+own, 0.05), 0.95); math.Abs(p.Offset-off) > 2e-6 || math.Abs(p.Centre-centre) > 2e-6 {
+			t.Errorf("%s: offset = %v, centre = %v, want %v and %v", p.Slug, p.Offset, p.Centre, off, centre)
 		}
 	}
 	checkPick(ps[0], want["a"], -0.1)
 	checkPick(ps[1], want["b"], 0.05)
-	if math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("centre of the session = %v, want %v", a.C, base+del)
+	if math.Abs(a.Centre-(base+del)) > 2e-6 {
+		t.Errorf("centre of the session = %v, want %v", a.Centre, base+del)
 	}
 	frozen := slices.Clone(a.Picks)
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	checkPick(ps[0], base+del+0.06+0.04, 0.01)
-	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("after a later decision: first picks = %+v, centre of the session = %v, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
+	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.Centre-(base+del)) > 2e-6 {
+		t.Errorf("after a later decision: first picks = %+v, centre of the session = %v, want %+v and %v", a.Picks[:2], a.Centre, frozen, base+del)
 	}
 }
 
@@ -428,7 +428,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		mean := rapid.Float64Range(-0.2, 0.2)
 		for i := range 12 {
 			m := mean.Draw(t, "mean")
-			b[fmt.Sprint("l", i)] = bandit.Posterior{Mean: m, Var: 0.001, Match: mean.Draw(t, "match"), Benched: m < 0, Proven: m > 0.15}
+			b[fmt.Sprint("l", i)] = bandit.Posterior{Mean: m, Var: 0.001, MatchEffect: mean.Draw(t, "match"), Benched: m < 0, Proven: m > 0.15}
 		}
 		session := rapid.StringN(0, 40, 200).Draw(t, "session")
 		a, replay := trial.Assignment{}, trial.Assignment{}
@@ -461,7 +461,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
-			if seen[p.Slug] || p.C < 0.05 || p.C > 0.95 {
+			if seen[p.Slug] || p.Centre < 0.05 || p.Centre > 0.95 {
 				t.Fatalf("pick = %+v, want at most one pick per lesson, with C from 0.05 to 0.95", p)
 			}
 			seen[p.Slug] = true

@@ -24,7 +24,7 @@ func (a *arm) add(ds []trial.Delta) {
 // discounted returns the evidence as of a clock, computed once a day and after each change. The
 // buckets are added in the order of days, so that replicas with the same counters agree to the last
 // bit, except for rewards of open sessions and the moment of a change point.
-func (a *arm) discounted(t *clock) evidence {
+func (a *arm) discounted(t *ageWeights) evidence {
 	if a.cached == nil || a.cached.stamp != t.stamp {
 		a.cached = &discounted{t.stamp, a.history(t)}
 	}
@@ -33,12 +33,12 @@ func (a *arm) discounted(t *clock) evidence {
 
 // counted returns the evidence of the counters alone: without rewards of open sessions, and with
 // change points between days only.
-func (a *arm) counted(t *clock) evidence {
+func (a *arm) counted(t *ageWeights) evidence {
 	return (&arm{buckets: a.buckets}).history(t)
 }
 
 // history returns the evidence weighted by age, with almost no weight before a change point.
-func (a *arm) history(t *clock) evidence {
+func (a *arm) history(t *ageWeights) evidence {
 	var room [64]bucket // on the stack
 	buckets := a.appendBuckets(room[:0])
 	s := weightedSums(buckets, t, math.MaxInt32)

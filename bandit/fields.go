@@ -93,4 +93,4 @@ func findPosition(d *trial.Delta) (pos position, ok bool) {
 }
 
 // fromFixed returns the number that a fixed-point counter holds.
-func fromFixed(v int64) float64 { return float64(v) / trial.One }
+func fromFixed(v int64) float64 { return float64(v) / trial.FixedScale }

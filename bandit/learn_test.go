@@ -8,7 +8,7 @@ import (
 
 // If good lessons match hard sessions, the raw success rate is misleading. The objective raw must gain little and
 // uplift much; otherwise the chooser ignores the holdout.
-func TestUpliftGainsWhereRawFails(t *testing.T) {
+func TestUpliftObjectiveGainsMoreThanRawOnHardSessions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 36,000 sessions")
 	}

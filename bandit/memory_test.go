@@ -32,8 +32,8 @@ func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 	}
 	session := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{
-			Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740, Matched: []trial.Match{{Arm: arm, Del: .01}},
-			Picks: []trial.Pick{{Slug: arm.Slug(), Arm: arm, Eps: .2, Injected: true, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1}},
+			Category: "coder", Base: .5, Centre: .5, Decided: true, Day: 22740, Matched: []trial.Match{{Arm: arm, MatchEffect: .01}},
+			Picks: []trial.Pick{{Slug: arm.Slug(), Arm: arm, Eps: .2, Injected: true, MeanEffect: .02, Offset: .51, Centre: .52, Tokens: 40, Turn: 1}},
 		}
 	}
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
@@ -44,7 +44,7 @@ func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 	}
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		a := session(arm)
-		c.Add(append(a.Closing(), bandit.Contribution(a, 1, 1)...))
+		c.Add(append(a.ClosingDeltas(), bandit.Contribution(a, 1, 1)...))
 	}); n > 600 {
 		t.Errorf("lesson with the evidence of one session takes %d bytes, want at most 600", n)
 	}
@@ -52,7 +52,7 @@ func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 		a := session(arm)
 		for range 60 {
 			a.Day++
-			c.Add(append(a.Closing(), bandit.Contribution(a, 1, 1)...))
+			c.Add(append(a.ClosingDeltas(), bandit.Contribution(a, 1, 1)...))
 		}
 	}); n > 4000 {
 		t.Errorf("lesson with evidence on 60 days takes %d bytes, want at most 4,000", n)

@@ -21,7 +21,7 @@ type rewardedSession struct {
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
-	c, cfg, r := bandit.New(), bandit.Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
+	c, cfg, r := bandit.New(), bandit.Config{K: 1, Epsilon: 0.2, Salt: seed}, seededRand(seed)
 	var out []rewardedSession
 	for i := range n {
 		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
@@ -41,7 +41,7 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 // In the report, a planned trial ends when the session of its last pick closes. For the chooser, the trial ends as soon
 // as closed and open sessions together have enough rewards. After a reward is withdrawn, the trial continues.
 func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
-	name := trial.Name(time.Unix(900, 0), 60, "")
+	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")
@@ -51,7 +51,7 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		if len(all[i].a.Picks) == 0 || rewarded == 60 {
 			continue
 		}
-		if c.Posterior(k).Reached {
+		if c.Posterior(k).TrialEnded {
 			t.Fatalf("trial ended after %d rewarded picks, want 60", rewarded)
 		}
 		rewarded++
@@ -61,12 +61,12 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		}
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
-	if chooser, counted, evaluated := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Evaluated; !chooser || counted || evaluated {
-		t.Errorf("40 closed and 20 open sessions: Posterior.Reached = %v, Counted.Reached = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)
+	if chooser, counted, evaluated := c.Posterior(k).TrialEnded, c.PosteriorFromCounters(k).TrialEnded, c.TrialCounters().Evaluations()[0].Evaluated; !chooser || counted || evaluated {
+		t.Errorf("40 closed and 20 open sessions: Posterior.TrialEnded = %v, Counted.Reached = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)
 	}
 	copied := c.Clone()
-	if e := copied.Measured().Evaluations()[0]; copied.Counted(k).Reached || e.Rewarded != 40 {
-		t.Errorf("clone: Counted.Reached = %v, Rewarded = %d, want false, 40", copied.Counted(k).Reached, e.Rewarded)
+	if e := copied.TrialCounters().Evaluations()[0]; copied.PosteriorFromCounters(k).TrialEnded || e.Rewarded != 40 {
+		t.Errorf("clone: Counted.Reached = %v, Rewarded = %d, want false, 40", copied.PosteriorFromCounters(k).TrialEnded, e.Rewarded)
 	}
 	reloaded := bandit.New()
 	reloaded.Inherit(c)
@@ -75,8 +75,8 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		reloaded.DropProvisional(e)
 		c.DropProvisional(e)
 	}
-	if c.Posterior(k).Reached || reloaded.Posterior(k).Reached {
-		t.Error("after DropProvisional: Posterior.Reached = true, want false")
+	if c.Posterior(k).TrialEnded || reloaded.Posterior(k).TrialEnded {
+		t.Error("after DropProvisional: Posterior.TrialEnded = true, want false")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
@@ -96,15 +96,15 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 		cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.All, Salt: "w"}
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
-		if !a.InComparison() || a.C == 0 {
+		if !a.InComparison() || a.Centre == 0 {
 			t.Fatalf("assignment after a loop warning = %+v, want it in the comparison, with a centre other than 0", a)
 		}
-		centre := a.C
+		centre := a.Centre
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)
-		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
-		g := c.Measured().Global()
-		if a.C != centre || g.N != 1 {
-			t.Fatalf("centre = %v, comparison = %+v, want %v and 1 session", a.C, g, centre)
+		c.Add(append(a.ClosingDeltas(), bandit.Contribution(&a, 1, 1)...))
+		g := c.TrialCounters().Global()
+		if a.Centre != centre || g.N != 1 {
+			t.Fatalf("centre = %v, comparison = %+v, want %v and 1 session", a.Centre, g, centre)
 		}
 		if a.Control {
 			control++
@@ -114,8 +114,8 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 		if a.Picks[1].Injected || a.Picks[2].Injected {
 			assigned = [2]int64{0, 1}
 		}
-		if len(g.All.Any) != 1 || g.All.Any[0].Eps != 0.25 || g.All.Any[0].Assigned != assigned {
-			t.Fatalf("strata = %+v for picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.Any, a.Picks, assigned)
+		if len(g.All.AnyInjected) != 1 || g.All.AnyInjected[0].Eps != 0.25 || g.All.AnyInjected[0].Assigned != assigned {
+			t.Fatalf("strata = %+v for picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.AnyInjected, a.Picks, assigned)
 		}
 		several++
 	}

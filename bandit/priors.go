@@ -77,7 +77,7 @@ type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
 func evidenceOf(s [armFieldCount]float64) evidence {
 	for f := range s {
-		s[f] /= trial.One
+		s[f] /= trial.FixedScale
 	}
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }

@@ -61,7 +61,7 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 		if p.position.scope == armKind {
 			a := c.arm(trial.Arm(p.scope), true)
 			a.mu.Lock()
-			state := a.ownState()
+			state := a.ensureLocal()
 			state.provisional[p.position.index] += sign * p.value
 			if state.isZero() {
 				a.local = nil

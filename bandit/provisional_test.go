@@ -11,8 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// openSession returns the assignment of session n, in which the lessons a and b matched.
-func openSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
+// newOpenSession returns the assignment of session n, in which the lessons a and b matched.
+func newOpenSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
@@ -27,15 +27,15 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
 		for i := range 40 {
-			a := openSession(t, c, i)
-			c.Add(a.Closing())
+			a := newOpenSession(t, c, i)
+			c.Add(a.ClosingDeltas())
 			c.Add(bandit.Contribution(a, float64(i%2), 1))
 		}
 		before, cloned := snapshot(c), snapshot(c.Clone())
 		var open []bandit.Provisional
 		for i := range rapid.IntRange(1, 20).Draw(t, "open") {
 			y := rapid.Float64Range(0, 1).Draw(t, "y")
-			open = append(open, c.AddProvisional(openSession(t, c, 100+i), y, 1))
+			open = append(open, c.AddProvisional(newOpenSession(t, c, 100+i), y, 1))
 		}
 		during := snapshot(c)
 		if !reflect.DeepEqual(during.stats, before.stats) || !reflect.DeepEqual(during.global, before.global) {
@@ -77,10 +77,10 @@ type chooserState struct {
 // must not change.
 func snapshot(c *bandit.Chooser) (s chooserState) {
 	for _, k := range []bandit.Action{lesson("a"), lesson("b")} {
-		s.stats = append(s.stats, c.Measured().Stats(k.Arm))
+		s.stats = append(s.stats, c.TrialCounters().Stats(k.Arm))
 		s.beliefs = append(s.beliefs, c.Posterior(k))
 	}
-	s.global = c.Measured().Global()
+	s.global = c.TrialCounters().Global()
 	s.n, s.sum = c.Baseline("x")
 	return s
 }
@@ -88,7 +88,7 @@ func snapshot(c *bandit.Chooser) (s chooserState) {
 // AddProvisional of an excluded session adds nothing. Dropping the zero Provisional has no effect.
 func TestExcludedSessionAddsNoProvisionalReward(t *testing.T) {
 	c := bandit.New()
-	a := openSession(t, c, 1)
+	a := newOpenSession(t, c, 1)
 	a.Excluded = true
 	before := snapshot(c)
 	if e := c.AddProvisional(a, 1, 1); e.Rewarded() || !reflect.DeepEqual(snapshot(c), before) {

@@ -18,7 +18,7 @@ const cautionLevel = 0.002
 // lesson. With a fifth of the picks withheld, one in a thousand lessons reaches this number without a withheld session.
 const cautionMinAlone = 30
 
-// Published returns the sums of the rewards of the sessions with the lesson above and below the rewards of the
+// CautionEvidence returns the sums of the rewards of the sessions with the lesson above and below the rewards of the
 // sessions that matched without the lesson. A lesson is presented as a caution if worse exceeds better.
 //
 // Both sums are 0 unless the difference passes a test that is valid at any number of evaluations. With a test at a
@@ -28,7 +28,7 @@ const cautionMinAlone = 30
 // Raw counts and expectations by category cannot decide on a caution, because both contain the difficulty of the
 // sessions, and good lessons fire in hard sessions. The expectation by category is used only if no session matched
 // without the lesson, because it is then the only comparison.
-func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
+func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
 	s := c.measured.Stats(k)
 	n, better, worse := s.Rewards.M1, s.Rewards.Better, s.Rewards.Worse
 	if n == 0 {

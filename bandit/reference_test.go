@@ -52,10 +52,10 @@ func genArmSums(t *rapid.T) armSums {
 }
 
 // assertNear fails the test unless got and want are equal up to rounding.
-func assertNear(t *rapid.T, what string, got, want float64) {
+func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
-		t.Fatalf("%s = %v, want %v", what, got, want)
+		t.Fatalf("%s = %v, want %v", subject, got, want)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 		mean, variance, del, _ := want.solve(bandit.DefaultPriors(), 0.01)
 		assertNear(t, "the mean", p.Mean, mean)
 		assertNear(t, "the variance", p.Var, variance)
-		assertNear(t, "the match effect", p.Match, del)
+		assertNear(t, "the match effect", p.MatchEffect, del)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
 			t.Fatalf("Benched = %v with mean %v and variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
 		}
@@ -122,40 +122,40 @@ func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 	})
 }
 
-// MeanAt of a day equals the counted mean of a chooser that has only the earlier days, each discounted by its age.
-func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
+// MeanBefore of a day equals the counted mean of a chooser that has only the earlier days, each discounted by its age.
+func TestMeanBeforeUsesOnlyEarlierDays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		whole, before := bandit.New(), bandit.New()
+		allDays, before := bandit.New(), bandit.New()
 		at := rapid.Int32Range(100, 140).Draw(t, "day")
 		for day := int32(100); day <= 140; day += 10 {
 			e := genArmSums(t)
 			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a change point
-			e.addTo(whole, "a@1", day)
+			e.addTo(allDays, "a@1", day)
 			if day < at {
 				e.addTo(before, "a@1", day)
 			}
 		}
-		whole.Advance(140, 20)
+		allDays.Advance(140, 20)
 		before.Advance(at, 20)
-		assertNear(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
-		if got := whole.Clone().MeanAt(lesson("a"), at); got != whole.MeanAt(lesson("a"), at) {
-			t.Fatalf("clone: MeanAt = %v, want %v", got, whole.MeanAt(lesson("a"), at))
+		assertNear(t, "the mean", allDays.MeanBefore(lesson("a"), at), before.PosteriorFromCounters(lesson("a")).Mean)
+		if got := allDays.Clone().MeanBefore(lesson("a"), at); got != allDays.MeanBefore(lesson("a"), at) {
+			t.Fatalf("clone: MeanBefore = %v, want %v", got, allDays.MeanBefore(lesson("a"), at))
 		}
-		if got, want := whole.Clone().
-			Counted(lesson("a")),
-			whole.Counted(
+		if got, want := allDays.Clone().
+			PosteriorFromCounters(lesson("a")),
+			allDays.PosteriorFromCounters(
 				lesson("a"),
 			); got != want {
 			t.Fatalf("clone: Counted = %+v, want %+v", got, want)
 		}
 	})
-	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
-		t.Errorf("unknown lesson: MeanAt = %v, want 0.01", got)
+	if got := bandit.New().MeanBefore(lesson("a"), 100); got != 0.01 {
+		t.Errorf("unknown lesson: MeanBefore = %v, want 0.01", got)
 	}
 }
 
 // After Inherit, reloaded counters have the provisional rewards of lessons, categories and planned trials.
-func TestInheritKeepsProvisionalRewards(t *testing.T) {
+func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	c := bandit.New()
 	a := &trial.Assignment{
 		Decided:  true,
@@ -164,13 +164,13 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 		Day:      3,
 		Matched:  []trial.Match{{Arm: "a@1"}},
 		Picks: []trial.Pick{
-			{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Off: 0.5, C: 0.5, Trial: "7.2"},
+			{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Offset: 0.5, Centre: 0.5, Trial: "7.2"},
 		},
 	}
 	one, two := c.AddProvisional(a, 1, 1), c.AddProvisional(a, 1, 1)
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
-	if p := c.Posterior(k); !p.Reached || !one.Rewarded() {
+	if p := c.Posterior(k); !p.TrialEnded || !one.Rewarded() {
 		t.Fatalf("two of two rewarded picks: belief = %+v, want Reached = true", p)
 	}
 	reloaded := bandit.New()
@@ -180,7 +180,7 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 		t.Errorf("after Inherit: belief = %+v, baseline = %v sessions with sum %v, want %+v, 2 and 2", got, n, sum, want)
 	}
 	reloaded.DropProvisional(one)
-	if p := reloaded.Posterior(k); p.Reached {
+	if p := reloaded.Posterior(k); p.TrialEnded {
 		t.Errorf("one of two rewards withdrawn: belief = %+v, want Reached = false", p)
 	}
 	reloaded.DropProvisional(two)
@@ -191,23 +191,23 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 }
 
 // Maxima advances the day of the discount. Raise merges a maximum of another replica.
-func TestMaximaAdvanceDay(t *testing.T) {
+func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
 	before := c.Posterior(lesson("a")).Mean
-	c.Maxima(time.Unix(2100*86_400, 0))
+	c.RaiseMaxima(time.Unix(2100*86_400, 0))
 	if got := c.Posterior(lesson("a")).Mean; got >= before-0.005 {
 		t.Errorf("mean after 2,000 days = %v, want less than %v", got, before-0.005)
 	}
-	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
-	if got := c.Measured().Stats("a@1").Proof.LogEHelps; got != 4 {
+	c.TrialCounters().MergeMaxima([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
+	if got := c.TrialCounters().Stats("a@1").Maxima.LogEHelps; got != 4 {
 		t.Errorf("after Raise: LogEHelps = %v, want 4", got)
 	}
 }
 
 // A unit is a run with several sessions. Each session gets the lessons of its unit within the budget, injected or
 // withheld as in the unit. Withheld lessons also count towards the budget.
-func TestShareRespectsSlotsAndBudget(t *testing.T) {
+func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{
 			Decided: true,
@@ -245,7 +245,7 @@ func TestShareRespectsSlotsAndBudget(t *testing.T) {
 		"room for nearly two":        {3, 199, 0, nil, []string{"a"}},
 		"room for none":              {3, bandit.NoRoom, 0, nil, nil},
 	} {
-		given, fresh := bandit.Share(
+		given, fresh := bandit.DecideShared(
 			bandit.Config{K: tc.k, Room: tc.room},
 			flatBeliefs{},
 			decided(),
@@ -259,7 +259,7 @@ func TestShareRespectsSlotsAndBudget(t *testing.T) {
 	}
 	// a later decision has a later turn, and its picks take the remaining slots
 	a := decided()
-	given, fresh := bandit.Share(
+	given, fresh := bandit.DecideShared(
 		bandit.Config{K: 3},
 		flatBeliefs{beliefsBySlug{"d": {Mean: 0.1}, "e": {Mean: 0.05}}},
 		a,

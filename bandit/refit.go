@@ -41,7 +41,7 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	byKey := func(x, y *arm) int { return cmp.Compare(x.key, y.key) }
 	for _, a := range slices.SortedFunc(c.everyArm(), byKey) { // sorted: sums of floats depend on the order
 		a.mu.Lock()
-		e := a.discounted(c.clock).nonNegative()
+		e := a.discounted(c.ageWeights).nonNegative()
 		a.mu.Unlock()
 		if e.n1 >= 5 {
 			es = append(es, e)
@@ -54,7 +54,7 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 // nearly all rewards are 0 or 1, else the measured variance. The caller holds mu.
 func (c *Chooser) rewardVariance() float64 {
 	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])
-	if n < 50*trial.One || graded < 0.05*n {
+	if n < 50*trial.FixedScale || graded < 0.05*n {
 		return startSigma2
 	}
 	return clip(float64(c.tenant[iSquares])/n, 0.01, 0.25)

@@ -39,9 +39,9 @@ var factNames = [factCount]string{"agent", "model", "length", "category", "tools
 // models are free text. The most frequent values get an effect.
 var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
-// cellOf returns the scope of the counters that count all sessions with the facts of a. A session without a
+// cellScope returns the scope of the counters that count all sessions with the facts of a. A session without a
 // known start has only a category.
-func cellOf(a *trial.Assignment) string {
+func cellScope(a *trial.Assignment) string {
 	scope := categoryScope(a.Category)
 	if a.At == 0 {
 		return scope
@@ -97,7 +97,7 @@ func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	}
 	counted := *a
 	counted.Category = c.withCountedAgent(a.Category)
-	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellOf(&counted))), true
+	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellScope(&counted))), true
 }
 
 // relative returns the predicted reward of a session with these facts, minus the running mean of the tenant.
@@ -152,9 +152,9 @@ func (c *Chooser) sortedCells() []cell {
 
 // Steps and starting values of the fit.
 const (
-	fitSteps     = 10
-	startEffect2 = 0.05 * 0.05 // variance of the effects of a fact in the first step
-	minEffect2   = 1e-5        // minimum of this variance in later steps
+	fitSteps            = 10
+	startEffectVariance = 0.05 * 0.05 // variance of the effects of a fact in the first step
+	minEffectVariance   = 1e-5        // minimum of this variance in later steps
 )
 
 // fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact
@@ -174,7 +174,7 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 	gram, moment := momentsOf(cells, column, mean, sigma2)
 	effects, variances := make([]float64, k), [factCount]float64{}
 	for f := range variances {
-		variances[f] = startEffect2
+		variances[f] = startEffectVariance
 	}
 	for range fitSteps {
 		a := slices.Clone(gram)
@@ -197,7 +197,7 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 			squares[key.fact] += effects[i+1]*effects[i+1] + a[(i+1)*k+i+1]
 		}
 		for f := range variances {
-			variances[f] = math.Max(minEffect2, (squares[f]+startEffect2)/(values[f]+1))
+			variances[f] = math.Max(minEffectVariance, (squares[f]+startEffectVariance)/(values[f]+1))
 		}
 	}
 	r := &Regression{Sessions: n, Offset: trial.Round(effects[0]), Effects: map[string]map[string]float64{}}

@@ -20,7 +20,7 @@ func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 // easyMornings returns the deltas of n sessions of two agents. In the morning 80% of the sessions succeed, in the
 // evening 40%, whatever the agent and the number of tools.
 func easyMornings(n int) (deltas [][]trial.Delta) {
-	r := seeded("mornings")
+	r := seededRand("mornings")
 	for i := range n {
 		hour, chance := 7, 0.8
 		if i%2 == 0 {
@@ -66,7 +66,7 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 
 // Uninformative facts get effects near 0, so that the predictions are close to the mean.
 func TestRegressionIgnoresUninformativeFacts(t *testing.T) {
-	r, c := seeded("noise"), bandit.New()
+	r, c := seededRand("noise"), bandit.New()
 	for range 1000 {
 		a := sessionWithFacts(fmt.Sprint("agent-", r.IntN(10)), r.IntN(24), r.IntN(50))
 		c.Add(bandit.Contribution(&a, float64(r.IntN(2)), 1))
@@ -129,7 +129,7 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 // remain part of the baseline of the category.
 func TestBaselineKeepsCategorySumsOfOlderStore(t *testing.T) {
 	c := bandit.New()
-	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.One), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.One)})
+	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.FixedScale), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.FixedScale)})
 	a := sessionWithFacts("agent-0", 7, 0)
 	c.Add(bandit.Contribution(&a, 1, 1))
 	if n, sum := c.Baseline(a.Category); n != 11 || sum != 8 {

@@ -16,15 +16,15 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	if d == nil {
 		return nil
 	}
-	residuals(&d, a, clip(y, 0, 1))
+	addResiduals(&d, a, clip(y, 0, 1))
 	slices.SortStableFunc(d, func(x, y trial.Delta) int { return cmp.Compare(x.Key.Scope, y.Key.Scope) })
 	return d
 }
 
-// residuals adds the residuals of a reward: of the whole prediction, of the prediction without the baseline for the
+// addResiduals adds the residuals of a reward: of the whole prediction, of the prediction without the baseline for the
 // category, and of the prediction without the lesson for each matched or picked lesson. All predictions were frozen
 // at the decisions of the session.
-func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
+func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	del, inj := expectedEffects(a)
 	if y > 0 && y < 1 {
 		d.Add("", fGraded, 0, 1)
@@ -34,12 +34,12 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 		d.Add("", fSquares, 0, res*res)
 	}
 	if a.Category != "" {
-		d.Add(cellOf(a), fCategoryCount, 0, 1)
-		d.Add(cellOf(a), fCategorySum, 0, y-del-inj)
+		d.Add(cellScope(a), fCategoryCount, 0, 1)
+		d.Add(cellScope(a), fCategorySum, 0, y-del-inj)
 	}
 	for _, m := range a.Matched { // a match without a pick measures the match effect
 		if !slices.ContainsFunc(a.Picks, func(p trial.Pick) bool { return p.Arm == m.Arm }) {
-			d.Add(string(m.Arm), fSumUnpicked, a.Day, y-a.Base-(del-m.Del)-inj)
+			d.Add(string(m.Arm), fSumUnpicked, a.Day, y-a.Base-(del-m.MatchEffect)-inj)
 		}
 	}
 	for i := range a.Picks {
@@ -50,22 +50,22 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 		if p.Injected {
 			field = fSumInjected
 		}
-		d.Add(string(p.Arm), field, a.Day, y-p.Off)
+		d.Add(string(p.Arm), field, a.Day, y-p.Offset)
 	}
 }
 
 // expectedEffects returns the sums of the match effects and of the effects of the injected lessons in the
 // frozen record.
-func expectedEffects(a *trial.Assignment) (del, inj float64) {
+func expectedEffects(a *trial.Assignment) (matchEffects, injectedEffects float64) {
 	for i := range a.Matched {
-		del += a.Matched[i].Del
+		matchEffects += a.Matched[i].MatchEffect
 	}
 	for i := range a.Picks {
 		if _, ok := a.Match(a.Picks[i].Arm); ok && a.Picks[i].Injected {
-			inj += a.Picks[i].M
+			injectedEffects += a.Picks[i].MeanEffect
 		}
 	}
-	return del, inj
+	return matchEffects, injectedEffects
 }
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }

@@ -25,7 +25,7 @@ func delta(scope, field string, day int32, v int64) trial.Delta {
 func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
-			return float64(d.Value) / trial.One
+			return float64(d.Value) / trial.FixedScale
 		}
 	}
 	return 0
@@ -34,12 +34,12 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 // sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
-		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
-		Matched: []trial.Match{{Arm: "in@1", Del: -0.1}, {Arm: "out@1", Del: 0.05}, {Arm: "not@1", Del: 0}},
+		ControlP: 0.05, Category: "cat", Base: 0.6, Centre: 0.55, Decided: true, Day: 20000,
+		Matched: []trial.Match{{Arm: "in@1", MatchEffect: -0.1}, {Arm: "out@1", MatchEffect: 0.05}, {Arm: "not@1", MatchEffect: 0}},
 		Picks: []trial.Pick{
-			{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: true, M: 0.04, Off: 0.65, C: 0.55, Tokens: 30, Turn: 1},
-			{Slug: "out", Arm: "out@1", Eps: 0.5, Injected: false, M: 0.02, Off: 0.54, C: 0.59, Tokens: 50, Turn: 1},
-			{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true, M: 0.01, Off: 0.59, C: 0.4, Turn: 3},
+			{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: true, MeanEffect: 0.04, Offset: 0.65, Centre: 0.55, Tokens: 30, Turn: 1},
+			{Slug: "out", Arm: "out@1", Eps: 0.5, Injected: false, MeanEffect: 0.02, Offset: 0.54, Centre: 0.59, Tokens: 50, Turn: 1},
+			{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true, MeanEffect: 0.01, Offset: 0.59, Centre: 0.4, Turn: 3},
 		},
 	}
 }
@@ -69,7 +69,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {
-		if got := deltaValue(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
+		if got := deltaValue(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.FixedScale {
 			t.Errorf("value = %v for the delta %v of the trial, want it equal", got, d)
 		}
 	}
@@ -83,7 +83,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 	if deltaValue(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
 		t.Error("reward 0.3: graded is not 1")
 	}
-	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
+	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", MatchEffect: -0.1}, {Arm: "b@1", MatchEffect: 0.02}}}
 	if got := deltaValue(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
 		t.Errorf("match in a control session: residual = %v, want %v", got, 1-0.6-0.02)
 	}
@@ -103,7 +103,7 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		ordered, shuffled := bandit.New(), bandit.New()
 		var steps [][]trial.Delta
 		for i := range rapid.IntRange(1, 6).Draw(t, "sessions") {
-			a := openSession(t, ordered, i)
+			a := newOpenSession(t, ordered, i)
 			a.Day = rapid.Int32Range(0, 5).Draw(t, "day")
 			y := rapid.Float64Range(0, 1).Draw(t, "y")
 			ordered.Add(bandit.Contribution(a, y, 1))
@@ -118,7 +118,7 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		}
 		shuffled.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
 		for _, k := range lessons("a", "b") {
-			if got, want := shuffled.Counted(k), ordered.Counted(k); got != want {
+			if got, want := shuffled.PosteriorFromCounters(k), ordered.PosteriorFromCounters(k); got != want {
 				t.Fatalf("Counted(%s) = %+v, want %+v", k.Slug, got, want)
 			}
 		}
@@ -132,27 +132,27 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	})
 }
 
-// A clone is independent of the original, and finds the earlier text of an edited lesson. MeanAt uses only the counters
-// of the days before.
+// A clone is independent of the original, and finds the earlier text of an edited lesson. MeanBefore uses only the
+// counters of the days before.
 func TestCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()
-	c.Add(a.Closing())
+	c.Add(a.ClosingDeltas())
 	c.Add(bandit.Contribution(&a, 1, 2))
 	c.Advance(20001, 7)
 	before := c.Posterior(lesson("in"))
 	d := c.Clone()
 	d.Add(bandit.Contribution(&a, 0, 2))
-	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().All.Rewarded != 1 || d.Measured().Global().All.Rewarded != 2 {
+	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.TrialCounters().Global().All.Rewarded != 1 || d.TrialCounters().Global().All.Rewarded != 2 {
 		t.Errorf("Clone, then Add to the clone: original = %+v, clone = %+v, want an unchanged original and a lower mean of the clone", c.Posterior(lesson("in")), d.Posterior(lesson("in")))
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
 		t.Error("clone: belief about an edited lesson differs from the belief with its earlier text as the parent")
 	}
-	if got := c.MeanAt(lesson("in"), 20000); !almostEqual(got, 0.01) {
+	if got := c.MeanBefore(lesson("in"), 20000); !almostEqual(got, 0.01) {
 		t.Errorf("MeanAt before the first session = %v, want the prior mean 0.01", got)
 	}
-	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
+	if got, want := c.MeanBefore(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
 		t.Errorf("MeanAt after the first day = %v, want %v", got, want)
 	}
 }

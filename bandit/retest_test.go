@@ -18,12 +18,12 @@ func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 			y = 1 - y
 		}
 		a := &trial.Assignment{
-			Decided: true, Category: "x", Model: c.Measured().AdmitModel(model), Base: 0.5,
-			Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: i%2 == 1, Off: 0.5, C: 0.5}},
+			Decided: true, Category: "x", Model: c.TrialCounters().CountedModelName(model), Base: 0.5,
+			Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: i%2 == 1, Offset: 0.5, Centre: 0.5}},
 		}
-		c.Add(a.Closing())
+		c.Add(a.ClosingDeltas())
 		c.Add(bandit.Contribution(a, y, 1))
-		c.Maxima(time.Unix(20_000*86_400, 0))
+		c.RaiseMaxima(time.Unix(20_000*86_400, 0))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
 	addRewardedPicks(c, "model-a", 400)
 	for i := range 100 {
-		c.Measured().AdmitModel(fmt.Sprint("noise-", i))
+		c.TrialCounters().CountedModelName(fmt.Sprint("noise-", i))
 	}
 	if b := epsilonFor(t, cfg, c, "random-1"); b != 0.2 {
 		t.Errorf("epsilon on an unknown model before any evidence = %g, want 0.2", b)
@@ -100,11 +100,11 @@ func TestModelNamesAddFewCounters(t *testing.T) {
 		name := fmt.Sprint("model-", i)
 		a := &trial.Assignment{
 			Decided: true, Category: "agent|" + name + "|s", Model: name, Base: 0.5,
-			Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Off: 0.5, C: 0.5}},
+			Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Offset: 0.5, Centre: 0.5}},
 		}
 		c.DropProvisional(c.AddProvisional(a, 1, 1))
-		c.Admit(a)
-		for _, d := range append(a.Closing(), bandit.Contribution(a, 1, 1)...) {
+		c.BoundNames(a)
+		for _, d := range append(a.ClosingDeltas(), bandit.Contribution(a, 1, 1)...) {
 			rows[d.Key.Scope+" "+d.Key.Field] = true
 			c.Add([]trial.Delta{d})
 		}

@@ -40,11 +40,11 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 			}
 			switch d.Key.Field {
 			case "n":
-				n += float64(d.Value) / trial.One
+				n += float64(d.Value) / trial.FixedScale
 			case "z":
-				z += float64(d.Value) / trial.One
+				z += float64(d.Value) / trial.FixedScale
 			case "zz":
-				zz += float64(d.Value) / trial.One
+				zz += float64(d.Value) / trial.FixedScale
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (w runWorld) spread(simulations int, coinsByRun, countedByRun bool) (mean, 
 
 // A unit is a run with several member sessions. Share gives each member the picks of the unit for its matches, in any
 // order of the matches and within the limits of the member. A lesson is injected for all members or withheld for all.
-func TestShareReturnsPicksOfTheUnit(t *testing.T) {
+func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for run := range 300 {
@@ -117,7 +117,7 @@ func TestShareReturnsPicksOfTheUnit(t *testing.T) {
 					}
 				}
 				before := len(a.Picks)
-				given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, unit, actions, spent)
+				given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, unit, actions, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
 					t.Fatalf("after %d picks of the member: %d picks of the unit, %d new picks, %d picks added to the unit, want at most K per turn and 2K in total, and as many added as new", spent, len(given), len(fresh), len(a.Picks)-before)
 				}
@@ -144,30 +144,30 @@ func TestShareReturnsPicksOfTheUnit(t *testing.T) {
 }
 
 // A unit keeps the first text of a lesson. Share gives no pick to a member that matches an edited text.
-func TestShareKeepsFirstTextOfLesson(t *testing.T) {
+func TestDecideSharedKeepsFirstTextOfLesson(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
-	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
+	bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
+	given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
 		t.Errorf("edited text: picks of the unit = %v, new picks = %v, want none, and one pick in the unit", given, fresh)
 	}
-	given, _ = bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
+	given, _ = bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
 		t.Errorf("first text: picks of the unit = %v, want one of x@1", given)
 	}
 }
 
 // A withheld pick uses as much of a member's budget (Room) as an injected pick.
-func TestShareCountsWithheldPicksInBudget(t *testing.T) {
+func TestDecideSharedCountsWithheldPicksInBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	newAction := func(slug string, size int) bandit.Action {
 		return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
 	}
-	bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60)}, 0)
+	bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60)}, 0)
 	cfg.Room = 100
-	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60), newAction("y", 50), newAction("z", 40)}, 0)
+	given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60), newAction("y", 50), newAction("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
 		t.Errorf("picks of the unit = %v, new picks = %v, want one and [z]", slugs(given), slugs(fresh))
 	}
@@ -175,16 +175,16 @@ func TestShareCountsWithheldPicksInBudget(t *testing.T) {
 
 // A unit has at most MaxShared matches. Beyond the limit, Share picks no new lesson but still returns the earlier
 // picks.
-func TestShareAddsNoPicksBeyondUnitLimit(t *testing.T) {
+func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	for i := range 2 * bandit.MaxShared {
-		bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
+		bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
 	if len(a.Matched) != bandit.MaxShared || len(a.Picks) != bandit.MaxShared {
 		t.Errorf("%d matches, %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
-	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
+	if given, _ := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
 		t.Errorf("at the limit: picks of a member that matches the first lesson = %v, want [l0]", slugs(given))
 	}
 }
@@ -195,9 +195,9 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	for run := range 200 {
 		unit := fmt.Sprint("run ", run)
 		a, b := trial.Assignment{Category: "a", Day: 1}, trial.Assignment{Category: "b", Day: 1}
-		bandit.Share(cfg, beliefsBySlug{}, &a, unit, lessons("p", "q", "r", "s"), 0)
+		bandit.DecideShared(cfg, beliefsBySlug{}, &a, unit, lessons("p", "q", "r", "s"), 0)
 		if run%5 > 0 {
-			bandit.Share(cfg, beliefsBySlug{}, &b, unit, lessons("r", "s", "t", "u"), 0)
+			bandit.DecideShared(cfg, beliefsBySlug{}, &b, unit, lessons("r", "s", "t", "u"), 0)
 		}
 		ab, ba := a.Clone(), b.Clone()
 		ab.Merge(&b, true)

@@ -10,7 +10,7 @@ import "precept/bandit/trial"
 // No draw selects the sections, because an operator registered the sections. The centre of the reward is the baseline
 // of the session, because any centre that is fixed before the coin is valid.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
-	openAssignment(a, cfg, b, unit)
+	startAssignment(a, cfg, b, unit)
 	if a.Control {
 		return nil, nil
 	}
@@ -20,7 +20,7 @@ func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, secti
 			earlier = append(earlier, known)
 			continue
 		}
-		p.Off, p.C = a.Base, trial.Round(clip(a.Base, clipLo, clipHi))
+		p.Offset, p.Centre = a.Base, trial.Round(clip(a.Base, clipLo, clipHi))
 		a.Flip(cfg.Salt, unit, p)
 	}
 	return a.Picks[from:len(a.Picks):len(a.Picks)], earlier

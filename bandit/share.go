@@ -10,18 +10,18 @@ import (
 // matches.
 const maxUnitMatches = 512
 
-// Share decides like Decide, for one session of a unit with several sessions (a run and its agents). The sessions share
-// the assignment of the unit, and a decision for one session holds for all. The result given holds the earlier picks of
-// lessons that match again, in order, and fresh holds the new picks. A lesson that matched before without a pick stays
-// without a pick. spent is the number of picks of this session: the limits of a decision and of a session apply to each
-// session alone, and do not depend on the coins.
+// DecideShared decides like Decide, for one session of a unit with several sessions (a run and its agents). The
+// sessions share the assignment of the unit, and a decision for one session holds for all. The result given holds the
+// earlier picks of lessons that match again, in order, and fresh holds the new picks. A lesson that matched before
+// without a pick stays without a pick. spent is the number of picks of this session: the limits of a decision and of a
+// session apply to each session alone, and do not depend on the coins.
 //
 // An earlier pick of a different text of the lesson (edited, or presented differently) is not in given, because its arm
 // does not measure the text that would be inserted.
-func Share(
+func DecideShared(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
 ) (given, fresh []trial.Pick) {
-	openAssignment(a, cfg, b, unit)
+	startAssignment(a, cfg, b, unit)
 	slots := max(0, min(cfg.K, 2*cfg.K-spent))
 	given = earlierPicks(a, &cfg, actions, slots)
 	added, forced := recordMatches(a, b, newActions(a, actions))
@@ -36,8 +36,8 @@ func Share(
 	}
 	best := choose(cfg, b, unit, added, slots-len(given))
 	chosen := cfg.fitRoom(slices.Clone(best))
-	recordPassed(a, cfg, b, unit, added, best, chosen)
-	return given, flip(a, cfg, b, unit, append(chosen, forced...), turn)
+	recordPassReasons(a, cfg, b, unit, added, best, chosen)
+	return given, flipPicks(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
 // newActions returns the actions that are new to the unit. Beyond maxUnitMatches matches, only forced
@@ -46,7 +46,7 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 	room := maxUnitMatches - len(a.Matched)
 	out := make([]Action, 0, len(actions))
 	for _, c := range actions {
-		if isKnown(a, c.Slug) || !c.Forced && room <= 0 {
+		if wasConsidered(a, c.Slug) || !c.Forced && room <= 0 {
 			continue
 		}
 		if !c.Forced {

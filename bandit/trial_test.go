@@ -15,7 +15,7 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
 	k := lesson("a")
 	k.Epsilon, k.Until = 0.5, 0.1
-	r := seeded("trial")
+	r := seededRand("trial")
 	picks, ended := 0, 0
 	for i := range 4000 {
 		a := trial.Assignment{Category: "x"}
@@ -27,7 +27,7 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson is probed with 0.5, too
 				t.Fatalf("pick after the end of the trial = %+v, want an epsilon other than 0.5", p)
 			}
-			if ended > 0 && !c.Posterior(k).Reached {
+			if ended > 0 && !c.Posterior(k).TrialEnded {
 				t.Fatal("after the end of the trial: Reached = false, want true")
 			}
 		}
@@ -42,7 +42,7 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 		t.Errorf("trial ended after %d of %d picks, want 700 to 1200", ended, picks)
 	}
 	k.Until = 0
-	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {
-		t.Errorf("trial without a width: Reached = %v, next epsilon = %v, want false, 0.5", p.Reached, cfg.NextEpsilon(k, p))
+	if p := c.Posterior(k); p.TrialEnded || cfg.NextEpsilon(k, p) != 0.5 {
+		t.Errorf("trial without a width: Reached = %v, next epsilon = %v, want false, 0.5", p.TrialEnded, cfg.NextEpsilon(k, p))
 	}
 }

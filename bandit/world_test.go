@@ -13,20 +13,20 @@ import (
 
 // world simulates a tenant whose lessons have known effects.
 type world struct {
-	lessons []truth
+	lessons []simulatedLesson
 	rng     *rand.Rand
 	matches int // average number of matching lessons per session
 }
 
-// truth is a lesson with its true effect. If hard is positive, the lesson matches hard sessions more often than easy
-// ones.
-type truth struct {
+// simulatedLesson is a lesson with its true effect. If hard is positive, the lesson matches hard sessions more often
+// than easy ones.
+type simulatedLesson struct {
 	bandit.Action
 	effect, hard float64
 }
 
-// seeded returns a random source with the seed text, so that each run of a test draws the same numbers.
-func seeded(text string) *rand.Rand {
+// seededRand returns a random source with the seed text, so that each run of a test draws the same numbers.
+func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
@@ -36,9 +36,9 @@ func seeded(text string) *rand.Rand {
 // the helpful lessons match hard sessions and the harmful lessons match easy sessions, so that a comparison of raw
 // success rates has the wrong sign.
 func newWorld(n int, contrary bool, seed string) *world {
-	w := &world{rng: seeded(seed), matches: 3}
+	w := &world{rng: seededRand(seed), matches: 3}
 	for j := range n {
-		l := truth{Action: lesson(fmt.Sprintf("lesson-%d", j))}
+		l := simulatedLesson{Action: lesson(fmt.Sprintf("lesson-%d", j))}
 		switch j % 3 {
 		case 0:
 			l.effect = 0.05 + 0.06*w.rng.Float64()
@@ -125,7 +125,7 @@ func (w *world) simulate(cfg bandit.Config, c *bandit.Chooser, n int) (gain floa
 		if w.rng.Float64() < p {
 			y = 1
 		}
-		c.Add(a.Closing())
+		c.Add(a.ClosingDeltas())
 		c.Add(bandit.Contribution(&a, y, 1))
 		if rewards++; rewards%bandit.RefitEvery == 0 {
 			c.SetPriors(c.Refit())
@@ -137,18 +137,18 @@ func (w *world) simulate(cfg bandit.Config, c *bandit.Chooser, n int) (gain floa
 // chooserWithLessons returns a chooser with counters of n lessons on 60 days.
 func chooserWithLessons(n int) *bandit.Chooser {
 	c := bandit.New()
-	r := seeded("grown")
+	r := seededRand("grown")
 	for j := range n {
 		arm := fmt.Sprintf("lesson-%d@1", j)
 		for day := range int32(60) {
 			k := int64(1 + r.IntN(5))
 			c.Add([]trial.Delta{
-				delta(arm, "n1", day, k*trial.One),
-				delta(arm, "s1", day, r.Int64N(trial.One)),
-				delta(arm, "n0", day, trial.One),
-				delta(arm, "s0", day, r.Int64N(trial.One/2)),
-				delta(arm, "nu", day, 3*trial.One),
-				delta(arm, "su", day, r.Int64N(trial.One)),
+				delta(arm, "n1", day, k*trial.FixedScale),
+				delta(arm, "s1", day, r.Int64N(trial.FixedScale)),
+				delta(arm, "n0", day, trial.FixedScale),
+				delta(arm, "s0", day, r.Int64N(trial.FixedScale/2)),
+				delta(arm, "nu", day, 3*trial.FixedScale),
+				delta(arm, "su", day, r.Int64N(trial.FixedScale)),
 			})
 		}
 	}
@@ -159,7 +159,7 @@ func chooserWithLessons(n int) *bandit.Chooser {
 func BenchmarkAdd(b *testing.B) {
 	c := chooserWithLessons(2000)
 	a := sampleAssignment()
-	ds := append(a.Closing(), bandit.Contribution(&a, 1, 1)...)
+	ds := append(a.ClosingDeltas(), bandit.Contribution(&a, 1, 1)...)
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Add(ds)

@@ -25,12 +25,12 @@ type decoder struct {
 
 func (d *decoder) addFault(path string, n ast.Node, value, problem string) {
 	d.faults = append(d.faults, Fault{
-		Key: path, Value: value, Source: d.position(n), Problem: problem,
+		Key: path, Value: value, Source: d.sourceOf(n), Problem: problem,
 	})
 }
 
-// position returns the file and the line of a node. If the source is not a file, it returns the source.
-func (d *decoder) position(n ast.Node) string {
+// sourceOf returns the file and the line of a node. If the source is not a file, it returns the source.
+func (d *decoder) sourceOf(n ast.Node) string {
 	if !d.inFile || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source
 	}
@@ -75,7 +75,7 @@ func (d *decoder) syntaxFault(err error) {
 
 // readSection reads a mapping into a struct.
 func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
-	pairs, ok := d.pairs(path, n)
+	pairs, ok := d.asMapping(path, n)
 	if !ok {
 		return
 	}
@@ -91,7 +91,7 @@ func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 		switch {
 		case !ok:
 			problem := "is not a key" + suggestion(name, indices)
-			if newName := currentName(keyPath); newName != "" {
+			if newName := renamedKey(keyPath); newName != "" {
 				problem = "is renamed to " + newName + "; use the new name"
 			}
 			d.addFault(keyPath, it.Key(), "", problem)
@@ -113,11 +113,11 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 	if _, ok := n.(*ast.CommentGroupNode); ok {
 		return
 	}
-	d.sources[path] = d.position(n)
+	d.sources[path] = d.sourceOf(n)
 	switch v.Kind() {
 	case reflect.Struct:
 		if _, scalar := scalarText(n); scalar {
-			if i := scalarField(v.Type()); i >= 0 {
+			if i := scalarFieldIndex(v.Type()); i >= 0 {
 				d.readScalar(path, v.Field(i), v.Type().Field(i).Tag, n)
 				return
 			}
@@ -134,7 +134,7 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 
 // readMapping replaces a map as a whole, so that an entry of the defaults that the file does not contain is removed.
 func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
-	pairs, ok := d.pairs(path, n)
+	pairs, ok := d.asMapping(path, n)
 	if !ok {
 		return
 	}
@@ -160,7 +160,7 @@ func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, 
 	text, scalar := scalarText(n)
 	switch {
 	case ok:
-	case isSection(v.Type().Elem()) && scalarField(v.Type().Elem()) >= 0: // one entry in place of a list with one entry
+	case isSection(v.Type().Elem()) && scalarFieldIndex(v.Type().Elem()) >= 0: // one entry in place of a list with one entry
 		elem := reflect.New(v.Type().Elem()).Elem()
 		d.readValue(path, elem, tag, n)
 		v.Set(reflect.Append(reflect.MakeSlice(v.Type(), 0, 1), elem))
@@ -218,7 +218,7 @@ func (d *decoder) setText(
 		shownValue = ""
 	}
 	var secretFault string
-	text, err := expand(raw, func(name string) (string, bool) {
+	text, err := expandVariables(raw, func(name string) (string, bool) {
 		value, ok := d.env(name)
 		secretFault = cmp.Or(secretFault, d.secretFaults[name])
 		return value, ok
@@ -237,15 +237,15 @@ func (d *decoder) setText(
 		err = setScalar(v, text)
 	}
 	if err == nil {
-		err = checkTag(v, tag)
+		err = checkConstraints(v, tag)
 	}
 	if err != nil {
 		d.addFault(path, n, shownValue, err.Error())
 	}
 }
 
-// pairs returns n as a mapping. If n is not a mapping, it adds a fault.
-func (d *decoder) pairs(path string, n ast.Node) (ast.MapNode, bool) {
+// asMapping returns n as a mapping. If n is not a mapping, it adds a fault.
+func (d *decoder) asMapping(path string, n ast.Node) (ast.MapNode, bool) {
 	pairs, ok := n.(ast.MapNode)
 	if _, alias := n.(*ast.AliasNode); !ok || alias {
 		d.addFault(path, n, "", "must contain further keys (key: value)")

@@ -183,7 +183,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := Parse(Sources{File: []byte(tc.file), Redis: redis})
+			_, err := Parse(Sources{File: []byte(tc.file), CheckRedisURL: redis})
 			faults, _ := AsFaults(err)
 			if len(faults) == 0 {
 				t.Fatal("the configuration is accepted, want a fault")
@@ -229,7 +229,7 @@ func TestTraceHeadersAreParsed(t *testing.T) {
 	}
 }
 
-func TestSystemAgentsReadsPatternsAndSwitches(t *testing.T) {
+func TestSystemAgentsAcceptsPatternsTrueAndFalse(t *testing.T) {
 	for want, list := range map[string][]string{"": {"false", "no"}, "*": {"crew-*", "true"}, "crew-* x": {"crew-*", "false", "x"}} {
 		m := Match{System: list}
 		if got := strings.Join(m.SystemAgents(), " "); got != want {

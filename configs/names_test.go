@@ -82,8 +82,8 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 				t.Error("Bool of debug_headers is false, want true")
 			}
 		}
-		if strings.Contains(n.Usage, "restart") != n.Restart {
-			t.Errorf("the comment of %s mentions a restart: %v, want %v as in its tag", n.Path, !n.Restart, n.Restart)
+		if strings.Contains(n.Usage, "restart") != n.NeedsRestart {
+			t.Errorf("the comment of %s mentions a restart: %v, want %v as in its tag", n.Path, !n.NeedsRestart, n.NeedsRestart)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // suggestion returns the end of a message about a misspelt key. It names the most similar key or, without a similar
 // key, all keys.
 func suggestion(name string, keys map[string]int) string {
-	if best := spell.Nearest(name, slices.Sorted(maps.Keys(keys))); best != "" {
+	if best := spell.Suggest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
 	}
 	return "; " + alternatives(keys)
@@ -25,8 +25,8 @@ func alternatives[V any](names map[string]V) string {
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// currentName returns the new name of a key that was renamed in an earlier release, or "" for any other key.
-func currentName(key string) string {
+// renamedKey returns the new name of a key that was renamed in an earlier release, or "" for any other key.
+func renamedKey(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
 	}
@@ -73,7 +73,7 @@ func isServiceLink(name string) bool {
 // the end, or the only name with one more section at the start.
 func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
-	if near := spell.Nearest(upper, names); near != "" {
+	if near := spell.Suggest(upper, names); near != "" {
 		return near
 	}
 	var longer []string

@@ -107,7 +107,7 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := c.Route(); len(r) != 4 || r["chat"] != "mine" || r["responses"] != "mine" || r["messages"] != "mine" || r["other"] != "mine" {
+	if r := c.UpstreamByRoute(); len(r) != 4 || r["chat"] != "mine" || r["responses"] != "mine" || r["messages"] != "mine" || r["other"] != "mine" {
 		t.Errorf("the routes are %v, want four routes to the upstream mine", r)
 	}
 	if days := c.Learning.Retention.Hours() / 24; days != 36500 {

@@ -16,14 +16,14 @@ import (
 
 // Sources holds the sources of a configuration. The zero value selects the defaults.
 type Sources struct {
-	FileName string                            // name of File in faults; "" means precept.yaml
-	File     []byte                            // content of the file; nil means no file
-	Env      func(name string) (string, bool)  // looks up a variable, as os.LookupEnv does; nil means no variable is set
-	EnvNames []string                          // names of all variables, for the search for misspelt names
-	ReadFile func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil means no value
-	Flags    map[string]string                 // values of the given flags by key, such as bandit.epsilon
-	Redis    func(url string) error            // checks a Redis URL for the store; nil means each URL is valid
-	Offline  bool                              // faults of keys that only a server needs are ignored, for commands that work without a server
+	FileName      string                            // name of File in faults; "" means precept.yaml
+	File          []byte                            // content of the file; nil means no file
+	Env           func(name string) (string, bool)  // looks up a variable, as os.LookupEnv does; nil means no variable is set
+	EnvNames      []string                          // names of all variables, for the search for misspelt names
+	ReadFile      func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil means no value
+	Flags         map[string]string                 // values of the given flags by key, such as bandit.epsilon
+	CheckRedisURL func(url string) error            // checks a Redis URL for the store; nil means each URL is valid
+	Offline       bool                              // faults of keys that only a server needs are ignored, for commands that work without a server
 }
 
 // Default returns the configuration of the embedded precept.yaml.
@@ -54,7 +54,7 @@ func Parse(src Sources) (*Config, error) {
 		text, ok := src.Env(name)
 		if file, named := src.Env(name + fileSuffix); named && file != "" && strings.HasPrefix(name, envPrefix) {
 			used[name+fileSuffix] = true
-			text, ok = d.secretFile(&src, name, text, file) // a fault is reported at the key that uses the variable
+			text, ok = d.readSecretFile(&src, name, text, file) // a fault is reported at the key that uses the variable
 		}
 		return strings.TrimRight(text, "\r\n"), ok // a mounted secret ends with a line feed
 	}
@@ -67,7 +67,7 @@ func Parse(src Sources) (*Config, error) {
 	d.readFlags(c, src.Flags)
 	d.derive(c, env)
 	d.reportMisspelt(src.EnvNames, env, used)
-	v := &validator{config: c, sources: d.sources, decoderFaults: d.faults, redis: src.Redis}
+	v := &validator{config: c, sources: d.sources, decoderFaults: d.faults, checkRedisURL: src.CheckRedisURL}
 	v.run()
 	faults := append(d.faults, v.faults...)
 	if src.Offline {
@@ -81,9 +81,9 @@ const (
 	fileSuffix = "_FILE" // suffix of a variable that names a file with the value, such as a mounted secret
 )
 
-// secretFile returns the content of a file as the value of the variable name. The variable name+fileSuffix names the
-// file. text is the value of the variable name itself, and must be empty.
-func (d *decoder) secretFile(src *Sources, name, text, file string) (string, bool) {
+// readSecretFile returns the content of a file as the value of the variable name. The variable name+fileSuffix names
+// the file. text is the value of the variable name itself, and must be empty.
+func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string, bool) {
 	fault := func(problem string) {
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
 	}
@@ -201,7 +201,7 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 		d.readCommaList(f.path, v, f.tag, nil, text)
 		return
 	}
-	if i := scalarField(f.typ.Elem()); kind == reflect.Slice && i >= 0 && strings.IndexAny(strings.TrimSpace(text), "[{") != 0 {
+	if i := scalarFieldIndex(f.typ.Elem()); kind == reflect.Slice && i >= 0 && strings.IndexAny(strings.TrimSpace(text), "[{") != 0 {
 		elem := reflect.New(f.typ.Elem()).Elem()
 		d.setText(f.path, elem.Field(i), f.tag, nil, text)
 		v.Set(reflect.Append(reflect.MakeSlice(f.typ, 0, 1), elem))
@@ -215,8 +215,8 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 // checkRoutes reports the routes of a file that also sets upstream, because upstream then serves all requests. Routes
 // that equal the defaults, as in a copy of the reference, are accepted.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
-	usual := defaults.byPath()
-	for path, name := range c.Routes.byPath() {
+	usual := defaults.byKey()
+	for path, name := range c.Routes.byKey() {
 		if source, given := d.sources[path]; given && c.Upstream != "" && *name != *usual[path] {
 			d.faults = append(d.faults, Fault{Key: path, Value: *name, Source: source, Problem: "has no effect, because upstream serves all requests; remove the route, or replace upstream by upstreams"})
 		}
@@ -259,7 +259,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	}
 	if named && len(c.Upstreams) == 1 {
 		for name := range c.Upstreams {
-			for path, route := range c.Routes.byPath() {
+			for path, route := range c.Routes.byKey() {
 				if _, given := d.sources[path]; !given {
 					*route = name
 				}
@@ -271,8 +271,8 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 // defaultUpstream is the name in Config.Upstreams of the upstream that the key upstream sets.
 const defaultUpstream = "default"
 
-// byPath returns pointers to the routes, by key.
-func (r *Routes) byPath() map[string]*string {
+// byKey returns pointers to the routes, by key.
+func (r *Routes) byKey() map[string]*string {
 	return map[string]*string{
 		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages,
 		"routes.other": &r.Other,
@@ -288,8 +288,8 @@ func (c *Config) AllUpstreams() map[string]string {
 	return out
 }
 
-// Route returns the names of the upstreams by route, which is chat, responses, messages or other.
-func (c *Config) Route() map[string]string {
+// UpstreamByRoute returns the names of the upstreams by route, which is chat, responses, messages or other.
+func (c *Config) UpstreamByRoute() map[string]string {
 	return map[string]string{
 		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
 		"other": c.Routes.Other,

@@ -84,7 +84,7 @@ func TestDefaultsAreTheDocumentedValues(t *testing.T) {
 	}
 }
 
-func TestFlagsOverrideVariablesOverrideFile(t *testing.T) {
+func TestFlagsPrecedeVariablesAndVariablesPrecedeFile(t *testing.T) {
 	file := []byte("bandit: {epsilon: 0.3, control: 0.3, objective: random}\ninject: {k: 4}\n")
 	c := mustParse(t, Sources{
 		File:  file,
@@ -142,7 +142,7 @@ func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 	}
 }
 
-func TestVariablesExpandToTextOnly(t *testing.T) {
+func TestVariableTextIsNotParsedAsYAML(t *testing.T) {
 	file := []byte("lessons: ${HOME_OF}/lessons-${STAGE:-dev}\nstore: {url: \"${URL}\"}\nbandit:\n  salt: $${not}\n  epsilon: ${EPS:-0.1}\n")
 	c := mustParse(t, Sources{File: file, Env: env("HOME_OF", "/srv", "URL", "{a: [b]}, c: d")})
 	if c.Lessons != "/srv/lessons-dev" {
@@ -165,7 +165,7 @@ func TestVariablesExpandToTextOnly(t *testing.T) {
 	}
 }
 
-func TestEachDialectHasItsUpstream(t *testing.T) {
+func TestRoutesSelectUpstreamByDialect(t *testing.T) {
 	all := func(url string) string { return strings.Repeat(url+" ", 4) }
 	cases := []struct {
 		name string
@@ -185,7 +185,7 @@ func TestEachDialectHasItsUpstream(t *testing.T) {
 			c := mustParse(t, tc.src)
 			got := ""
 			for _, dialect := range []string{"chat", "responses", "messages", "other"} {
-				got += c.AllUpstreams()[c.Route()[dialect]] + " "
+				got += c.AllUpstreams()[c.UpstreamByRoute()[dialect]] + " "
 			}
 			if got != tc.want {
 				t.Fatalf("the URLs of chat, responses, messages and other are %s, want %s", got, tc.want)
@@ -286,7 +286,7 @@ func TestInvalidNumbersAreRefused(t *testing.T) {
 }
 
 // A reference to a variable needs no quotes inside of {...} and [...], with a default or without one.
-func TestReferencesAreValuesInFlowStyle(t *testing.T) {
+func TestReferencesNeedNoQuotesInFlowStyle(t *testing.T) {
 	file := []byte("tenancy: keys\nkeys:\n  - {name: a, key_sha256: ${SUM}, tenant: ${T:-team}, upstream_key: ${KEY}, learn: on, roles: []}\n" +
 		"hooks: {github: [{tenant: team, secret: ${SECRET}}]} # ${COMMENT}\nupstreams: {mine: {url: ${U:-http://h/v1}}}\n" +
 		"admin: {tokens: [${TOKEN}, second-token-of-the-test]}\ninject: {k: ${K:-2}}\nreward: {close_after: ${AFTER:-2h}}\nbandit: {salt: \"$${plain}\"}\n")
@@ -333,7 +333,7 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 
 // The fault of a misspelt variable names the most likely key. Variables of other programs are
 // ignored.
-func TestMisspeltVariableNamesTheLikelyKey(t *testing.T) {
+func TestFaultOfMisspeltVariableSuggestsLikelyKey(t *testing.T) {
 	parse := func(file string, pairs ...string) error {
 		names := []string{"HOME"}
 		for i := 0; i < len(pairs); i += 2 {

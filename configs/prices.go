@@ -18,9 +18,9 @@ func (c *Config) PriceTable() *price.Table {
 		}})
 	}
 	if c.Admin.PriceInput > 0 {
-		t.Other = price.Flat(c.Admin.PriceInput, c.Admin.PriceCached).Other
+		t.Fallback = price.Flat(c.Admin.PriceInput, c.Admin.PriceCached).Fallback
 	}
-	if len(t.Entries) == 0 && t.Other == nil && (c.Admin.Currency == "" || strings.EqualFold(c.Admin.Currency, price.Dollars)) {
+	if len(t.Entries) == 0 && t.Fallback == nil && (c.Admin.Currency == "" || strings.EqualFold(c.Admin.Currency, price.Dollars)) {
 		return price.BuiltIn()
 	}
 	return t

@@ -75,8 +75,8 @@ func parseBool(text string) (bool, error) {
 	}
 }
 
-// checkTag checks a value against the tags enum, min and max of its field.
-func checkTag(v reflect.Value, tag reflect.StructTag) error {
+// checkConstraints checks a value against the tags enum, min and max of its field.
+func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
 		words := strings.Split(enum, "|")
 		if !slices.Contains(words, v.String()) {

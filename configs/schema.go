@@ -9,13 +9,13 @@ import (
 
 // KeyInfo describes one key of the configuration.
 type KeyInfo struct {
-	Path    string // such as bandit.epsilon
-	Flag    string // such as bandit-epsilon
-	Env     string // such as PRECEPT_BANDIT_EPSILON
-	Usage   string // comment above the key in precept.yaml
-	Default string // as written in precept.yaml
-	Bool    bool   // the flag needs no value, and means true without a value
-	Restart bool   // a change needs a restart of the server
+	Path         string // such as bandit.epsilon
+	Flag         string // such as bandit-epsilon
+	Env          string // such as PRECEPT_BANDIT_EPSILON
+	Usage        string // comment above the key in precept.yaml
+	Default      string // as written in precept.yaml
+	Bool         bool   // the flag needs no value, and means true without a value
+	NeedsRestart bool   // a change needs a restart of the server
 }
 
 // field is a key of the configuration with a value, as a field of Config or of a struct in Config.
@@ -29,9 +29,9 @@ type field struct {
 // isSection reports whether a key of the type t has keys below it.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
-// scalarField returns the index of the field of the section t with the tag "alone", or -1 if no field has this tag. A
-// scalar in place of the section sets this field.
-func scalarField(t reflect.Type) int {
+// scalarFieldIndex returns the index of the field of the section t with the tag "alone", or -1 if no field has this
+// tag. A scalar in place of the section sets this field.
+func scalarFieldIndex(t reflect.Type) int {
 	if !isSection(t) {
 		return -1
 	}
@@ -92,13 +92,13 @@ func KeyInfos() []KeyInfo {
 	out := make([]KeyInfo, len(all))
 	for i, f := range all {
 		out[i] = KeyInfo{
-			Path:    f.path,
-			Flag:    flagName(f.path),
-			Env:     envName(f.path),
-			Usage:   docs[f.path].usage,
-			Default: docs[f.path].text,
-			Bool:    f.typ.Kind() == reflect.Bool,
-			Restart: f.tag.Get("restart") != "",
+			Path:         f.path,
+			Flag:         flagName(f.path),
+			Env:          envName(f.path),
+			Usage:        docs[f.path].usage,
+			Default:      docs[f.path].text,
+			Bool:         f.typ.Kind() == reflect.Bool,
+			NeedsRestart: f.tag.Get("restart") != "",
 		}
 	}
 	return out
@@ -106,19 +106,19 @@ func KeyInfos() []KeyInfo {
 
 // ApplyReload returns the configuration of a running server after a reload. It equals next, except that keys that need
 // a restart keep the values of started. pending lists the keys whose new values wait for the restart.
-func ApplyReload(started, next *Config) (effective *Config, pending []string) {
-	pending = differingKeys(started, next, func(f field) bool {
+func ApplyReload(running, reloaded *Config) (effective *Config, pending []string) {
+	pending = differingKeys(running, reloaded, func(f field) bool {
 		switch f.tag.Get("restart") {
 		case "":
 			return false
 		case "on":
-			return !reflect.ValueOf(started).Elem().FieldByIndex(f.index).Bool()
+			return !reflect.ValueOf(running).Elem().FieldByIndex(f.index).Bool()
 		default:
 			return true
 		}
 	})
-	config := *next
-	from, to := reflect.ValueOf(started).Elem(), reflect.ValueOf(&config).Elem()
+	config := *reloaded
+	from, to := reflect.ValueOf(running).Elem(), reflect.ValueOf(&config).Elem()
 	for _, f := range leafFields() {
 		if slices.Contains(pending, f.path) {
 			to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))

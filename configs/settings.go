@@ -10,12 +10,12 @@ import (
 
 // Setting is one key of a configuration, as shown to operators.
 type Setting struct {
-	Path    string `json:"key"`
-	Value   string `json:"value"`   // as YAML; a secret is hidden
-	Default string `json:"default"` // default as YAML; a secret is hidden
-	Changed bool   `json:"changed"` // Value differs from Default
-	Restart bool   `json:"restart"` // a change takes effect after a restart
-	Usage   string `json:"usage"`
+	Path         string `json:"key"`
+	Value        string `json:"value"`   // as YAML; a secret is hidden
+	Default      string `json:"default"` // default as YAML; a secret is hidden
+	Changed      bool   `json:"changed"` // Value differs from Default
+	NeedsRestart bool   `json:"restart"` // a change takes effect after a restart
+	Usage        string `json:"usage"`
 }
 
 // Settings returns every key with its value, in the order of the file, without secrets.
@@ -24,7 +24,7 @@ func Settings(c *Config) ([]Setting, error) {
 	names := KeyInfos()
 	var out []Setting
 	for i, f := range leafFields() {
-		s := Setting{Path: f.path, Restart: names[i].Restart, Usage: names[i].Usage}
+		s := Setting{Path: f.path, NeedsRestart: names[i].NeedsRestart, Usage: names[i].Usage}
 		var err error
 		if s.Value, err = formatValue(current.FieldByIndex(f.index)); err != nil {
 			return nil, fmt.Errorf("show %s: %w", f.path, err)

@@ -98,8 +98,8 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 				t.Errorf("%s with its %s changes %v, want %v", n.Path, name, got, want)
 			}
 			_, pending := configs.ApplyReload(configs.Default(), c)
-			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.Restart {
-				t.Errorf("%s: the keys that need a restart are %v, want this key among them: %t", n.Path, pending, n.Restart)
+			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.NeedsRestart {
+				t.Errorf("%s: the keys that need a restart are %v, want this key among them: %t", n.Path, pending, n.NeedsRestart)
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func TestOfflineParseIgnoresFaultsOfServerKeys(t *testing.T) {
 }
 
 // A variable with the suffix _FILE names a file with the value of the variable, even if the variable is used as ${...}.
-func TestVariableNamesAFileWithTheValue(t *testing.T) {
+func TestFileVariableReadsValueFromFile(t *testing.T) {
 	files := map[string]string{"/run/secrets/token": "0123456789abcdef\n", "/run/secrets/password": "pass\n", "/run/secrets/empty": "\n"}
 	sourcesWith := func(env map[string]string) configs.Sources {
 		return configs.Sources{

@@ -20,7 +20,7 @@ type validator struct {
 	sources       map[string]string      // by key, the source of its value; defaults have no entry
 	decoderFaults Faults                 // faults of the decoder
 	faults        Faults                 // faults of the validator
-	redis         func(url string) error // returns an error if the store cannot use a Redis URL; nil skips the check
+	checkRedisURL func(url string) error // returns an error if the store cannot use a Redis URL; nil skips the check
 }
 
 // run checks all settings, and adds a fault for each wrong value.
@@ -37,30 +37,30 @@ func (v *validator) run() {
 	v.checkTokens("admin.tokens", c.Admin.Tokens)
 	v.checkTokens("admin.viewer_tokens", c.Admin.ViewerTokens)
 	for i, t := range c.Admin.ViewerTokens {
-		v.must(!slices.Contains(c.Admin.Tokens, t), entry("admin.viewer_tokens", i), "",
+		v.require(!slices.Contains(c.Admin.Tokens, t), indexedKey("admin.viewer_tokens", i), "",
 			"is also one of admin.tokens, which permit every action; choose another token for viewers")
 	}
-	v.must(c.Admin.BasePath == "" || isPlainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
+	v.require(c.Admin.BasePath == "" || isPlainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
 		"is not a path of letters, digits, dots, - and _; write for example /precept")
-	v.must(c.DataDir != "", "data_dir", "", "is empty; name a directory")
-	v.must(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
+	v.require(c.DataDir != "", "data_dir", "", "is empty; name a directory")
+	v.require(c.Lessons != "", "lessons", "", "is empty; name a directory of LESSON.md files")
 	v.checkStoreAddress("lessons", c.Lessons)
 	v.checkStoreAddress("store.url", c.Store.URL.Reveal())
-	v.must(len(c.Reward.Tiers) > 0, "reward.tiers", "",
+	v.require(len(c.Reward.Tiers) > 0, "reward.tiers", "",
 		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
-	v.must(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
+	v.require(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
 		"is empty, and ledger.trust: own needs the name of one agent; set ledger.agent, or set ledger.trust to quarantined")
-	v.must(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", notHTTPProblem)
-	v.must(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
+	v.require(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", notHTTPProblem)
+	v.require(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
 		"is missing, and distill.judge is an API: name the model that judges")
-	v.must(c.Otel.Endpoint == "" || isHTTP(c.Otel.Endpoint), "otel.endpoint", "", notHTTPProblem)
+	v.require(c.Otel.Endpoint == "" || isHTTP(c.Otel.Endpoint), "otel.endpoint", "", notHTTPProblem)
 	if _, err := c.Otel.Header(); err != nil {
 		v.addFault("otel.headers", "", err.Error())
 	}
 }
 
-// must adds a fault for a key unless ok is true.
-func (v *validator) must(ok bool, path, value, problem string) {
+// require adds a fault for a key unless ok is true.
+func (v *validator) require(ok bool, path, value, problem string) {
 	if !ok {
 		v.addFault(path, value, problem)
 	}
@@ -88,25 +88,25 @@ func (v *validator) sourceOf(path string) string {
 	return "default"
 }
 
-// entry returns the key of entry i of a list.
-func entry(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+// indexedKey returns the key of entry i of a list.
+func indexedKey(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
 // checkKeys checks the keys with which clients authenticate to precept.
 func (v *validator) checkKeys() {
 	c := v.config
 	if c.Tenancy == "keys" {
-		v.must(len(c.Keys) > 0, "keys", "", "is empty, and tenancy is keys: every client would be refused; list at least one")
+		v.require(len(c.Keys) > 0, "keys", "", "is empty, and tenancy is keys: every client would be refused; list at least one")
 	} else {
-		v.must(len(c.Keys) == 0, "keys", "", "is not read while tenancy is "+c.Tenancy+"; set tenancy: keys")
+		v.require(len(c.Keys) == 0, "keys", "", "is not read while tenancy is "+c.Tenancy+"; set tenancy: keys")
 	}
 	names, hashes := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
-		path := entry("keys", i)
-		v.must(k.Name != "", path+".name", "", "is missing; give the key a name")
-		v.must(k.Name == "" || !names[k.Name], path+".name", k.Name, "is also the name of another key; choose another name")
-		v.must(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum prints the hex digits")
-		v.must(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is also the hash of another key; remove one of the two entries")
-		v.must(k.Tenant != "", path+".tenant", "", "is missing; name the tenant of the key")
+		path := indexedKey("keys", i)
+		v.require(k.Name != "", path+".name", "", "is missing; give the key a name")
+		v.require(k.Name == "" || !names[k.Name], path+".name", k.Name, "is also the name of another key; choose another name")
+		v.require(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum prints the hex digits")
+		v.require(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is also the hash of another key; remove one of the two entries")
+		v.require(k.Tenant != "", path+".tenant", "", "is missing; name the tenant of the key")
 		names[k.Name], hashes[k.KeySHA256] = true, true
 	}
 }
@@ -115,10 +115,10 @@ func (v *validator) checkKeys() {
 func (v *validator) checkPrices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {
-		path := entry("prices", i)
-		v.must(price.IsPattern(p.Model), path+".model", p.Model, "is not a pattern of model names; write one such as gpt-5*")
-		v.must(!seen[p.Model] || p.Model == "", path+".model", p.Model, "is listed twice; keep one")
-		v.must(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; write a price of at most input")
+		path := indexedKey("prices", i)
+		v.require(price.IsPattern(p.Model), path+".model", p.Model, "is not a pattern of model names; write one such as gpt-5*")
+		v.require(!seen[p.Model] || p.Model == "", path+".model", p.Model, "is listed twice; keep one")
+		v.require(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; write a price of at most input")
 		seen[p.Model] = true
 	}
 }
@@ -128,18 +128,18 @@ func (v *validator) checkPrices() {
 func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
-		path := entry(key, i)
-		v.must(h.Secret != "", path+".secret", "", "is empty; make a secret with openssl rand -hex 32, and write the secret here and in the settings of the webhook")
-		v.must(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is also the secret of another webhook of the list; use a different secret for each webhook")
+		path := indexedKey(key, i)
+		v.require(h.Secret != "", path+".secret", "", "is empty; make a secret with openssl rand -hex 32, and write the secret here and in the settings of the webhook")
+		v.require(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is also the secret of another webhook of the list; use a different secret for each webhook")
 		secrets[h.Secret] = true
 		switch c.Tenancy {
 		case "single":
-			v.must(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions while tenancy is single; omit the tenant")
+			v.require(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions while tenancy is single; omit the tenant")
 		case "keys":
 			listed := slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Tenant == h.Tenant })
-			v.must(listed, path+".tenant", h.Tenant, "is not a tenant of keys; use a tenant of the list")
+			v.require(listed, path+".tenant", h.Tenant, "is not a tenant of keys; use a tenant of the list")
 		default:
-			v.must(h.Tenant != "", path+".tenant", "", "is missing; name the tenant whose sessions the webhook rates")
+			v.require(h.Tenant != "", path+".tenant", "", "is missing; name the tenant whose sessions the webhook rates")
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (v *validator) checkStoreAddress(path, value string) {
 	kind, rest, ok := strings.Cut(value, "://")
 	switch {
 	case !ok:
-		v.must(value == "" || isPath(value), path, "", problem)
+		v.require(value == "" || isPath(value), path, "", problem)
 	case kind == "sqlite" || kind == "sqlite3" || kind == "file":
 		v.addFault(path, kind+"://", "is not an address that precept supports; write the path alone, such as "+examplePath(rest))
 	case !slices.Contains([]string{"redis", "rediss", "redis-sentinel"}, kind):
@@ -166,10 +166,10 @@ func (v *validator) checkStoreAddress(path, value string) {
 		v.addFault(path, kind+"://",
 			"contains a password, which the dashboard would show; write redis:// alone to use the Redis of store.url")
 	case isLessons && rest == "" && kind == "redis":
-		v.must(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
+		v.require(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
 			"is the Redis of store.url, and store.url is not a Redis; write redis://host:6379/0")
-	case v.redis != nil:
-		if err := v.redis(value); err != nil {
+	case v.checkRedisURL != nil:
+		if err := v.checkRedisURL(value); err != nil {
 			v.addFault(path, kind+"://", err.Error())
 		}
 	}
@@ -218,13 +218,13 @@ func (v *validator) checkPatterns() {
 		"learning.opt_out_tenants":  l.OptOutTenants,
 	} {
 		for i, p := range list {
-			v.must(p != "" && doublestar.ValidatePattern(p), entry(path, i), p,
+			v.require(p != "" && doublestar.ValidatePattern(p), indexedKey(path, i), p,
 				"is not a pattern; write one such as *.env or secrets/**")
 		}
 	}
 	for i, p := range v.config.Match.System {
 		_, err := pathpkg.Match(p, "")
-		v.must(p != "" && err == nil, entry("match.system", i), p,
+		v.require(p != "" && err == nil, indexedKey("match.system", i), p,
 			"is not a pattern; write true, or an agent's name such as crew-*")
 	}
 }
@@ -232,10 +232,10 @@ func (v *validator) checkPatterns() {
 // checkTags checks the phrases by which tags are added to turns. A tag that no lesson can name would have no effect.
 func (v *validator) checkTags() {
 	for tag, words := range v.config.Tags {
-		v.must(isTag(tag), "tags."+tag, tag,
+		v.require(isTag(tag), "tags."+tag, tag,
 			"is not a tag; write lower-case letters, digits and dashes, starting with a letter")
 		blank := func(w string) bool { return strings.TrimSpace(w) == "" }
-		v.must(len(words) > 0 && !slices.ContainsFunc(words, blank), "tags."+tag, "", "has no words, or an empty one")
+		v.require(len(words) > 0 && !slices.ContainsFunc(words, blank), "tags."+tag, "", "has no words, or an empty one")
 	}
 }
 
@@ -263,17 +263,17 @@ const minTokenBytes = 16
 func (v *validator) checkTokens(key string, tokens []Secret) {
 	exposed := !isLoopback(v.config.Admin.Listen)
 	for i, t := range tokens {
-		path, text := entry(key, i), strings.TrimSpace(t.Reveal())
+		path, text := indexedKey(key, i), strings.TrimSpace(t.Reveal())
 		hash, hashed := strings.CutPrefix(t.Reveal(), "sha256:")
 		switch {
 		case text == "":
 			v.addFault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
 		case hashed:
-			v.must(isSHA256(hash), path, "", "is not sha256: and a SHA-256 in hex; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
+			v.require(isSHA256(hash), path, "", "is not sha256: and a SHA-256 in hex; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
 		case strings.Contains(strings.ToLower(text), "sha256"):
 			v.addFault(path, "", "looks like a hash and is read as a token in clear; write sha256:<hex>, and viewers' tokens under admin.viewer_tokens")
 		default:
-			v.must(len(t) >= minTokenBytes || !exposed, path, "",
+			v.require(len(t) >= minTokenBytes || !exposed, path, "",
 				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minTokenBytes)+" characters: openssl rand -hex 32")
 		}
 	}

@@ -14,9 +14,9 @@ func (v *validator) checkAddresses() {
 	if !dataOK || !adminOK {
 		return
 	}
-	v.must(c.Listen != c.Admin.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", c.Admin.Listen,
+	v.require(c.Listen != c.Admin.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", c.Admin.Listen,
 		"is also the address of the data listener; use another port")
-	v.must(isLoopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
+	v.require(isLoopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
 		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
 
@@ -35,7 +35,7 @@ func (v *validator) checkAddress(path, value string) (ok bool) {
 	case host != "" && strings.Trim(host, "0123456789.") == "" && net.ParseIP(host) == nil:
 		problem = "has no IP address before its port; write one such as 127.0.0.1:8080"
 	}
-	v.must(problem == "", path, value, problem)
+	v.require(problem == "", path, value, problem)
 	return problem == ""
 }
 
@@ -61,31 +61,31 @@ func isLoopback(address string) bool {
 // checkUpstreams checks the upstreams and the targets of the routes.
 func (v *validator) checkUpstreams() {
 	c := v.config
-	v.must(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with its url, or set --upstream")
+	v.require(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with its url, or set --upstream")
 	for name, u := range c.Upstreams {
 		path := "upstreams." + name + ".url"
 		if name == defaultUpstream && c.Upstream != "" {
 			path = "upstream"
 		}
-		v.must(name != "" && !strings.ContainsAny(name, "/,= "), "upstreams."+name, name,
+		v.require(name != "" && !strings.ContainsAny(name, "/,= "), "upstreams."+name, name,
 			"is not a name; use letters, digits, - and _")
 		if problem := v.upstreamProblem(u.URL); problem != "" {
-			v.addFault(path, showURL(u.URL), problem)
+			v.addFault(path, redactURL(u.URL), problem)
 		}
 	}
-	for path, name := range c.Routes.byPath() {
+	for path, name := range c.Routes.byKey() {
 		_, known := c.Upstreams[*name]
-		v.must(known || len(c.Upstreams) == 0, path, *name, "names no upstream; "+alternatives(c.Upstreams))
+		v.require(known || len(c.Upstreams) == 0, path, *name, "names no upstream; "+alternatives(c.Upstreams))
 	}
 	if e := c.Match.Embeddings; e.Upstream != "" {
 		_, known := c.Upstreams[e.Upstream]
-		v.must(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "names no upstream; "+alternatives(c.Upstreams))
-		v.must(e.Model != "", "match.embeddings.model", "", "is missing, and match.embeddings.upstream is set: name the model of the embeddings")
+		v.require(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "names no upstream; "+alternatives(c.Upstreams))
+		v.require(e.Model != "", "match.embeddings.model", "", "is missing, and match.embeddings.upstream is set: name the model of the embeddings")
 	}
 }
 
-// showURL returns a URL without user, password and query, because these parts may be secret.
-func showURL(text string) string {
+// redactURL returns a URL without user, password and query, because these parts may be secret.
+func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil && u.Host == "" {
 		return ""

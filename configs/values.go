@@ -139,9 +139,9 @@ func unmaskReferences(text string) string {
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
-// expand replaces ${NAME} and ${NAME:-text} in one value. The YAML is parsed before, so that the text of a variable
-// never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable by text.
-func expand(text string, env func(string) (string, bool)) (string, error) {
+// expandVariables replaces ${NAME} and ${NAME:-text} in one value. The YAML is parsed before, so that the text of a
+// variable never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable by text.
+func expandVariables(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {
 		i := strings.Index(text, "${")

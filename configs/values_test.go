@@ -55,12 +55,12 @@ func TestExpandReplacesVariablesOfTheEnvironment(t *testing.T) {
 		"$${A}": "${A}", "$$": "$$", "a$b{c}": "a$b{c}", "${B:-a:-b}": "a:-b", "${B:-}": "",
 	}
 	for text, want := range good {
-		if got, err := expand(text, lookup); err != nil || got != want {
+		if got, err := expandVariables(text, lookup); err != nil || got != want {
 			t.Errorf("expand(%q) = %q, error %v; want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"${B}", "${", "a${A", "${}"} {
-		if got, err := expand(text, lookup); err == nil {
+		if got, err := expandVariables(text, lookup); err == nil {
 			t.Errorf("expand(%q) = %q, want an error", text, got)
 		}
 	}
@@ -70,7 +70,7 @@ func TestExpandReplacesVariablesOfTheEnvironment(t *testing.T) {
 func TestExpandIsSinglePass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")
-		if got, err := expand("<${X}>", env("X", value)); err != nil || got != "<"+value+">" {
+		if got, err := expandVariables("<${X}>", env("X", value)); err != nil || got != "<"+value+">" {
 			t.Fatalf("expand of <${X}> = %q, error %v; want %q and no error", got, err, "<"+value+">")
 		}
 	})

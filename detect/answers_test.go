@@ -330,7 +330,7 @@ func TestErrorInABoxIsAFailureAndInQuotedCodeIsNot(t *testing.T) {
 
 // A text may end right after a word such as "running", which names an activity. The search for such words must not read
 // beyond the text.
-func TestResultThatEndsInAnActivityIsJudged(t *testing.T) {
+func TestResultEndingInActivityWordIsClassified(t *testing.T) {
 	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
 		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
 			t.Errorf("result %q: %d loops, want 0", result, got)

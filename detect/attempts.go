@@ -43,7 +43,7 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 		case changesResults(between, false):
 			return count, budgetsDiffer, warned
 		case s.batch == newest.batch:
-		case s.outcome().Outcome != newest.outcome().Outcome || !sameResult(s, newest):
+		case s.judgement().Outcome != newest.judgement().Outcome || !sameResult(s, newest):
 			return count, budgetsDiffer, warned
 		default:
 			count++
@@ -72,15 +72,15 @@ func isAttemptLoop(steps func(int) *step) bool {
 	switch {
 	case !budgetsDiffer || warned:
 		return false
-	case newest.outcome().Outcome == Error:
+	case newest.judgement().Outcome == Error:
 		return count > minFailedAttempts || count == minFailedAttempts && !newest.isTransient()
 	}
-	return newest.outcome().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
+	return newest.judgement().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
 }
 
 // identityWithoutBudget returns a hash of a call without its budgets, 0 for a call without a budget.
 func identityWithoutBudget(tool, args string) uint32 {
-	call := wording().analyseCall(tool, args)
+	call := compiledPhrases().analyseCall(tool, args)
 	return call.identityWithoutBudget(tool, args)
 }
 
@@ -223,7 +223,7 @@ func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 			return found, true
 		}
 	}
-	cmd, changed := c.phrases.looseCommand(text)
+	cmd, changed := c.phrases.commandWithoutBudgets(text)
 	if c.purpose != purposeExec {
 		return cmd, changed
 	}
@@ -277,7 +277,7 @@ func (c *toolCall) looseFind() (command, names string) {
 // readGrep returns the folders and files that the arguments of grep name (command), and the pattern to search for
 // (pattern). Without a folder, grep -r searches the current one.
 func readGrep(args []string) (command, pattern string) {
-	options, rest := readOptions(args, optionSyntax{values: "efmABCgtTM", long: "--regexp --glob --type --max-count"}, false)
+	options, rest := readOptions(args, optionSyntax{shortWithValue: "efmABCgtTM", longWithValue: "--regexp --glob --type --max-count"}, false)
 	for _, o := range options {
 		if o.name == "-e" || o.name == "--regexp" {
 			pattern += " " + o.value
@@ -309,8 +309,8 @@ func withoutOptions(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// looseCommand returns a command line without the values of its budgets, such as the 3 of "curl --retry 3 x".
-func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
+// commandWithoutBudgets returns a command line without the values of its budgets, such as the 3 of "curl --retry 3 x".
+func (p *phrases) commandWithoutBudgets(cmd string) (loose string, changed bool) {
 	if len(cmd) > maxCommand || !strings.ContainsAny(cmd, "0123456789") {
 		return cmd, false
 	}
@@ -362,7 +362,7 @@ const maxUndo = 32
 func isUndoLoop(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
-	if call.purpose != purposeEdit || newest.outcome().Outcome != OK {
+	if call.purpose != purposeEdit || newest.judgement().Outcome != OK {
 		return false
 	}
 	inverse := undoIdentity(newest.call.result.tool, newest.call.result.args)
@@ -416,7 +416,7 @@ func (c *checksBetweenEdits) add(s *step, n int) {
 	case c.newest == nil:
 		c.newest = s
 		c.differ = n > 1
-	case !sameCall(s, c.newest) || s.outcome().Outcome != c.newest.outcome().Outcome || !sameResult(s, c.newest), n > c.editsSinceOldest+1:
+	case !sameCall(s, c.newest) || s.judgement().Outcome != c.newest.judgement().Outcome || !sameResult(s, c.newest), n > c.editsSinceOldest+1:
 		c.differ = true
 	}
 	c.editsSinceOldest = n

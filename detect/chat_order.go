@@ -8,16 +8,16 @@ import (
 // A chat front end asks for tags, follow-up questions or a title in a single message that contains an instruction
 // and the quoted conversation. Each program has its own wording, and operators write their own templates.
 
-// chatOrder returns the kind of housekeeping that a message with a quoted conversation asks for, "" for none. low is
+// chatSideKind returns the kind of housekeeping that a message with a quoted conversation asks for, "" for none. low is
 // the message in lower case. The first instruction before the conversation decides. If that instruction asks for no
 // housekeeping, the first instruction in the paragraph after the conversation decides. An agent that sends its history
 // in a single message is not mistaken for a front end, because the message begins with other instructions.
-func (p *phrases) chatOrder(low string) string {
+func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
 		return ""
 	}
-	return cmp.Or(p.firstInstruction(before), p.firstInstruction(after))
+	return cmp.Or(p.firstInstructionKind(before), p.firstInstructionKind(after))
 }
 
 // splitChat returns the text before a quoted conversation and the last paragraph after the conversation. A conversation
@@ -26,7 +26,7 @@ func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	hasTag, hasUser, hasModel := false, false, false
 	for line := range strings.Lines(low) {
-		isTag, isUser, isModel := p.quoteLine(line)
+		isTag, isUser, isModel := p.classifyQuoteLine(line)
 		if isTag || isUser || isModel {
 			if first < 0 {
 				first = offset
@@ -46,9 +46,9 @@ func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	return low[:first], after, true
 }
 
-// quoteLine reports whether a line is a tag around a quoted conversation (isTag), a line of the user (isUser) or a line
-// of the model (isModel).
-func (p *phrases) quoteLine(line string) (isTag, isUser, isModel bool) {
+// classifyQuoteLine reports whether a line is a tag around a quoted conversation (isTag), a line of the user (isUser)
+// or a line of the model (isModel).
+func (p *phrases) classifyQuoteLine(line string) (isTag, isUser, isModel bool) {
 	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
 	if rest, ok := strings.CutPrefix(line, "<"); ok {
 		name, _, closed := strings.Cut(strings.TrimPrefix(rest, "/"), ">")
@@ -62,8 +62,8 @@ func (p *phrases) quoteLine(line string) (isTag, isUser, isModel bool) {
 	return false, ok && p.inList("side-asks", speaker), ok && p.inList("side-answers", speaker)
 }
 
-// firstInstruction returns the kind of housekeeping that the first instruction of a text asks for, "" for none.
-func (p *phrases) firstInstruction(text string) string {
+// firstInstructionKind returns the kind of housekeeping that the first instruction of a text asks for, "" for none.
+func (p *phrases) firstInstructionKind(text string) string {
 	for line := range strings.Lines(cutText(text, sideHead)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -71,13 +71,13 @@ func (p *phrases) firstInstruction(text string) string {
 		}
 		for sentence := range strings.SplitSeq(line, ". ") {
 			sentence = strings.TrimLeft(sentence, " *_-0123456789.)")
-			if sentence == "" || startsWord(sentence, p.lists["side-no-order"]...) {
+			if sentence == "" || startsWithPhrase(sentence, p.lists["side-no-order"]...) {
 				continue
 			}
 			for _, polite := range p.lists["side-polite"] {
 				sentence = strings.TrimPrefix(sentence, polite)
 			}
-			if !startsWord(sentence, p.lists["side-verb"]...) {
+			if !startsWithPhrase(sentence, p.lists["side-verb"]...) {
 				if strings.HasSuffix(sentence, ":") { // a heading
 					continue
 				}

@@ -65,7 +65,7 @@ func writeCheckpoint(steps []*step) []byte {
 		if s.isUser {
 			s.reportsChange()
 		} else {
-			v, key, sum, loose, tool = s.outcome(), s.identity(), s.resultHash(), s.identityWithoutBudget(), s.toolHash()
+			v, key, sum, loose, tool = s.judgement(), s.identity(), s.resultHash(), s.identityWithoutBudget(), s.toolHash()
 		}
 		if v.Outcome == Error {
 			message = s.messageHash()
@@ -107,7 +107,7 @@ func readCheckpoint(state []byte) []*step {
 				locationHash:          uint64(binary.LittleEndian.Uint16(b[22:])),
 				identityWithoutBudget: binary.LittleEndian.Uint32(b[24:]), hasIdentityWithoutBudget: true,
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
-				traits:     callTraits{computed: true}, hasOutcome: true,
+				traits:     callTraits{computed: true}, hasJudgement: true,
 				toolHash:    binary.LittleEndian.Uint32(b[36:]),
 				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, no call is a variation
 			},

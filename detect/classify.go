@@ -11,7 +11,7 @@ const maxText = 48 << 10
 // Classify judges the result of a tool call. isError is the error flag of the API: +1 for an error, -1 for no
 // error, 0 for no flag. The wording of the text decides only if no refusal, flag, exit code or field decides.
 func Classify(toolName, args, text string, isError int8) Judgement {
-	p := wording()
+	p := compiledPhrases()
 	call := p.analyseCall(toolName, args)
 	return p.classify(&call, text, isError)
 }
@@ -19,7 +19,7 @@ func Classify(toolName, args, text string, isError int8) Judgement {
 // classify returns the judgement of a tool result. A refusal and a pending result take precedence over
 // the error flag of the API, and the flag over the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
-	text = clip(strings.TrimSpace(text))
+	text = cutMiddle(strings.TrimSpace(text))
 	if refuser, rule := callRefusal(call, text); refuser != NoRefuser {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, Refuser: refuser}
 	}
@@ -30,7 +30,7 @@ func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement 
 	case isError > 0:
 		return judgeFlagged(call, text)
 	case isError < 0 && call.purpose != purposeExec && call.purpose != purposeOther && call.purpose != purposeWeb:
-		return Judgement{Outcome: OK, Rule: "flag", Sure: true}
+		return Judgement{Outcome: OK, Rule: "flag", ReportsSuccess: true}
 	}
 	return judgeText(text, call, 0)
 }
@@ -173,11 +173,11 @@ func judgeExec(text string, call *toolCall) Judgement {
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
-		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
+		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, ReportsSuccess: true}
 	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.isEmpty:
-		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode && !call.shell.statusMasked}
+		return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode && !call.shell.statusMasked}
 	case call.purpose == purposeExec && call.shell.readOnly:
 		if !r.hasCode && call.phrases.endsInTimeOut(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:timeout"}
@@ -185,13 +185,13 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 		if call.shell.hasOnlyProgramErrors(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
-		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode}
+		return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode}
 	case r.hasCode && !call.shell.statusMasked:
 		// Exit code 0, but the first words report a failure: a script may print its error and succeed.
 		if rule, bad := call.phrases.errorMessageRule(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
-		return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
+		return Judgement{Outcome: OK, Rule: "exit-code", ReportsSuccess: true}
 	}
 	if call.phrases.reportsTimeOut(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
@@ -205,7 +205,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	if rule := call.phrases.endFailureRule(r.body); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode || call.phrases.endsInSuccess(r.body)}
+	return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
 // reportsTimeOut reports whether the first or the last line of the output is the time-out message of a harness.
@@ -228,7 +228,7 @@ func (p *phrases) isTimeOutLine(line string) bool {
 	for _, lead := range []string{"error>", "error: "} {
 		low = strings.TrimPrefix(low, lead)
 	}
-	return hasPrefixOf(low, p.lists["time-of"]) && containsAny(low, p.lists["time-up"]...)
+	return hasAnyPrefix(low, p.lists["time-of"]) && containsAny(low, p.lists["time-up"]...)
 }
 
 // isTag reports whether a line is one tag: "</shell_metadata>".
@@ -245,8 +245,8 @@ func (p *phrases) endsInTimeOut(body string) bool {
 	return (last == body || strings.IndexByte("[<", last[0]) >= 0) && p.reportsTimeOut(last)
 }
 
-// codeRule returns the rule of a success: "exit-code" if the result has an exit code, and "" otherwise.
-func codeRule(r shellResult) string {
+// successRule returns the rule of a success: "exit-code" if the result has an exit code, and "" otherwise.
+func successRule(r shellResult) string {
 	if r.hasCode {
 		return "exit-code"
 	}
@@ -277,7 +277,7 @@ func (p *phrases) judgeEdit(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
 	if containsAny(low, p.lists["edited"]...) && !containsAny(low, p.lists["not-edited"]...) {
-		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
+		return Judgement{Outcome: OK, Rule: "edited", ReportsSuccess: true}
 	}
 	rule, bad := p.errorMessageRule(text)
 	if !bad {
@@ -286,8 +286,8 @@ func (p *phrases) judgeEdit(text string) Judgement {
 	if rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if hasPrefixOf(low, p.lists["edit-shown"]) {
-		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
+	if hasAnyPrefix(low, p.lists["edit-shown"]) {
+		return Judgement{Outcome: OK, Rule: "edited", ReportsSuccess: true}
 	}
 	if len(first) < 300 && containsAny(low, p.lists["edit-failed"]...) {
 		return Judgement{Outcome: Error, Rule: "text:edit"}
@@ -330,8 +330,8 @@ func judgeOther(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// clip returns the text, without its middle if the text has more than 2*maxText bytes.
-func clip(text string) string {
+// cutMiddle returns the text, without its middle if the text has more than 2*maxText bytes.
+func cutMiddle(text string) string {
 	if len(text) <= 2*maxText {
 		return text
 	}
@@ -351,11 +351,11 @@ const (
 
 // Judgement is the outcome of one tool result, with the rule that decided.
 type Judgement struct {
-	Outcome Outcome
-	Rule    string  // rule that decided; "" for a result that shows no failure
-	Refuser Refuser // origin of a refusal; NoRefuser for other outcomes
-	Code    int     // exit code or HTTP status, 0 if the rule read neither
-	Sure    bool    // the result itself reports the success
+	Outcome        Outcome
+	Rule           string  // rule that decided; "" for a result that shows no failure
+	Refuser        Refuser // origin of a refusal; NoRefuser for other outcomes
+	Code           int     // exit code or HTTP status, 0 if the rule read neither
+	ReportsSuccess bool    // the result itself reports the success
 }
 
 // Refuser is the origin of a refusal.

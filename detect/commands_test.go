@@ -321,7 +321,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 			got := detect.Classify("bash", shellArgs("./release.sh"), text, 0)
 			want := detect.Judgement{Outcome: detect.OK}
 			if tc.found {
-				want = detect.Judgement{Outcome: detect.OK, Rule: "exit-code", Sure: true}
+				want = detect.Judgement{Outcome: detect.OK, Rule: "exit-code", ReportsSuccess: true}
 				if code != 0 {
 					want = detect.Judgement{Outcome: detect.Error, Rule: "exit-code", Code: code}
 				}
@@ -437,7 +437,7 @@ func TestExitCodesOfTestsLintersAndBuildsAreFeedback(t *testing.T) {
 }
 
 // A pipe hides the exit code of a test, but the output may show the outcome.
-func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
+func TestPipedVerificationIsClassifiedByItsOutput(t *testing.T) {
 	for _, tc := range []struct{ command, text, want string }{
 		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
 		{"pytest | tail -3", "==== 1 failed, 3 passed in 0.1s ====", "rejection"},

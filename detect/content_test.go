@@ -49,7 +49,7 @@ func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 			}
 		}
 	})
-	forEachOutput(t, fineOutputs, func(command, args, text string) {
+	forEachOutput(t, successfulOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text+"\n\nCommand exited with code 3", 0); j.Outcome != detect.Error {
 			t.Errorf("%s: got judgement %+v, want outcome %q, for\n%s", command, j, detect.Error, text)
 		}

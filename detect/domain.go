@@ -17,9 +17,9 @@ func (c *toolCall) isContent(rule, text string) bool {
 	switch {
 	case c.nameMatches("text"), c.asksAbout(text):
 	case !c.returnsRecords():
-		return hasPrefixOf(low, c.phrases.lists["word-class"])
+		return hasAnyPrefix(low, c.phrases.lists["word-class"])
 	case rule == "http" || rule == "exception-first" || c.phrases.message.errors.match(low):
-		return hasPrefixOf(low, c.phrases.lists["word-class"])
+		return hasAnyPrefix(low, c.phrases.lists["word-class"])
 	}
 	if hasPhrase(low, c.phrases.lists["about-call"]...) {
 		return false
@@ -51,7 +51,7 @@ const maxClause = 300
 func isProse(text string) bool {
 	const maxLen, maxLines = 1500, 20
 	return len(text) <= maxLen && strings.Count(text, "\n") < maxLines &&
-		!containsAny(text, "|", "```", "diff --git ") && !hasPrefixOf(text, []string{"#", "Address: "})
+		!containsAny(text, "|", "```", "diff --git ") && !hasAnyPrefix(text, []string{"#", "Address: "})
 }
 
 // domainFailureRule returns the rule that finds a failure in the answer of a domain tool, "" for none.
@@ -85,7 +85,7 @@ func (c *toolCall) domainFailureRule(text string) string {
 	case hasPhrase(sentence, c.phrases.lists["service-fails"]...), containsAny(low, "try again later"):
 		return "service"
 	case !acts:
-		if c.looksUp() && (startsWord(sentence, c.phrases.lists["lookup-fails"]...) || c.saysRemoved(sentence)) {
+		if c.looksUp() && (startsWithPhrase(sentence, c.phrases.lists["lookup-fails"]...) || c.saysRemoved(sentence)) {
 			return "no-such"
 		}
 	case c.clauseReportsNotDone(firstClause(sentence)), len(sentences) > 1 && c.laterSentenceReportsNotDone(sentences):
@@ -169,8 +169,8 @@ func (c *toolCall) clauseReportsNotDone(clause string) bool {
 	if hasPhrase(clause, c.phrases.lists["no-complaint"]...) && !hasPhrase(clause, "not", "no", "cannot", "failed") {
 		return false
 	}
-	if startsWord(clause, "no", "none", "nothing", "there is no", "there's no", "there are no") &&
-		!startsWord(clause, "no problem", "no further", "no additional", "no extra", "no fee", "no charge") ||
+	if startsWithPhrase(clause, "no", "none", "nothing", "there is no", "there's no", "there are no") &&
+		!startsWithPhrase(clause, "no problem", "no further", "no additional", "no extra", "no fee", "no charge") ||
 		strings.Contains(clause, "n't ") && !hasPhrase(clause, "don't need", "don't have to") {
 		return true
 	}
@@ -202,7 +202,7 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 		noun, rest, _ := strings.Cut(rest, " ")
 		switch {
 		case !ok, noun == "", !slices.Contains(c.nameWords, noun):
-		case startsWord(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
+		case startsWithPhrase(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
 			// The answer "No orders for today" of a search is not a failure.
 			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
 		default:
@@ -218,8 +218,8 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 func (c *toolCall) saysRemoved(sentence string) bool {
 	determiner, noun, _ := strings.Cut(sentence, " ")
 	noun, rest, _ := strings.Cut(noun, " ")
-	return startsWord(determiner, "this", "that", "the") && slices.Contains(c.nameWords, noun) &&
-		startsWord(rest, "was deleted", "has been deleted", "was removed", "has been removed", "does not exist", "doesn't exist", "no longer exists")
+	return startsWithPhrase(determiner, "this", "that", "the") && slices.Contains(c.nameWords, noun) &&
+		startsWithPhrase(rest, "was deleted", "has been deleted", "was removed", "has been removed", "does not exist", "doesn't exist", "no longer exists")
 }
 
 // hasArgument reports whether a text in lower case is the value of an argument of the call.
@@ -282,7 +282,7 @@ func (p *phrases) endFailureRule(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		t := plainLine(line)
-		failed := hasPrefixOf(t, failureSymbols)
+		failed := hasAnyPrefix(t, failureSymbols)
 		if !failed && (t == "" || isProgress(t)) {
 			continue
 		}
@@ -316,5 +316,5 @@ func isProgress(t string) bool {
 	return strings.HasSuffix(t, "...") || strings.HasSuffix(t, "…") || strings.HasSuffix(t, "%") ||
 		strings.HasSuffix(t, "... done") || strings.HasSuffix(t, "... ok") || strings.HasSuffix(t, "... OK") ||
 		ok && isNumber(done) && isNumber(total) || withoutSymbols(t) != t ||
-		hasPrefixOf(t, []string{"✓ ", "✔ ", "✅ ", "☑ ", "==> ", "--> ", "-----> "})
+		hasAnyPrefix(t, []string{"✓ ", "✔ ", "✅ ", "☑ ", "==> ", "--> ", "-----> "})
 }

@@ -47,7 +47,7 @@ func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 		return judgeText(strings.Join(texts, "\n"), call, depth+1), true
 	}
 	if results > 0 && results == len(v.vals) {
-		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
+		return Judgement{Outcome: OK, Rule: "json:success", ReportsSuccess: true}, true
 	}
 	return Judgement{}, false
 }
@@ -89,7 +89,7 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 		return judgement, true
 	}
 	if success, _ := v.get("success", "ok"); success.kind == boolValue && success.isTrue {
-		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
+		return Judgement{Outcome: OK, Rule: "json:success", ReportsSuccess: true}, true
 	}
 	return Judgement{}, false
 }
@@ -279,12 +279,12 @@ func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 		case inner.kind != stringValue || len(v.keys) > 4 || !call.phrases.isAnswerField(v, k):
 		case strings.TrimSpace(inner.text()) != "":
 			judgement := judgeText(inner.text(), call, depth+1)
-			return judgement, judgement.Outcome != OK || judgement.Sure
+			return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 		}
 	}
 	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // a text of several lines, under any key
 		judgement := judgeText(v.vals[0].text(), call, depth+1)
-		return judgement, judgement.Outcome != OK || judgement.Sure
+		return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 	}
 	return Judgement{}, false
 }

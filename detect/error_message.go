@@ -49,7 +49,7 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 	}
 	for _, m := range p.message.errorEnds.byFirstByte(low) {
 		rest, ok := strings.CutPrefix(low, m.text)
-		if ok && (endsClause(rest) || short && !letterAt(rest, 0)) {
+		if ok && (endsClause(rest) || short && !isLetterAt(rest, 0)) {
 			return true
 		}
 	}
@@ -63,7 +63,7 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 	case strings.HasPrefix(low, "near \"") && strings.Contains(low, "\": syntax error"), // SQLite
 		strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: "), // ClickHouse
 		strings.Contains(cutText(low, 60), ": net::err_"),                             // Chromium
-		low[0] >= '1' && low[0] <= '9' && hasPrefixOf(afterCount, p.lists["counted-errors"]),
+		low[0] >= '1' && low[0] <= '9' && hasAnyPrefix(afterCount, p.lists["counted-errors"]),
 		strings.Contains(low, " tool was called with invalid arguments"), // opencode
 		strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found"):
 		return true
@@ -146,7 +146,7 @@ func (p *phrases) isStatusLine(low string, short bool) bool {
 		return true
 	}
 	first := startsWithFailStatus(low)
-	if first && hasPrefixOf(low[3:], []string{" client error: ", " server error: "}) { // requests (Python)
+	if first && hasAnyPrefix(low[3:], []string{" client error: ", " server error: "}) { // requests (Python)
 		return true
 	}
 	if !short {
@@ -197,7 +197,7 @@ func (p *phrases) hasErrorTitle(head string) bool {
 	if len(low) >= 3 && startsWithFailStatus(low) && len(low) < 60 {
 		return true
 	}
-	return hasPrefixOf(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
+	return hasAnyPrefix(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
 }
 
 // errorPageRule returns the rule of an error page, and false for other texts. If isPage is true, a line that begins
@@ -220,7 +220,7 @@ func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
 		n++
 		low := strings.ToLower(cutText(t, 80))
 		switch {
-		case n <= 12 && hasPrefixOf(low, p.lists["page-heading"]):
+		case n <= 12 && hasAnyPrefix(low, p.lists["page-heading"]):
 			return "http", true
 		case isPage && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
 			if rule, bad := p.errorMessageRule(strings.TrimLeft(low[6:], " ")); bad {

@@ -57,10 +57,10 @@ func readRows(t *testing.T, dir, file string) []labelledRow {
 	return rows
 }
 
-// tally counts true and false positives and negatives.
-type tally struct{ tp, fp, fn, tn int }
+// confusionMatrix counts true and false positives and negatives.
+type confusionMatrix struct{ tp, fp, fn, tn int }
 
-func (t *tally) add(truth, guess bool) {
+func (t *confusionMatrix) add(truth, guess bool) {
 	switch {
 	case truth && guess:
 		t.tp++
@@ -73,14 +73,14 @@ func (t *tally) add(truth, guess bool) {
 	}
 }
 
-func (t *tally) precision() float64 { return float64(t.tp) / float64(max(1, t.tp+t.fp)) }
-func (t *tally) recall() float64    { return float64(t.tp) / float64(max(1, t.tp+t.fn)) }
+func (t *confusionMatrix) precision() float64 { return float64(t.tp) / float64(max(1, t.tp+t.fp)) }
+func (t *confusionMatrix) recall() float64    { return float64(t.tp) / float64(max(1, t.tp+t.fn)) }
 
 // evalErrors compares Classify with the labels of tool_errors.jsonl. The test fails below a precision of .97 or a
 // recall of .93.
 func evalErrors(t *testing.T, dir string) {
 	t.Helper()
-	var c tally
+	var c confusionMatrix
 	for _, r := range readRows(t, dir, "tool_errors.jsonl") {
 		if r.Label == "ambiguous" {
 			continue
@@ -123,7 +123,7 @@ func evalLoops(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var c tally
+	var c confusionMatrix
 	for _, r := range readRows(t, dir, "loops.jsonl") {
 		if r.Label == "borderline" || !lists[[2]string{r.Source, r.ID}] {
 			continue
@@ -147,7 +147,7 @@ func evalLoops(t *testing.T, dir string) {
 
 func evalFeedback(t *testing.T, dir string) {
 	t.Helper()
-	type tallies struct{ negative, positive tally }
+	type tallies struct{ negative, positive confusionMatrix }
 	byUser := map[string]*tallies{}
 	for _, r := range readRows(t, dir, "feedback.jsonl") {
 		if r.Ambiguous {

@@ -23,7 +23,7 @@ type Explanation struct {
 func Explain(r io.Reader, n int) (*Explanation, int, error) {
 	var why *Explanation
 	count := 0
-	err := Read(r, func(t Transcript) error {
+	err := ReadTranscripts(r, func(t Transcript) error {
 		return inspectList(t.Request, func(f Finding, explain func() Explanation) error {
 			if count++; count == n {
 				e := explain()
@@ -40,9 +40,9 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 // maxExplainedBytes is the number of bytes of a text or of arguments in an explanation.
 const maxExplainedBytes = 300
 
-// evidence returns the first line for which hasSameJudgement is true. hasSameJudgement reports whether a line alone has
-// the judgement of the whole text. If there is no such line, evidence returns the first line that is not blank.
-func evidence(text string, hasSameJudgement func(line string) bool) (e Explanation) {
+// decisiveLine returns the first line for which hasSameJudgement is true. hasSameJudgement reports whether a line alone
+// has the judgement of the whole text. If there is no such line, evidence returns the first line that is not blank.
+func decisiveLine(text string, hasSameJudgement func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {
 		n++
@@ -62,9 +62,9 @@ func evidence(text string, hasSameJudgement func(line string) bool) (e Explanati
 
 // explainResult explains the judgement of a result by a line of the result and by the arguments of the call.
 func explainResult(s *step) Explanation {
-	v := s.outcome()
-	e := evidence(s.call.result.text, func(line string) bool {
-		alone := wording().classify(s.toolCall(), line, s.call.result.flag)
+	v := s.judgement()
+	e := decisiveLine(s.call.result.text, func(line string) bool {
+		alone := compiledPhrases().classify(s.toolCall(), line, s.call.result.flag)
 		return alone.Outcome == v.Outcome && alone.Rule == v.Rule && v.Rule != ""
 	})
 	e.Args = cutRunes(s.call.result.args, maxExplainedBytes)
@@ -76,7 +76,7 @@ func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	if words == "" {
 		words = text
 	}
-	return evidence(words, func(line string) bool {
+	return decisiveLine(words, func(line string) bool {
 		alone := ClassifyTurn(line, line, previous)
 		return alone.Feeling == opinion.Feeling && alone.Rule == opinion.Rule
 	})

@@ -20,7 +20,7 @@ var (
 )
 
 // ResultEnds returns a hash of the ends of a result, or 0 if the hash is unknown.
-func ResultEnds(text string) uint64 { return wording().endsHash(text) }
+func ResultEnds(text string) uint64 { return compiledPhrases().endsHash(text) }
 
 // ReadInFull returns the numbers of earlier results that Loops reads in full, to hash them and to find the lines that
 // describe the failure.
@@ -43,7 +43,7 @@ func ReadInFull(req *wire.Request) (hashed, described int) {
 // Verification returns the kind and the outcome of a test, lint or build run. ok is false for other calls and for runs
 // without a known outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
-	p := wording()
+	p := compiledPhrases()
 	call := p.analyseCall(tool, args)
 	kind, passed = verification(&call, p.classify(&call, text, 0), text)
 	return kind, passed, kind != ""

@@ -60,7 +60,7 @@ func (r *shellResult) readHead() {
 		t := strings.TrimSpace(line)
 		switch {
 		case r.readCodeLine(t), r.readCodeSentence(t):
-		case hasPrefixOf(t, r.phrases.lists["frame-head"]):
+		case hasAnyPrefix(t, r.phrases.lists["frame-head"]):
 		case t == "Script failed":
 			r.setCode("1")
 		case strings.HasPrefix(t, "Output:") || strings.HasPrefix(t, "Code output:"):
@@ -135,7 +135,7 @@ func (r *shellResult) readCodeSentence(t string) bool {
 		return false
 	}
 	low := strings.ToLower(strings.TrimLeft(withoutSymbols(t), "[<(`*"))
-	if !startsWord(low, r.phrases.lists["code-of"]...) && !strings.Contains(low, " returned non-zero exit status ") {
+	if !startsWithPhrase(low, r.phrases.lists["code-of"]...) && !strings.Contains(low, " returned non-zero exit status ") {
 		return false
 	}
 	for _, form := range r.phrases.lists["code-in-line"] {
@@ -204,7 +204,7 @@ func (r *shellResult) readTail() {
 
 // readTailLine reads a line at the end of a result, and reports whether the line belongs to the frame.
 func (r *shellResult) readTailLine(t string) bool {
-	if hasPrefixOf(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
+	if hasAnyPrefix(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")

@@ -283,7 +283,7 @@ func userWords(req *wire.Request, i int) (string, bool) {
 	if words == "" || it.ResultInferred() {
 		return "", false
 	}
-	if _, synthetic := Synthetic(words); synthetic {
+	if _, synthetic := SyntheticRule(words); synthetic {
 		return "", false
 	}
 	return words, true

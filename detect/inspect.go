@@ -40,7 +40,7 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 		pool = startInspectors(n, emit)
 		defer pool.close()
 	}
-	return read(r, func(t Transcript) error {
+	return readTranscripts(r, func(t Transcript) error {
 		return inspectList(t.Request, func(f Finding, _ func() Explanation) error {
 			f.Source, f.ID = t.Source, t.ID
 			return emit(f)
@@ -120,7 +120,7 @@ func (in *inspection) readBatch(end int) {
 // findLoops finds the loops that the newest steps complete.
 func (in *inspection) findLoops(steps []*step) {
 	mayLoop := func(s *step) bool {
-		repeats := s.hasCall || !s.isUser && (s.outcome().Outcome == Error || in.seenPrefixes[s.hashPrefix()])
+		repeats := s.hasCall || !s.isUser && (s.judgement().Outcome == Error || in.seenPrefixes[s.hashPrefix()])
 		for _, key := range []uint64{s.identity(), uint64(s.identityWithoutBudget())} {
 			batch, ok := in.firstBatch[key]
 			if !ok {
@@ -135,7 +135,7 @@ func (in *inspection) findLoops(steps []*step) {
 	}
 	before := len(in.steps) - len(steps)
 	for i, s := range steps {
-		loop, ok := in.finder.judge(s, mayLoop, func(back int) *step {
+		loop, ok := in.finder.find(s, mayLoop, func(back int) *step {
 			if in.visitsLeft--; in.visitsLeft < 0 || back > before+i {
 				return nil
 			}
@@ -157,7 +157,7 @@ func (in *inspection) emitItem(i int) error {
 		if s.isUser {
 			continue
 		}
-		v := s.outcome()
+		v := s.judgement()
 		if err := in.emit(Finding{
 			Index: i, Kind: KindResult, Label: string(v.Outcome), Rule: v.Rule, Tool: s.call.result.tool,
 		}, func() Explanation { return explainResult(s) }); err != nil {

@@ -135,7 +135,7 @@ func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 		s := drawSteps(rt)
 		var want []int
 		for _, i := range replay(t, 0, s) {
-			want = append(want, 2+2*i-usersBefore(s, i))
+			want = append(want, 2+2*i-userTurnsBefore(s, i))
 		}
 		got, err := inspect(t, mustJSON(t, obj{"messages": chat(s)}))
 		if err != nil {
@@ -153,8 +153,9 @@ func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 	})
 }
 
-// usersBefore returns the number of user turns before step i. A user turn is one message, and a call is two messages.
-func usersBefore(s []testStep, i int) int {
+// userTurnsBefore returns the number of user turns before step i. A user turn is one message, and a call is two
+// messages.
+func userTurnsBefore(s []testStep, i int) int {
 	n := 0
 	for _, step := range s[:i] {
 		if step.user != "" {

@@ -120,12 +120,12 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 			return nil, nil, fmt.Errorf("kinds.tsv: the broader kind %s of %s has no line", k.Broader, k.Name)
 		}
 	}
-	return t, rows, t.index(rows)
+	return t, rows, t.addPatterns(rows)
 }
 
-// index compiles the rows and adds each pattern to byWord. A pattern has several words, or groups of alternative words,
-// that a line must contain. index adds the pattern under the word or group that occurs in the fewest patterns.
-func (t *kindTable) index(rows []kindRow) error {
+// addPatterns compiles the rows and adds each pattern to byWord. A pattern has several words, or groups of alternative
+// words, that a line must contain. index adds the pattern under the word or group that occurs in the fewest patterns.
+func (t *kindTable) addPatterns(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
 	for i, r := range rows {
@@ -197,7 +197,7 @@ func (s *kindScan) searchText(text string) {
 		s.searchFields("", v, 0)
 		return
 	}
-	body := wording().unframe(text).body
+	body := compiledPhrases().unframe(text).body
 	if v, ok := parseLenient(strings.TrimSpace(body)); ok && v.kind == objectValue {
 		s.searchFields("", v, 0)
 	}
@@ -254,7 +254,7 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 		}
 	case numberValue:
 		s.searchLine(key + ": " + v.raw)
-		if v.num >= 400 && v.num < 600 && wording().isKey("status", key) {
+		if v.num >= 400 && v.num < 600 && compiledPhrases().isKey("status", key) {
 			s.status = int(v.num)
 		}
 	case noValue, objectValue, arrayValue, boolValue:

@@ -20,7 +20,7 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	for _, r := range rows {
 		uses[r.kind]++
 		single := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
-		if err := single.index([]kindRow{r}); err != nil {
+		if err := single.addPatterns([]kindRow{r}); err != nil {
 			t.Errorf("%s: index pattern %q: %v", r.position, r.pattern, err)
 			continue
 		}

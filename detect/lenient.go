@@ -89,7 +89,7 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 		lenientParsers.Put(p)
 	}()
 	p.text = text
-	v = p.value(0)
+	v = p.parseValue(0)
 	if p.invalid {
 		return lenientValue{}, false, false
 	}
@@ -122,7 +122,7 @@ func (p *lenientParser) skipSpace() {
 	}
 }
 
-func (p *lenientParser) value(depth int) lenientValue {
+func (p *lenientParser) parseValue(depth int) lenientValue {
 	p.skipSpace()
 	if p.offset >= len(p.text) {
 		return lenientValue{}
@@ -133,24 +133,24 @@ func (p *lenientParser) value(depth int) lenientValue {
 	}
 	switch c := p.text[p.offset]; c {
 	case '{':
-		return p.object(depth)
+		return p.parseObject(depth)
 	case '[', '(':
-		return p.array(depth)
+		return p.parseArray(depth)
 	case '"', '\'':
-		return lenientValue{kind: stringValue, raw: p.quoted()}
+		return lenientValue{kind: stringValue, raw: p.parseString()}
 	default:
-		return p.literal()
+		return p.parseLiteral()
 	}
 }
 
-func (p *lenientParser) object(depth int) lenientValue {
+func (p *lenientParser) parseObject(depth int) lenientValue {
 	keys, vals := len(p.keys), len(p.vals)
-	p.members(depth)
-	return lenientValue{kind: objectValue, keys: cutTail(&p.keys, keys), vals: cutTail(&p.vals, vals)}
+	p.parseMembers(depth)
+	return lenientValue{kind: objectValue, keys: popFrom(&p.keys, keys), vals: popFrom(&p.vals, vals)}
 }
 
-// members appends the keys and values of the object at the offset to p.keys and p.vals.
-func (p *lenientParser) members(depth int) {
+// parseMembers appends the keys and values of the object at the offset to p.keys and p.vals.
+func (p *lenientParser) parseMembers(depth int) {
 	p.offset++
 	for !p.invalid {
 		p.skipSpace()
@@ -170,14 +170,14 @@ func (p *lenientParser) members(depth int) {
 			p.invalid = !p.atTruncation()
 			return
 		}
-		key := p.quoted()
+		key := p.parseString()
 		p.skipSpace()
 		if p.offset < len(p.text) && p.text[p.offset] != ':' {
 			p.invalid = !p.atTruncation()
 			return
 		}
 		p.offset++
-		val := p.value(depth + 1)
+		val := p.parseValue(depth + 1)
 		if depth < maxDepth && p.skipDepth == 0 {
 			p.keys, p.vals = append(p.keys, key), append(p.vals, val)
 		} else {
@@ -186,14 +186,14 @@ func (p *lenientParser) members(depth int) {
 	}
 }
 
-func (p *lenientParser) array(depth int) lenientValue {
+func (p *lenientParser) parseArray(depth int) lenientValue {
 	vals := len(p.vals)
-	p.elements(depth)
-	return lenientValue{kind: arrayValue, vals: cutTail(&p.vals, vals)}
+	p.parseElements(depth)
+	return lenientValue{kind: arrayValue, vals: popFrom(&p.vals, vals)}
 }
 
-// elements appends the elements of the array at the offset to p.vals.
-func (p *lenientParser) elements(depth int) {
+// parseElements appends the elements of the array at the offset to p.vals.
+func (p *lenientParser) parseElements(depth int) {
 	p.offset++
 	for first := len(p.vals); !p.invalid; {
 		p.skipSpace()
@@ -211,19 +211,19 @@ func (p *lenientParser) elements(depth int) {
 		}
 		if depth >= maxDepth || len(p.vals)-first >= maxElements {
 			p.skipDepth, p.incomplete = p.skipDepth+1, true
-			p.value(depth + 1)
+			p.parseValue(depth + 1)
 			p.skipDepth--
 			continue
 		}
-		if val := p.value(depth + 1); p.skipDepth == 0 {
+		if val := p.parseValue(depth + 1); p.skipDepth == 0 {
 			p.vals = append(p.vals, val)
 		}
 	}
 }
 
-// cutTail removes the elements with index from and higher from the list, and returns a copy of the removed elements,
+// popFrom removes the elements with index from and higher from the list, and returns a copy of the removed elements,
 // nil for none.
-func cutTail[T any](list *[]T, from int) []T {
+func popFrom[T any](list *[]T, from int) []T {
 	tail := (*list)[from:]
 	if len(tail) == 0 {
 		return nil
@@ -234,9 +234,9 @@ func cutTail[T any](list *[]T, from int) []T {
 	return removed
 }
 
-// quoted returns the text between the quotes of the string at the offset. A string without a closing quote extends to
-// the end of the text.
-func (p *lenientParser) quoted() string {
+// parseString returns the text between the quotes of the string at the offset. A string without a closing quote extends
+// to the end of the text.
+func (p *lenientParser) parseString() string {
 	q := p.text[p.offset]
 	start := p.offset + 1
 	for j, end := start, -1; j < len(p.text); {
@@ -261,7 +261,7 @@ func (p *lenientParser) quoted() string {
 	return p.text[start:]
 }
 
-func (p *lenientParser) literal() lenientValue {
+func (p *lenientParser) parseLiteral() lenientValue {
 	start := p.offset
 	for p.offset < len(p.text) && strings.IndexByte(",]})\n\t :", p.text[p.offset]) < 0 {
 		p.offset++

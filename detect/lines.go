@@ -42,7 +42,7 @@ func testFailureRule(t string) string {
 		t[0] == '=' && pytestFails(t),
 		isPytestSummary(t) && countsAny(t, " failed", " error"):
 		return "pytest"
-	case hasPrefixOf(t, []string{"Tests:", "Test Suites:", "Test Files"}) && countsAny(t, " failed"):
+	case hasAnyPrefix(t, []string{"Tests:", "Test Suites:", "Test Files"}) && countsAny(t, " failed"):
 		return "jest"
 	case strings.HasPrefix(t, "tests finished: ") && countsAny(t, " failed", " exceptions"),
 		isDigit(t[0]) && countsFailures(t):

@@ -6,12 +6,12 @@ import (
 
 // Loop is a call, or a group of calls, that the agent repeats with the same results.
 type Loop struct {
-	Index  int    // index of the item with the newest result, which gets the warning
-	CallID string // id of the newest call of the loop
-	Tool   string
-	Args   string // arguments of the newest call, as sent
-	Rule   string // rule that found the loop, such as "failed-again"; meaningOf explains the rules
-	Again  bool   // the loop already has a warning, and gets the second and last one
+	Index           int    // index of the item with the newest result, which gets the warning
+	CallID          string // id of the newest call of the loop
+	Tool            string
+	Args            string // arguments of the newest call, as sent
+	Rule            string // rule that found the loop, such as "failed-again"; meaningOf explains the rules
+	IsSecondWarning bool   // the loop already has a warning, and gets the second and last one
 }
 
 // Numbers of equal results that make a loop. A transient failure needs one more.
@@ -28,11 +28,11 @@ const (
 // these steps, so the bound limits the cost of a turn.
 const maxSteps = 64
 
-// judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) returns the i-th step before the
+// detectLoop decides whether the newest step, steps(0), completes a loop. steps(i) returns the i-th step before the
 // newest step, or nil if there is no such step or no visits are left. steps(0) is never nil.
-func judgeStep(steps func(int) *step) (Loop, bool) {
+func detectLoop(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
-	v := newest.outcome()
+	v := newest.judgement()
 	if newest.memo.traits.isRepeatable {
 		return Loop{}, false
 	}
@@ -60,7 +60,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 	default:
 		return Loop{}, false
 	}
-	loop.Again = warnings == 1
+	loop.IsSecondWarning = warnings == 1
 	return loop, true
 }
 
@@ -73,7 +73,7 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // crossed is true if a user turn is between step s and the newest call
 	count, sinceWarning = 1, 1
 	var between []*step // other calls after the oldest equal call that was counted
-	succeeds := newest.outcome().Outcome == OK
+	succeeds := newest.judgement().Outcome == OK
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
@@ -88,9 +88,9 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 			between = append(between, s)
 		case changesResults(between, succeeds):
 			return count, warnings, sinceWarning
-		case s.batch == newest.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
-		case s.outcome().Outcome != newest.outcome().Outcome || !sameResult(s, newest),
-			!sameCode(s.outcome().Code, newest.outcome().Code):
+		case s.batch == newest.batch || s.judgement().Outcome == Pending || s.judgement().Outcome == Refusal:
+		case s.judgement().Outcome != newest.judgement().Outcome || !sameResult(s, newest),
+			!sameCode(s.judgement().Code, newest.judgement().Code):
 			return count, warnings, sinceWarning
 		default:
 			count++
@@ -137,7 +137,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 		if s == nil || s.isUser || s.hasWarning || i > 0 && s.batch == lastSteps[i-1].batch {
 			return false
 		}
-		s.outcome() // sets the traits that fits reads
+		s.judgement() // sets the traits that fits reads
 		if !accept(s) {
 			return false
 		}
@@ -153,7 +153,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 // machine, so a streak of a shell, a file tool or a browser ends. A streak of any other tool continues, unless the user
 // reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
-	v := newest.outcome()
+	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()
 }
 
@@ -163,7 +163,7 @@ func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
 	for i := n - 1; i >= 0 && len(loops) < maxLoops; i-- {
-		loop, ok := finder.judge(h.steps[i], mayLoop, func(back int) *step { return h.stepBack(i + back) })
+		loop, ok := finder.find(h.steps[i], mayLoop, func(back int) *step { return h.stepBack(i + back) })
 		if ok {
 			loops = append(loops, loop)
 		}
@@ -181,13 +181,13 @@ type answeredCall struct {
 	tool, args string
 }
 
-// judge decides whether the step s completes a loop. steps(i) returns the i-th step before s. mayLoop is the test of
+// find decides whether the step s completes a loop. steps(i) returns the i-th step before s. mayLoop is the test of
 // findLoops.
-func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
+func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
 	if s.isUser || s.isAutomatic || s.call.result.tool == "" || !mayLoop(s) {
 		return Loop{}, false
 	}
-	loop, ok := judgeStep(func(back int) *step {
+	loop, ok := detectLoop(func(back int) *step {
 		switch {
 		case back == 0: // s itself is not counted as a visit
 			return s
@@ -221,6 +221,6 @@ func (r *Results) Loops(
 	h.readBatch()
 	h.answerStart = h.unreadEnd
 	return h.findLoops(len(h.steps), func(s *step) bool {
-		return s.item >= from && !warned[s.callID] && (s.outcome().Outcome == Error || h.hasEarlierResult(s) || h.hasEarlierCall(s))
+		return s.item >= from && !warned[s.callID] && (s.judgement().Outcome == Error || h.hasEarlierResult(s) || h.hasEarlierCall(s))
 	})
 }

@@ -393,7 +393,7 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 		for n := range tc.steps {
 			for _, l := range new(detect.Results).Loops(parse(t, wire.Chat, obj{"messages": chat(tc.steps[:n+1])}), warned, nil) {
 				warned[l.CallID] = true
-				got = append(got, l.Again)
+				got = append(got, l.IsSecondWarning)
 			}
 		}
 		if !slices.Equal(got, tc.want) {

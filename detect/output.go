@@ -85,7 +85,7 @@ func isNodeCrash(lines []string) bool {
 
 // looksLikeCode reports whether the lines are a diff or numbered source lines.
 func looksLikeCode(lines []string) bool {
-	if hasPrefixOf(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
+	if hasAnyPrefix(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
 		return true
 	}
 	if len(lines) < 3 {
@@ -94,7 +94,7 @@ func looksLikeCode(lines []string) bool {
 	numbered := 0
 	for _, t := range lines[:min(len(lines), 12)] {
 		rest := strings.TrimLeft(t, "0123456789")
-		if len(rest) < len(t) && hasPrefixOf(rest, []string{":", "-", "\t", "→", "  "}) {
+		if len(rest) < len(t) && hasAnyPrefix(rest, []string{":", "-", "\t", "→", "  "}) {
 			numbered++
 		}
 	}
@@ -109,7 +109,7 @@ func (p *phrases) isSuccessLine(t string) bool {
 		return !countsAny(t, " failed", " error")
 	case strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Files"):
 		return strings.Contains(t, "passed") && !strings.Contains(t, "failed")
-	case t == "PASS" || t == "OK" || hasPrefixOf(t, p.lists["done"]):
+	case t == "PASS" || t == "OK" || hasAnyPrefix(t, p.lists["done"]):
 		return true
 	case strings.HasSuffix(t, " passing") && countsAny(t, " passing"),
 		strings.HasSuffix(t, " passed") && len(t) < 40 && isDigit(t[0]):
@@ -133,7 +133,7 @@ func (p *phrases) endsInSuccess(body string) bool {
 
 // hasOnlyShellErrors reports whether every line is an error of a shell, a utility or a command.
 func (p *phrases) hasOnlyShellErrors(body string) bool {
-	return allLines(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
+	return everyLineMatches(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
 // hasOnlyProgramErrors reports whether the output of a read-only command consists of errors of the shell or of the
@@ -141,19 +141,19 @@ func (p *phrases) hasOnlyShellErrors(body string) bool {
 // command may print a file or a log.
 func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	isKnownError := hasPrefixOf(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
+	isKnownError := hasAnyPrefix(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
 	if strings.Count(body, "\n") < 12 && (isKnownError || c.startsWithProgram(first) && c.phrases.isProgramError(first)) {
 		return true
 	}
 	endsInFilter := c.phrases.inList("program filters", c.lastProgram)
-	return allLines(body, func(t string) bool {
+	return everyLineMatches(body, func(t string) bool {
 		return c.phrases.isShellError(t) && c.startsWithProgram(t) || !endsInFilter && c.phrases.line.command.match(t)
 	})
 }
 
-// allLines reports whether accept accepts each non-empty line of a text. The result is false for a text without such
-// lines, and for a text of more than 2000 bytes.
-func allLines(body string, accept func(line string) bool) bool {
+// everyLineMatches reports whether accept accepts each non-empty line of a text. The result is false for a text without
+// such lines, and for a text of more than 2000 bytes.
+func everyLineMatches(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 //go:embed testdata/fine.txt
-var fineOutputs string
+var successfulOutputs string
 
 //go:embed testdata/failed.txt
 var failedOutputs string
@@ -47,7 +47,7 @@ func forEachOutput(t *testing.T, file string, fn func(command, args, text string
 
 // The output of a successful command is not a failure, even if it mentions failures.
 func TestSuccessfulOutputIsNotAFailure(t *testing.T) {
-	n := forEachOutput(t, fineOutputs, func(command, args, text string) {
+	n := forEachOutput(t, successfulOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
 				t.Errorf("%s with frame %q: got outcome error (rule %q), want no error, for\n%s", command, frame, j.Rule, text)

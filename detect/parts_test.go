@@ -45,7 +45,7 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 		{"node app.js", false, false, false},
 		{"", false, false, false},
 	} {
-		got := wording().analyseShell(tc.cmd)
+		got := compiledPhrases().analyseShell(tc.cmd)
 		if got.readOnly != tc.readOnly || got.statusMasked != tc.masked || got.waits != tc.waits {
 			t.Errorf("%q: readOnly = %v, masked = %v, waits = %v, want %v, %v, %v", tc.cmd, got.readOnly, got.statusMasked, got.waits, tc.readOnly, tc.masked, tc.waits)
 		}
@@ -62,7 +62,7 @@ func TestCommandsOfAListAreSeparate(t *testing.T) {
 		`{"commands_file":"a","command":["ls","-l"]}`:   "ls -l",
 		`{"commands":[],"command":["ls","-l"]}`:         "ls -l",
 	} {
-		if c := wording().analyseCall("run_commands", args); c.command != want {
+		if c := compiledPhrases().analyseCall("run_commands", args); c.command != want {
 			t.Errorf("%s: command = %q, want %q", args, c.command, want)
 		}
 	}
@@ -107,7 +107,7 @@ func TestPurposeOfACallFollowsNameAndArguments(t *testing.T) {
 		{"update_order", `{"order_id":"1"}`, purposeOther},
 		{"", ``, purposeOther},
 	} {
-		if got := wording().analyseCall(tc.tool, tc.args); got.purpose != tc.want {
+		if got := compiledPhrases().analyseCall(tc.tool, tc.args); got.purpose != tc.want {
 			t.Errorf("%s %s: got purpose %d, want %d", tc.tool, tc.args, got.purpose, tc.want)
 		}
 	}

@@ -19,10 +19,10 @@ var (
 	callsText string // names of tools, arguments, programs and fields
 )
 
-// wording returns the compiled phrases of phrases.tsv and calls.tsv.
+// compiledPhrases returns the compiled phrases of phrases.tsv and calls.tsv.
 //
 //nolint:gochecknoglobals // immutable, read at the first use
-var wording = sync.OnceValue(func() *phrases {
+var compiledPhrases = sync.OnceValue(func() *phrases {
 	list, err := readLists()
 	if err != nil {
 		panic(err) // the files are part of the program, and a test reads the files
@@ -37,7 +37,7 @@ type phrases struct {
 
 	toolLists map[string][]string // for each word of a tool's name, the lists of class "tool" that contain the word
 
-	waits, polls, launchers commandList
+	waitCommands, pollCommands, launchers commandList
 
 	message messagePhrases
 	line    linePhrases
@@ -153,7 +153,7 @@ func readList(file, text string) ([]listLine, error) {
 func compile(list []listLine) *phrases {
 	p := &phrases{
 		lists: map[string][]string{}, sets: map[string]map[string]bool{}, toolLists: map[string][]string{},
-		waits: commandList{}, polls: commandList{}, launchers: commandList{},
+		waitCommands: commandList{}, pollCommands: commandList{}, launchers: commandList{},
 	}
 	prefixed := map[string]*prefixes{
 		"error": &p.message.errors, "error-ends": &p.message.errorEnds, "error-alone": &p.message.errorAlone,
@@ -178,9 +178,9 @@ func compile(list []listLine) *phrases {
 			p.message.errors.add(l.phrase, class)
 			p.line.errorLine.add(l.phrase, class)
 		case "waits":
-			p.waits.addForm(l.phrase)
+			p.waitCommands.addForm(l.phrase)
 		case "polls":
-			p.polls.addForm(l.phrase)
+			p.pollCommands.addForm(l.phrase)
 		case "carries":
 			p.launchers.addForm(l.phrase)
 		default:

@@ -12,8 +12,8 @@ import (
 
 // Messages of an agent before the user turn.
 const (
-	answered = "Done. The cart now sums the items."
-	offered  = "The cart now sums the items. Would you like me to book it?"
+	agentAnswer = "Done. The cart now sums the items."
+	agentOffer  = "The cart now sums the items. Would you like me to book it?"
 )
 
 // resultForPhrase applies the function that uses the phrases of a class to the text of a test case, and returns its
@@ -58,7 +58,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		refuser, _ := p.refusalLine(text)
 		return string(refuser)
 	case "pasted":
-		own, pasted := p.ownWords(text)
+		own, pasted := p.withoutPasted(text)
 		return fmt.Sprint(own, pasted)
 	case "frame-varies":
 		return fmt.Sprint(p.stableHash(text, false))
@@ -107,16 +107,16 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "claim":
 		return fmt.Sprint(p.classifyTurn("still red", "still red", text))
 	case "fact":
-		return fmt.Sprint(p.classifyTurn(text, text, offered))
+		return fmt.Sprint(p.classifyTurn(text, text, agentOffer))
 	case "budget-option":
-		loose, _ := p.looseCommand(text)
+		loose, _ := p.commandWithoutBudgets(text)
 		return loose
 	case "agent":
 		return fmt.Sprint(p.inList(class, text))
 	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return callResultForPhrase(p, class, phrase, text)
 	}
-	return fmt.Sprint(p.classifyTurn(text, text, answered))
+	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
 }
 
 // callResultForPhrase is resultForPhrase for classes whose test case is a call, a command, a JSON object or arguments.
@@ -179,8 +179,8 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	t.Helper()
 	all := compile(list)
 	for i, l := range list {
-		less := withoutPhrase(all, list, i)
-		if got := resultForPhrase(all, l.class, l.phrase, l.testCase); got == resultForPhrase(less, l.class, l.phrase, l.testCase) {
+		reduced := withoutPhrase(all, list, i)
+		if got := resultForPhrase(all, l.class, l.phrase, l.testCase); got == resultForPhrase(reduced, l.class, l.phrase, l.testCase) {
 			faults = append(faults, fmt.Sprintf("%s: the result for test case %[4]q is %[5]s with and without phrase %[3]q of class %[2]s: "+
 				"change the test case or delete the phrase", l.position, l.class, l.phrase, l.testCase, got))
 		}
@@ -192,22 +192,22 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
 	if len(all.lists[class]) == 0 { // a class that compile does not keep in lists
-		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {
+		reduced := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {
 			return l == list[i] || len(all.lists[l.class]) > 0
 		}))
-		less.lists, less.sets, less.toolLists = all.lists, all.sets, all.toolLists
-		return less
+		reduced.lists, reduced.sets, reduced.toolLists = all.lists, all.sets, all.toolLists
+		return reduced
 	}
-	less := *all
-	less.lists, less.sets = maps.Clone(all.lists), maps.Clone(all.sets)
-	less.lists[class] = slices.DeleteFunc(slices.Clone(less.lists[class]), func(p string) bool { return p == phrase })
-	less.sets[class] = maps.Clone(less.sets[class])
-	delete(less.sets[class], phrase)
+	reduced := *all
+	reduced.lists, reduced.sets = maps.Clone(all.lists), maps.Clone(all.sets)
+	reduced.lists[class] = slices.DeleteFunc(slices.Clone(reduced.lists[class]), func(p string) bool { return p == phrase })
+	reduced.sets[class] = maps.Clone(reduced.sets[class])
+	delete(reduced.sets[class], phrase)
 	if listName, isTool := strings.CutPrefix(class, "tool "); isTool {
-		less.toolLists = maps.Clone(all.toolLists)
-		less.toolLists[phrase] = slices.DeleteFunc(slices.Clone(less.toolLists[phrase]), func(name string) bool { return name == listName })
+		reduced.toolLists = maps.Clone(all.toolLists)
+		reduced.toolLists[phrase] = slices.DeleteFunc(slices.Clone(reduced.toolLists[phrase]), func(name string) bool { return name == listName })
 	}
-	return &less
+	return &reduced
 }
 
 // The phrases of lines 1 and 2 are both found in the test cases of both lines. The test case of line 3 is decided by a
@@ -248,7 +248,7 @@ func BenchmarkClassifyTurn(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				ClassifyTurn(text, text, answered)
+				ClassifyTurn(text, text, agentAnswer)
 			}
 		})
 	}

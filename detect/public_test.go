@@ -103,7 +103,7 @@ func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wi
 			{"type": "function_call_output", "call_id": "c1", "output": result},
 			{"role": "user", "content": text},
 		}
-	case wire.Messages, wire.None:
+	case wire.Messages, wire.NoDialect:
 		list = []obj{
 			{"role": "user", "content": "build it"},
 			{

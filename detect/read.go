@@ -21,14 +21,17 @@ type Transcript struct {
 	Reward     *float64      // reward of the conversation, from 0 to 1; nil means unknown
 }
 
-// Read reads transcripts and calls handle with each transcript. The input is JSON lines, JSON objects that span several
-// lines, an array of objects, or an array of messages. Read holds only one transcript in memory. An invalid line or
-// transcript is skipped, and the returned error names its line number. If handle returns an error, Read stops.
-func Read(r io.Reader, handle func(Transcript) error) error { return read(r, handle, nil) }
+// ReadTranscripts reads transcripts and calls handle with each transcript. The input is JSON lines, JSON objects that
+// span several lines, an array of objects, or an array of messages. Read holds only one transcript in memory. An
+// invalid line or transcript is skipped, and the returned error names its line number. If handle returns an error, Read
+// stops.
+func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
+	return readTranscripts(r, handle, nil)
+}
 
-// read is Read with concurrent inspection. If pool is not nil, pool gets the transcripts of JSON lines, and handle gets
-// only the other transcripts.
-func read(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
+// readTranscripts is Read with concurrent inspection. If pool is not nil, pool gets the transcripts of JSON lines, and
+// handle gets only the other transcripts.
+func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
 	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
 		pool.reportError = rd.addTranscriptError
@@ -133,7 +136,7 @@ func (r *transcriptReader) readAll() error {
 			r.line++
 		}
 		if err != nil {
-			return r.finish()
+			return r.endInput()
 		}
 	}
 }
@@ -244,8 +247,9 @@ func (r *transcriptReader) endArray() error {
 	return r.emit(raw, rec, err)
 }
 
-// finish emits the values of the last line. finish also reports an empty text, and a value or an array without an end.
-func (r *transcriptReader) finish() error {
+// endInput emits the values of the last line. finish also reports an empty text, and a value or an array without an
+// end.
+func (r *transcriptReader) endInput() error {
 	if r.openValue.depth > 0 {
 		r.dropInvalid(r.openValue.start, errTruncated)
 	}

@@ -11,7 +11,7 @@ import (
 
 // readIDs returns the ids of the transcripts in a text.
 func readIDs(text string) (ids []string, err error) {
-	err = detect.Read(strings.NewReader(text), func(t detect.Transcript) error {
+	err = detect.ReadTranscripts(strings.NewReader(text), func(t detect.Transcript) error {
 		ids = append(ids, t.ID)
 		return nil
 	})

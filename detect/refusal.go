@@ -81,12 +81,12 @@ func (p *phrases) readPending(text string) (string, bool) {
 		switch {
 		case strings.HasPrefix(line, "process running with session id"):
 			return "codex-session", true
-		case n <= 2 && hasPrefixOf(line, p.lists["background"]):
+		case n <= 2 && hasAnyPrefix(line, p.lists["background"]):
 			return "background", true
 		case n <= 2 && strings.HasPrefix(line, "command") &&
 			containsAny(line, "in the background", "in background") && !p.isTimeOutLine(line):
 			return "background", true
-		case strings.Contains(line, " is still running") && hasPrefixOf(line, p.lists["still-running"]):
+		case strings.Contains(line, " is still running") && hasAnyPrefix(line, p.lists["still-running"]):
 			return "still-running", true
 		}
 	}

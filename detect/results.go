@@ -32,14 +32,14 @@ type judgedCall struct {
 
 // Classify returns the judgement of detect.Classify and caches it.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
-	return r.entry(callResult{call.Name, call.Args, res.Text, res.IsError}).outcome()
+	return r.entry(callResult{call.Name, call.Args, res.Text, res.IsError}).classify()
 }
 
 // Kinds returns the kinds of detect.Kinds and caches them.
 func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	if !j.hasKinds {
-		j.hasKinds, j.kinds = true, Kinds(res.Text, j.outcome())
+		j.hasKinds, j.kinds = true, Kinds(res.Text, j.classify())
 	}
 	return j.kinds
 }
@@ -105,16 +105,16 @@ const maxListed = 8
 // toolCall returns the analysis of the call.
 func (j *judgedCall) toolCall() *toolCall {
 	if j.analysis == nil {
-		call := wording().analyseCall(j.result.tool, j.result.args)
+		call := compiledPhrases().analyseCall(j.result.tool, j.result.args)
 		j.analysis = &call
 	}
 	return j.analysis
 }
 
-// outcome returns the judgement of the result.
-func (j *judgedCall) outcome() Judgement {
+// classify returns the judgement of the result.
+func (j *judgedCall) classify() Judgement {
 	if !j.hasJudgement {
-		j.hasJudgement, j.judgement = true, wording().classify(j.toolCall(), j.result.text, j.result.flag)
+		j.hasJudgement, j.judgement = true, compiledPhrases().classify(j.toolCall(), j.result.text, j.result.flag)
 	}
 	return j.judgement
 }

@@ -15,7 +15,7 @@ import (
 // an error, -1 for a success, 0 for a result without a flag.
 type resultCase struct {
 	name, tool, args, text string
-	flag                   int8
+	errorFlag              int8
 	want                   detect.Outcome
 	rule                   string // prefix of the expected rule; "" accepts any rule
 }
@@ -25,7 +25,7 @@ func checkResults(t *testing.T, cases []resultCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := detect.Classify(c.tool, c.args, c.text, c.flag)
+			got := detect.Classify(c.tool, c.args, c.text, c.errorFlag)
 			if got.Outcome != c.want || !strings.HasPrefix(got.Rule, c.rule) {
 				t.Errorf("got outcome %s (rule %q), want %s (rule %q), for\n%s", got.Outcome, got.Rule, c.want, c.rule, c.text)
 			}

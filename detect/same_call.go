@@ -19,7 +19,7 @@ const maxDecodedArgs = 256 << 10
 
 // CanonicalArgs returns the arguments of a call in canonical form. The keys are sorted, white space is removed, and
 // descriptions are left out, because the model words them differently each time.
-func CanonicalArgs(args string) string { return wording().canonicalArgs(args, false) }
+func CanonicalArgs(args string) string { return compiledPhrases().canonicalArgs(args, false) }
 
 // canonicalArgs returns the arguments in a form that equal calls share. Numbers are not converted, so that 1 and 1.0
 // are different arguments. If forComparison is true, each command line is replaced by its canonicalLine. Equal commands
@@ -181,7 +181,7 @@ func (v lenientValue) literals(longest []string) []string {
 // callIdentity returns the identity of a call, which is a hash of the tool and the arguments. Calls of a tool with the
 // same canonical arguments have the same identity.
 func callIdentity(tool, args string) uint64 {
-	call := wording().analyseCall(tool, args)
+	call := compiledPhrases().analyseCall(tool, args)
 	return call.identity(tool, args)
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxHashed is the maximum number of bytes that are hashed at each end of a result.
-const maxHashed = 32 << 10
+// maxHashedBytes is the maximum number of bytes that are hashed at each end of a result.
+const maxHashedBytes = 32 << 10
 
 // hashResult returns a hash of a result that ignores colours and the parts that change from run to run, such as chunk
 // ids, the numbers of shells and processes, clock times, durations, addresses and random names. If failed is true, the
 // hash also ignores the order of the lines, because a shell mixes standard output and standard error in any order.
-func hashResult(text string, failed bool) uint64 { return wording().stableHash(text, failed) }
+func hashResult(text string, failed bool) uint64 { return compiledPhrases().stableHash(text, failed) }
 
 // stableHash is hashResult with the phrases p.
 func (p *phrases) stableHash(text string, failed bool) uint64 {
@@ -22,8 +22,8 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 		// The results are JSON lines, in which the changing parts are on the same line as the output.
 		text = p.unframe(text).body
 	}
-	if len(text) > 2*maxHashed {
-		text = text[:maxHashed] + text[len(text)-maxHashed:]
+	if len(text) > 2*maxHashedBytes {
+		text = text[:maxHashedBytes] + text[len(text)-maxHashedBytes:]
 	}
 	var ordered xxhash.Digest
 	ordered.Reset()
@@ -49,7 +49,7 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 // lineToHash returns the plain text of a line, "" for a line of a frame that changes from run to run.
 func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
-	if hasPrefixOf(t, p.lists["frame-varies"]) {
+	if hasAnyPrefix(t, p.lists["frame-varies"]) {
 		return ""
 	}
 	return t
@@ -66,7 +66,7 @@ const (
 // hash. If two results have equal texts apart from the parts that stableHash ignores, their values of endsHash are
 // equal, too. The cost does not grow with the length of the result.
 func (p *phrases) endsHash(text string) uint64 {
-	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashed {
+	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashedBytes {
 		return 0
 	}
 	var d xxhash.Digest
@@ -342,7 +342,7 @@ func isDuration(w string, sets alphabetSet) bool {
 // startsWithUnit reports whether a text begins with a unit of time or of a transfer rate.
 func (p *phrases) startsWithUnit(after string) bool {
 	after = strings.TrimLeft(after, " ")
-	return startsWord(after, "s") || hasPrefixOf(after, p.lists["unit"])
+	return startsWithPhrase(after, "s") || hasAnyPrefix(after, p.lists["unit"])
 }
 
 // endsWithNumberLabel reports whether a text ends with the label of a number that changes from run to run, such as the

@@ -104,7 +104,7 @@ func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 }
 
 // Windows has exit codes of 32 bits, such as 3221225477 (0xC0000005). A checkpoint holds 16 bits of a code.
-func TestLoopsOfLongExitCodesAreFoundWithoutHistory(t *testing.T) {
+func TestCheckpointFindsLoopWithLargeExitCode(t *testing.T) {
 	run := func(codes ...string) (steps []testStep) {
 		for _, code := range codes {
 			steps = append(steps, bash("make run", "starting the program\nExit code "+code))

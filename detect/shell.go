@@ -31,7 +31,7 @@ func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, 
 // analyse is analyseShell for at most depth nested launchers (maxLaunchers).
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
-	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until, line: line}
+	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.RetriesUntilSuccess, line: line}
 	acts := false
 	for _, command := range line.Commands {
 		prog, args := p.program(command.Words)
@@ -43,7 +43,7 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 		readOnly := p.isReadOnly(prog, args)
 		c.readOnly, acts = c.readOnly && readOnly, acts || !readOnly && !polls
 		c.waits, c.polls = c.waits || waits, c.polls || polls
-		if command.Inner {
+		if command.InSubstitution {
 			continue
 		}
 		c.lastProgram = prog
@@ -115,7 +115,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	case "sed":
 		return true
 	case "perl":
-		return hasPrefix(args, "-ne")
+		return anyHasPrefix(args, "-ne")
 	}
 	if p.inList("program looks-alone", strings.Join(append([]string{prog}, args...), " ")) ||
 		len(args) == 1 && p.inList("program tells", args[0]) {

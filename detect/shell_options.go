@@ -7,9 +7,9 @@ import (
 
 // optionSyntax describes the options of a program that usually only reads.
 type optionSyntax struct {
-	values string // short options with a value, which is the rest of the word or the next word
-	long   string // long options with a value, which follows "=" or is the next word
-	writes string // options with which the program changes a file
+	shortWithValue string // short options with a value, which is the rest of the word or the next word
+	longWithValue  string // longWithValue options with a value, which follows "=" or is the next word
+	writeOptions   string // options with which the program changes a file
 }
 
 // syntaxOf returns the syntax of the options of a program. For programs that are not in the table, no option has a
@@ -17,23 +17,23 @@ type optionSyntax struct {
 func syntaxOf(prog string) optionSyntax {
 	switch prog {
 	case "sed":
-		return optionSyntax{values: "efl", long: "--expression --file --line-length", writes: "-i -I --in-place"}
+		return optionSyntax{shortWithValue: "efl", longWithValue: "--expression --file --line-length", writeOptions: "-i -I --in-place"}
 	case "perl":
-		return optionSyntax{values: "eEFIMmxCD", writes: "-i"}
+		return optionSyntax{shortWithValue: "eEFIMmxCD", writeOptions: "-i"}
 	case "awk", "gawk":
-		return optionSyntax{values: "Fvfei", long: "--field-separator --assign --file --source --include"}
+		return optionSyntax{shortWithValue: "Fvfei", longWithValue: "--field-separator --assign --file --source --include"}
 	case "sort":
-		return optionSyntax{values: "okStT", long: "--key --field-separator --buffer-size", writes: "-o --output"}
+		return optionSyntax{shortWithValue: "okStT", longWithValue: "--key --field-separator --buffer-size", writeOptions: "-o --output"}
 	case "tree":
-		return optionSyntax{values: "oLPIHT", writes: "-o"}
+		return optionSyntax{shortWithValue: "oLPIHT", writeOptions: "-o"}
 	case "yq":
-		return optionSyntax{values: "opI", writes: "-i --inplace --in-place"}
+		return optionSyntax{shortWithValue: "opI", writeOptions: "-i --inplace --in-place"}
 	case "uniq":
-		return optionSyntax{values: "fsw", long: "--skip-fields --skip-chars --check-chars"}
+		return optionSyntax{shortWithValue: "fsw", longWithValue: "--skip-fields --skip-chars --check-chars"}
 	case "xargs":
-		return optionSyntax{values: "EILPnsdaJRS", long: "--arg-file --delimiter --max-args --max-chars --max-procs --process-slot-var"}
+		return optionSyntax{shortWithValue: "EILPnsdaJRS", longWithValue: "--arg-file --delimiter --max-args --max-chars --max-procs --process-slot-var"}
 	case "git":
-		return optionSyntax{writes: "--output"}
+		return optionSyntax{writeOptions: "--output"}
 	}
 	return optionSyntax{}
 }
@@ -52,7 +52,7 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 	scripts, inPlace := rest[:min(1, len(rest))], false
 	for _, o := range options {
 		switch {
-		case hasAny(strings.Fields(syntax.writes), o.name):
+		case hasAny(strings.Fields(syntax.writeOptions), o.name):
 			return true
 		case hasAny([]string{"-e", "--expression", "--source"}, o.name):
 			scripts = append(slices.Clip(scripts), o.value)
@@ -89,7 +89,7 @@ func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []
 			return options, append(rest, args[i+1:]...)
 		case strings.HasPrefix(arg, "--"):
 			name, value, hasValue := strings.Cut(arg, "=")
-			if !hasValue && hasAny(strings.Fields(syntax.long), name) {
+			if !hasValue && hasAny(strings.Fields(syntax.longWithValue), name) {
 				value = next()
 			}
 			options = append(options, option{name, value})
@@ -101,7 +101,7 @@ func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []
 		default:
 			for n := 1; n < len(arg); n++ {
 				o := option{name: "-" + arg[n:n+1]}
-				if strings.IndexByte(syntax.values, arg[n]) >= 0 {
+				if strings.IndexByte(syntax.shortWithValue, arg[n]) >= 0 {
 					if o.value = arg[n+1:]; o.value == "" {
 						o.value = next()
 					}

@@ -7,10 +7,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Side returns the kind of housekeeping that a side request asks for, "" for an ordinary request. The kinds are title,
-// summary, memory, commit, tags, follow_up, query, completion, emoji and prompt. Agents and chat front ends send side
-// requests in addition to the conversation.
-func Side(req *wire.Request) string {
+// SideRequestKind returns the kind of housekeeping that a side request asks for, "" for an ordinary request. The kinds
+// are title, summary, memory, commit, tags, follow_up, query, completion, emoji and prompt. Agents and chat front ends
+// send side requests in addition to the conversation.
+func SideRequestKind(req *wire.Request) string {
 	system, user, newest := "", "", -1
 	first := min(req.Len(), 3)
 	for i := range first {
@@ -42,7 +42,7 @@ func Side(req *wire.Request) string {
 			}
 		}
 	}
-	return wording().sideKind(user, system, len(req.Tools))
+	return compiledPhrases().sideKind(user, system, len(req.Tools))
 }
 
 // sideHead is the number of bytes that are searched, at each end of a text, for the wordings of side requests.
@@ -69,7 +69,7 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	case p.asksForCommit(cutText(head, 400)):
 		return "commit"
 	}
-	return p.chatOrder(user)
+	return p.chatSideKind(user)
 }
 
 // knownHead is the number of bytes at the start of a system prompt that are searched for known sentences.
@@ -145,9 +145,9 @@ func bothEnds(text string) string {
 	return text[:sideHead] + "\n" + text[len(text)-sideHead:]
 }
 
-// WorksWithTools reports whether agents with this User-Agent product always send tools with a request, so that a
+// AlwaysSendsTools reports whether agents with this User-Agent product always send tools with a request, so that a
 // request without tools is housekeeping. The result is false for the products of SDKs (OpenAI, Anthropic, langchain),
 // because an app that uses an SDK may be a plain chat.
-func WorksWithTools(product string) bool {
-	return wording().inList("agent", strings.ToLower(product))
+func AlwaysSendsTools(product string) bool {
+	return compiledPhrases().inList("agent", strings.ToLower(product))
 }

@@ -204,7 +204,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"",
 		},
 	} {
-		if got := detect.Side(parse(t, wire.Chat, tc.body)); got != tc.want {
+		if got := detect.SideRequestKind(parse(t, wire.Chat, tc.body)); got != tc.want {
 			t.Errorf("%s: Side = %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -212,8 +212,8 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 
 func TestWorksWithToolsIsTrueForAgentsOnly(t *testing.T) {
 	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
-		if got := detect.WorksWithTools(product); got != want {
-			t.Errorf("WorksWithTools(%q) = %v, want %v", product, got, want)
+		if got := detect.AlwaysSendsTools(product); got != want {
+			t.Errorf("AlwaysSendsTools(%q) = %v, want %v", product, got, want)
 		}
 	}
 }

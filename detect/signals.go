@@ -61,7 +61,7 @@ func (r *Results) resultSignal(
 ) (Signal, bool) {
 	call, _ := callOf(req, res.CallID, recall)
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
-	v := j.outcome()
+	v := j.classify()
 	if v.Outcome == Refusal {
 		return Signal{Feeling: Rejection, Tier: TierImplicit, Rule: v.Rule}, v.Refuser == UserRefuser
 	}

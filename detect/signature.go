@@ -16,7 +16,7 @@ const (
 // short result consists of its lines, without colours, stack frames and the frame of the harness. The signature of a
 // long result is its headline. A signature has at most maxSignature bytes.
 func Signature(text string) string {
-	all, failureLines := wording().headline(text)
+	all, failureLines := compiledPhrases().headline(text)
 	if len(all) <= maxSignatureLines && totalBytes(all) <= maxSignature {
 		failureLines = all
 	}
@@ -25,14 +25,14 @@ func Signature(text string) string {
 
 // Headline returns the few lines of a failed tool result that describe the failure.
 func Headline(text string) string {
-	_, failureLines := wording().headline(text)
+	_, failureLines := compiledPhrases().headline(text)
 	return joinLines(dropRepeats(failureLines))
 }
 
 // headline returns two lists of lines of a failed result. The first list has every line that is not a stack frame. The
 // second list has the lines that describe the failure.
 func (p *phrases) headline(text string) (all, failureLines []string) {
-	text = p.signatureText(withoutMeter(clip(strings.TrimSpace(text))))
+	text = p.signatureText(withoutMeter(cutMiddle(strings.TrimSpace(text))))
 	inTrace, inCause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plainLine(line)

@@ -38,7 +38,7 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 		s.turn.words = ""
 		return
 	}
-	judgement := s.outcome()
+	judgement := s.judgement()
 	s.identity()
 	if s.identityWithoutBudget(); s.memo.queryWords != 0 {
 		s.resultHash() // needs the arguments
@@ -86,7 +86,7 @@ type stepMemo struct {
 	traits                                               callTraits
 	literals                                             []string         // see toolCall.literals
 	hasLiterals                                          bool             // literals are computed
-	hasOutcome                                           bool             // silent, timePassed, short, confirms and traits.repeats are set
+	hasJudgement                                         bool             // silent, timePassed, short, confirms and traits.repeats are set
 	isTransient, hasTransient                            bool             // the failure may end although nothing changes
 	isSilent                                             bool             // a shell command succeeded without a report of its success
 	fingerprint                                          *callFingerprint // see step.fingerprint
@@ -107,7 +107,7 @@ type callTraits struct {
 	isGesture    bool // clicks or types on a page, and the result shows the page
 	isNote       bool // writes a note or a plan of the agent
 	sendsWords   bool // sends a command in plain language to another program, such as a game
-	isRepeatable bool // is meant to be repeated, such as a poll; step.outcome corrects the field by the result
+	isRepeatable bool // is meant to be repeated, such as a poll; step.judgement corrects the field by the result
 }
 
 // toolCall returns the analysis of the call. The first use also sets memo.traits.
@@ -152,7 +152,7 @@ func (s *step) isEdit() bool {
 
 // isFinishedCheck reports whether the call ran a test, lint or build, or a command that is not read-only, to its end.
 func (s *step) isFinishedCheck() bool {
-	v := s.outcome().Outcome
+	v := s.judgement().Outcome
 	return s.memo.traits.isCheck && (v == OK || v == Error)
 }
 
@@ -173,49 +173,49 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// outcome returns the judgement of the result. The first use also sets the fields of memo that depend on the result
-// (see stepMemo.hasOutcome).
-func (s *step) outcome() Judgement {
-	v := s.call.outcome()
-	if s.memo.hasOutcome {
+// judgement returns the judgement of the result. The first use also sets the fields of memo that depend on the result
+// (see stepMemo.hasJudgement).
+func (s *step) judgement() Judgement {
+	v := s.call.classify()
+	if s.memo.hasJudgement {
 		return v
 	}
-	s.memo.hasOutcome = true
+	s.memo.hasJudgement = true
 	const short, maxFrame = 80, 400
 	call := s.toolCall()
 	text := strings.TrimSpace(s.call.result.text)
 	s.memo.isShort = len(text) < short && !strings.Contains(text, "\n") ||
-		call.purpose == purposeExec && len(text) < maxFrame && wording().unframe(text).isEmpty // only a frame with an exit code
+		call.purpose == purposeExec && len(text) < maxFrame && compiledPhrases().unframe(text).isEmpty // only a frame with an exit code
 	t := &s.memo.traits
 	s.memo.onlyConfirms = text == "" || t.isEdit || t.mayChange && !t.isCommand && s.memo.isShort
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
-	if v.Outcome == OK && !v.Sure && acts {
+	if v.Outcome == OK && !v.ReportsSuccess && acts {
 		// The output of a test, lint or build reports the outcome, even without an exit code.
-		s.memo.isSilent = call.verificationKind() == "" || wording().unframe(s.call.result.text).isEmpty
+		s.memo.isSilent = call.verificationKind() == "" || compiledPhrases().unframe(s.call.result.text).isEmpty
 	}
 	switch {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program did not run
 		s.memo.traits.isRepeatable = false
 	case call.purpose == purposeWait && v.Outcome == Error: // the wait failed, or timed out
-		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
+		s.memo.timePassed = compiledPhrases().isTransient(v, s.call.result.text)
 	case v.Outcome != Refusal:
 		s.memo.timePassed = call.purpose == purposeWait || call.shell.waits
 	}
-	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable || v.Outcome == OK && (call.measures() || wording().isUnfinished(s.call.result.text))
+	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable || v.Outcome == OK && (call.isBenchmark() || compiledPhrases().isUnfinished(s.call.result.text))
 	return v
 }
 
 // mayChangeResults reports whether later calls may have other results because of the step, which had a side effect,
 // started one, or waited.
 func (s *step) mayChangeResults() bool {
-	v := s.outcome()
+	v := s.judgement()
 	return s.memo.timePassed || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
 // isTransient reports whether the failure of the step may end although the agent changes nothing.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
-		s.memo.isTransient, s.memo.hasTransient = wording().isTransient(s.outcome(), s.text()), true
+		s.memo.isTransient, s.memo.hasTransient = compiledPhrases().isTransient(s.judgement(), s.text()), true
 	}
 	return s.memo.isTransient
 }
@@ -224,7 +224,7 @@ func (s *step) isTransient() bool {
 // For a failure, the hash also ignores the order of the lines.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
-		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText(), s.outcome().Outcome == Error)^s.mediaHash, true
+		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText(), s.judgement().Outcome == Error)^s.mediaHash, true
 	}
 	return s.memo.resultHash
 }
@@ -234,7 +234,7 @@ func (s *step) hashedText() string {
 	s.toolCall()
 	text := s.text()
 	if s.memo.traits.isCommand {
-		text = wording().unframe(text).body
+		text = compiledPhrases().unframe(text).body
 	}
 	return s.call.toolCall().withoutQuery(text)
 }
@@ -243,7 +243,7 @@ func (s *step) hashedText() string {
 // lines, so the whole text is rarely read. Equal failures may have their lines in a different order, so sameResult
 // reads the whole text of a failure.
 func sameResult(a, b *step) bool {
-	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.outcome().Outcome != Error && !sameEnds(a, b) {
+	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.judgement().Outcome != Error && !sameEnds(a, b) {
 		return false
 	}
 	return a.resultHash() == b.resultHash()
@@ -259,7 +259,7 @@ func sameEnds(a, b *step) bool {
 // hash.
 func (s *step) endsHash() uint64 {
 	if !s.memo.hasEndsHash {
-		s.memo.endsHash, s.memo.hasEndsHash = wording().endsHash(s.hashedText()), true
+		s.memo.endsHash, s.memo.hasEndsHash = compiledPhrases().endsHash(s.hashedText()), true
 	}
 	return s.memo.endsHash
 }
@@ -267,7 +267,7 @@ func (s *step) endsHash() uint64 {
 // isExcludedFromLoops reports whether a step cannot be part of a cycle, because it may have had side effects, is meant
 // to be repeated, is still running, or was refused.
 func (s *step) isExcludedFromLoops() bool {
-	v := s.outcome()
+	v := s.judgement()
 	return s.memo.traits.isRepeatable || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
@@ -278,13 +278,13 @@ func (s *step) reportsChange() bool {
 		if s.source != nil {
 			words, _ = userWords(s.source, s.item)
 		}
-		s.turn.parsed, s.turn.reportsChange = true, wording().mentionsChange(words)
+		s.turn.parsed, s.turn.reportsChange = true, compiledPhrases().mentionsChange(words)
 	}
 	return s.turn.reportsChange
 }
 
-// measures reports whether a command is a benchmark, which an agent repeats to compare the measured times.
-func (c *toolCall) measures() bool {
+// isBenchmark reports whether a command is a benchmark, which an agent repeats to compare the measured times.
+func (c *toolCall) isBenchmark() bool {
 	return slices.ContainsFunc(c.shell.parts, func(part shellPart) bool {
 		return hasAny([]string{"hyperfine", "wrk", "ab", "hey", "oha", "k6", "vegeta", "pgbench", "sysbench", "iperf3", "perf"}, part.prog) ||
 			slices.ContainsFunc(part.args, func(a string) bool { return strings.HasPrefix(strings.TrimLeft(a, "-"), "bench") })
@@ -318,7 +318,7 @@ func (p *phrases) namesActivity(text string) bool {
 		isValue := before == "" || before[len(before)-1] == ':' || before[len(before)-1] == '='
 		endsValue := after == "" || strings.IndexByte(",.}\n", after[0]) >= 0 || strings.HasPrefix(after, "…")
 		if !p.inList("no-activity", text[start:end]) && (isValue && endsValue ||
-			!letterAt(text, end) && (strings.HasSuffix(before, " is") || strings.HasSuffix(before, "still"))) {
+			!isLetterAt(text, end) && (strings.HasSuffix(before, " is") || strings.HasSuffix(before, "still"))) {
 			return true
 		}
 	}
@@ -351,7 +351,7 @@ func showsNoScreen(text string) bool {
 		return !strings.Contains(code, "###")
 	}
 	return text == "" || len(text) <= short && !strings.Contains(text, "\n") &&
-		startsWord(text, "ok", "done", "pressed", "scrolled", "typed", "sent", "success", "key", "executed", "true")
+		startsWithPhrase(text, "ok", "done", "pressed", "scrolled", "typed", "sent", "success", "key", "executed", "true")
 }
 
 // mayChange reports whether a successful call may change the results of later calls.
@@ -382,7 +382,7 @@ func (c *toolCall) mayChange() bool {
 // "gofmt -w . && go test".
 func (c *toolCall) writesFixes() bool {
 	for _, part := range c.shell.parts {
-		if hasPrefix(part.args, "--fix") || hasPrefix(part.args, "--write") ||
+		if anyHasPrefix(part.args, "--fix") || anyHasPrefix(part.args, "--write") ||
 			hasAny(part.args, "-w", "-u", "--update", "--updateSnapshot") {
 			return true
 		}

@@ -153,7 +153,7 @@ func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 			req = parse(tb, d, obj{"messages": messages(steps[:n])})
 		case wire.Responses:
 			req = parse(tb, d, obj{"input": responses(steps[:n])})
-		case wire.Chat, wire.None:
+		case wire.Chat, wire.NoDialect:
 			req = parse(tb, wire.Chat, obj{"messages": chat(steps[:n])})
 		}
 		for _, l := range new(detect.Results).Loops(req, warned, nil) {

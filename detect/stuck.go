@@ -23,14 +23,14 @@ const (
 // answer count as one.
 func hasSameFailures(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.outcome().Outcome != Error {
+	if newest.judgement().Outcome != Error {
 		return false
 	}
 	minCount := minSameMessages
 	if newest.isTransient() {
 		minCount++
 	}
-	return hasAlikeResults(steps, minCount, func(s *step) bool { return s.outcome().Outcome == Error && s.messageHash() == newest.messageHash() })
+	return hasAlikeResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
 }
 
 // hasSameAnswers reports whether the last minSameScreens results of a tool are the same, although the arguments differ.
@@ -38,11 +38,11 @@ func hasSameFailures(steps func(int) *step) bool {
 // result of a command in plain language, as in a game ("The door is locked."), does count.
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.outcome().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
+	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
 		return false
 	}
 	return hasAlikeResults(steps, minSameScreens, func(s *step) bool {
-		return s.outcome().Outcome == OK && sameResult(s, newest)
+		return s.judgement().Outcome == OK && sameResult(s, newest)
 	})
 }
 
@@ -53,7 +53,7 @@ func hasSameAnswers(steps func(int) *step) bool {
 // isAlike returns true and the newest result is a success and not short.
 func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
-	succeeds := newest.outcome().Outcome == OK
+	succeeds := newest.judgement().Outcome == OK
 	timeMatters := succeeds || newest.isTransient()
 	count, batch := 1, newest.batch
 	var between *step // the last call of a different tool that was read
@@ -70,7 +70,7 @@ func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bo
 				return false
 			}
 			between = s
-		case s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
+		case s.judgement().Outcome == Pending || s.judgement().Outcome == Refusal:
 		case !isAlike(s):
 			return false
 		case s.batch != batch:
@@ -122,7 +122,7 @@ func seesNothingNew(steps func(int) *step) bool {
 
 // wasSeen reports whether an earlier step of the same tool had the same result, and s is not progress.
 func (s *step) wasSeen(earlier func(int) *step) bool {
-	v := s.outcome().Outcome
+	v := s.judgement().Outcome
 	if v != OK && v != Error || s.memo.traits.isRepeatable {
 		return false
 	}
@@ -132,7 +132,7 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 		if e == nil {
 			return false
 		}
-		if e.batch != s.batch && sameTool(s, e) && sameEnds(s, e) && sameResult(s, e) && e.outcome().Outcome == v && (!needsSameCall || sameCall(s, e)) {
+		if e.batch != s.batch && sameTool(s, e) && sameEnds(s, e) && sameResult(s, e) && e.judgement().Outcome == v && (!needsSameCall || sameCall(s, e)) {
 			return true
 		}
 	}
@@ -141,13 +141,13 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 // onlyConfirms reports whether the result only confirms an action: the result of an edit, a short result of any other
 // action, such as "Sent.", or an empty result.
 func (s *step) onlyConfirms() bool {
-	s.outcome()
+	s.judgement()
 	return s.memo.onlyConfirms
 }
 
 // timePassed reports whether the call waited, so that later results may differ.
 func (s *step) timePassed() bool {
-	s.outcome()
+	s.judgement()
 	return s.memo.timePassed
 }
 

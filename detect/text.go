@@ -12,8 +12,8 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// hasPrefixOf reports whether s begins with a string of the list.
-func hasPrefixOf(s string, list []string) bool {
+// hasAnyPrefix reports whether s begins with a string of the list.
+func hasAnyPrefix(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
@@ -21,7 +21,7 @@ func hasPrefixOf(s string, list []string) bool {
 // space.
 func plainLine(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
-		return unboxed(strings.TrimSpace(line))
+		return withoutBox(strings.TrimSpace(line))
 	}
 	var b strings.Builder
 	b.Grow(len(line))
@@ -32,12 +32,12 @@ func plainLine(line string) string {
 		}
 		b.WriteByte(line[i])
 	}
-	return unboxed(strings.TrimSpace(b.String()))
+	return withoutBox(strings.TrimSpace(b.String()))
 }
 
-// unboxed removes the bar that terraform draws before "Error: ", and the double frame that npm and playwright draw. A
-// line that also ends with a bar is a row of a table and stays unchanged.
-func unboxed(t string) string {
+// withoutBox removes the bar that terraform draws before "Error: ", and the double frame that npm and playwright draw.
+// A line that also ends with a bar is a row of a table and stays unchanged.
+func withoutBox(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
 	}
@@ -94,10 +94,10 @@ func containsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// startsWord reports whether s begins with one of the phrases as whole words.
-func startsWord(s string, phrases ...string) bool {
+// startsWithPhrase reports whether s begins with one of the phrases as whole words.
+func startsWithPhrase(s string, phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool {
-		return strings.HasPrefix(s, p) && !letterAt(s, len(p))
+		return strings.HasPrefix(s, p) && !isLetterAt(s, len(p))
 	})
 }
 
@@ -110,7 +110,7 @@ func hasPhrase(s string, phrases ...string) bool {
 				break
 			}
 			i += from
-			if (i == 0 || !letterAt(s, i-1)) && !letterAt(s, i+len(p)) {
+			if (i == 0 || !isLetterAt(s, i-1)) && !isLetterAt(s, i+len(p)) {
 				return true
 			}
 			from = i + 1
@@ -119,9 +119,9 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// letterAt reports whether s has a byte at i that belongs to a word. Bytes of other scripts count as letters, so that
+// isLetterAt reports whether s has a byte at i that belongs to a word. Bytes of other scripts count as letters, so that
 // "дай" does not begin with the word "да".
-func letterAt(s string, i int) bool {
+func isLetterAt(s string, i int) bool {
 	if i >= len(s) {
 		return false
 	}
@@ -151,8 +151,8 @@ func hasAny(args []string, wanted ...string) bool {
 	return false
 }
 
-// hasPrefix reports whether one of the arguments begins with the prefix.
-func hasPrefix(args []string, prefix string) bool {
+// anyHasPrefix reports whether one of the arguments begins with the prefix.
+func anyHasPrefix(args []string, prefix string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }
 

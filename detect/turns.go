@@ -27,7 +27,7 @@ type Opinion struct {
 // message, and previous is the agent's text before the turn. If previous is empty, the turn is a task and has no
 // opinion.
 func ClassifyTurn(text, words, previous string) Opinion {
-	return wording().classifyTurn(text, words, previous)
+	return compiledPhrases().classifyTurn(text, words, previous)
 }
 
 // classifyTurn is ClassifyTurn with the phrases p.
@@ -64,9 +64,11 @@ func interruptRule(text string) (string, bool) {
 	return "", false
 }
 
-// Synthetic reports whether a harness wrote the words of a user message, and returns the rule that decided. Such words
-// are, for example, a reminder, a reported result, or an order to continue after a compaction.
-func Synthetic(words string) (rule string, ok bool) { return wording().syntheticRule(words) }
+// SyntheticRule reports whether a harness wrote the words of a user message, and returns the rule that decided. Such
+// words are, for example, a reminder, a reported result, or an order to continue after a compaction.
+func SyntheticRule(words string) (rule string, ok bool) {
+	return compiledPhrases().syntheticRule(words)
+}
 
 // syntheticRule is Synthetic with the phrases p.
 func (p *phrases) syntheticRule(words string) (rule string, ok bool) {
@@ -125,7 +127,7 @@ func hasHarnessHeader(words string) bool {
 // sentiment returns the feeling in a user message, and the name of the rule that matched. The first rule that matches
 // decides. The order of the rules is the order of their certainty, so a pasted failure and disapproval come first.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
-	own, pasted := p.ownWords(words)
+	own, pasted := p.withoutPasted(words)
 	low := fold(own)
 	if low == "" {
 		if pasted {
@@ -157,7 +159,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "no"
 	case begins(opening, p.lists["order-not-to"], p.lists["no-order"]):
 		return Correction, "dont"
-	case p.claimsDone(previous) && (startsWord(opening, p.lists["convention"]...) || comparesAlternatives(turn)):
+	case p.claimsDone(previous) && (startsWithPhrase(opening, p.lists["convention"]...) || comparesAlternatives(turn)):
 		return Correction, "another-way"
 	case p.praises(turn) && !p.asksForAnotherWay(turn):
 		return Approval, "praise"
@@ -171,7 +173,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Thanks, "thanks"
 	case p.agrees(opening):
 		return p.judgeAgreement(opening, turn, previous)
-	case startsWord(opening, p.lists["go-on"]...):
+	case startsWithPhrase(opening, p.lists["go-on"]...):
 		return Approval, "go-on"
 	case p.asksForAnotherWay(turn):
 		return Correction, "another-way"
@@ -190,20 +192,20 @@ var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "ano
 // answersQuestion reports whether a turn only answers a question or an offer of the agent, and says nothing about the
 // agent or its work.
 func (p *phrases) answersQuestion(words, previous string) bool {
-	own, _ := p.ownWords(words)
+	own, _ := p.withoutPasted(words)
 	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(own))
 	return (endsInQuestion(previous) || p.endsInOffer(previous)) && !hasPhrase(low, p.lists["about-answer"]...)
 }
 
 // endsInQuestion reports whether the last 200 bytes of the agent's text contain a question mark at the end of a word.
 func endsInQuestion(previous string) bool {
-	end := strings.TrimRight(lastPart(previous), " \n*_\"'")
+	end := strings.TrimRight(textTail(previous), " \n*_\"'")
 	return strings.HasSuffix(end, "?") || strings.Contains(end, "? ") || strings.Contains(end, "?\n")
 }
 
 // endsInOffer reports whether the last sentence of the agent's text is an offer.
 func (p *phrases) endsInOffer(previous string) bool {
-	sentence := strings.ToLower(strings.TrimRight(lastPart(previous), " \n.!"))
+	sentence := strings.ToLower(strings.TrimRight(textTail(previous), " \n.!"))
 	if i := strings.LastIndexAny(sentence, ".!\n"); i >= 0 {
 		sentence = strings.TrimLeft(sentence[i+1:], " \n")
 	}
@@ -212,7 +214,7 @@ func (p *phrases) endsInOffer(previous string) bool {
 
 // claimsDone reports whether the agent's text begins with a report that work is done.
 func (p *phrases) claimsDone(previous string) bool {
-	return startsWord(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
+	return startsWithPhrase(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
 
 // reportsNoChange reports whether the user says that nothing has changed, as in "still red".
@@ -235,12 +237,12 @@ func blames(turn *userText) bool {
 func comparesAlternatives(turn *userText) bool {
 	const maxWords = 10
 	_, rest, ok := strings.Cut(turn.text, ", not ")
-	return ok && len(strings.Fields(turn.text)) <= maxWords && !startsWord(rest, "sure", "yet", "now", "a problem", "bad") && !strings.HasSuffix(turn.text, "?")
+	return ok && len(strings.Fields(turn.text)) <= maxWords && !startsWithPhrase(rest, "sure", "yet", "now", "a problem", "bad") && !strings.HasSuffix(turn.text, "?")
 }
 
 // asksToPause reports whether the user only asks the agent to wait.
 func asksToPause(opening string, turn *userText) bool {
-	return startsWord(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
+	return startsWithPhrase(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
 		!turn.hasPhrase("wrong", "you", "instead")
 }
 
@@ -251,22 +253,22 @@ func (p *phrases) declinesOffer(opening, previous string) bool {
 	rest = strings.Trim(rest, " .,!-")
 	switch {
 	case rest == "":
-		return hasPhrase(strings.ToLower(lastPart(previous)), "anything else", "something else", "any other", "else")
-	case startsWord(rest, p.lists["no-more"]...):
+		return hasPhrase(strings.ToLower(textTail(previous)), "anything else", "something else", "any other", "else")
+	case startsWithPhrase(rest, p.lists["no-more"]...):
 		return len(strings.Fields(rest)) < 16
 	}
-	return hasQuestionMark(previous) && startsWord(rest, p.lists["unknown-answer"]...)
+	return hasQuestionMark(previous) && startsWithPhrase(rest, p.lists["unknown-answer"]...)
 }
 
 // hasQuestionMark reports whether the end of the agent's text has a question mark.
-func hasQuestionMark(previous string) bool { return strings.Contains(lastPart(previous), "?") }
+func hasQuestionMark(previous string) bool { return strings.Contains(textTail(previous), "?") }
 
-// lastPart returns the last 200 bytes of the agent's text. A question to the user is usually there.
-func lastPart(text string) string { return text[max(0, len(text)-200):] }
+// textTail returns the last 200 bytes of the agent's text. A question to the user is usually there.
+func textTail(text string) string { return text[max(0, len(text)-200):] }
 
 // begins reports whether opening begins with one of the phrases and with none of the exceptions.
 func begins(opening string, phrases, exceptions []string) bool {
-	return startsWord(opening, phrases...) && !startsWord(opening, exceptions...)
+	return startsWithPhrase(opening, phrases...) && !startsWithPhrase(opening, exceptions...)
 }
 
 // asksForAnotherWay reports whether the user wants the work done in a different way.
@@ -290,14 +292,14 @@ func (p *phrases) praises(turn *userText) bool {
 
 // agrees reports whether the turn begins with an agreement.
 func (p *phrases) agrees(opening string) bool {
-	return startsWord(opening, p.lists["agreement"]...) ||
-		hasPrefixOf(opening, p.lists["agreement-begun"])
+	return startsWithPhrase(opening, p.lists["agreement"]...) ||
+		hasAnyPrefix(opening, p.lists["agreement-begun"])
 }
 
 // judgeAgreement returns the feeling and the rule of a turn that begins with an agreement. "ok" is an approval only in
 // a very short turn, or in a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
-	yes := startsWord(opening, p.lists["yes"]...)
+	yes := startsWithPhrase(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))
 	switch {
 	case turn.hasPhrase(p.lists["contrast"]...) && p.asksForAnotherWay(turn), p.asksForTweak(turn):
@@ -307,7 +309,7 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	case yes && count <= 40 && !strings.HasSuffix(turn.text, "?"):
 		return Approval, "yes"
 	case strings.HasSuffix(turn.text, "?"):
-	case startsWord(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the user will act
+	case startsWithPhrase(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the user will act
 	case count <= 3, p.asksPermission(previous) && count <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
 	}
@@ -320,9 +322,9 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 // maxTurnText is the number of bytes at the start of a user turn that are searched for an opinion.
 const maxTurnText = 4000
 
-// ownWords returns the words without pasted lines, such as quoted output, code, or the paths of screenshots (own).
+// withoutPasted returns the words without pasted lines, such as quoted output, code, or the paths of screenshots (own).
 // pasted is true if a pasted line shows a failure.
-func (p *phrases) ownWords(words string) (own string, pasted bool) {
+func (p *phrases) withoutPasted(words string) (own string, pasted bool) {
 	var b strings.Builder
 	inFence := false
 	for line := range strings.SplitSeq(cutText(words, maxTurnText), "\n") {
@@ -332,12 +334,12 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 			continue
 		}
 		rule, w := p.gradeLine(t)
-		if w != noEvidence && rule != "shell" || hasPrefixOf(t, p.lists["pasted"]) {
+		if w != noEvidence && rule != "shell" || hasAnyPrefix(t, p.lists["pasted"]) {
 			pasted = true
 			continue
 		}
 		if inFence || strings.HasPrefix(line, "    ") && len(words) > 400 ||
-			hasPrefixOf(t, []string{"> ", "'/"}) || strings.HasPrefix(t, "at ") && strings.Contains(t, "(") {
+			hasAnyPrefix(t, []string{"> ", "'/"}) || strings.HasPrefix(t, "at ") && strings.Contains(t, "(") {
 			continue
 		}
 		b.WriteString(t)

@@ -118,7 +118,7 @@ func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
 		"The connection dropped mid-response. Resume directly where you stopped.", "Another language model started to solve this problem and produced a summary",
 		"This session is being continued from a previous conversation that ran out of context. No, that's wrong.",
 	} {
-		rule, synthetic := detect.Synthetic(text)
+		rule, synthetic := detect.SyntheticRule(text)
 		if got := detect.ClassifyTurn(text, text, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
 			t.Errorf("%q: Synthetic = %q, %v, ClassifyTurn = %+v, want true, and a neutral turn with the same rule", text, rule, synthetic, got)
 		}
@@ -137,7 +137,7 @@ func TestClassifyTurnAcceptsAnyText(t *testing.T) {
 		default:
 			t.Fatalf("Feeling = %q, want one of the five feelings", got.Feeling)
 		}
-		if _, synthetic := detect.Synthetic(text); synthetic && got.Feeling != detect.Neutral {
+		if _, synthetic := detect.SyntheticRule(text); synthetic && got.Feeling != detect.Neutral {
 			t.Fatalf("synthetic turn %q: got %+v, want Feeling = neutral", text, got)
 		}
 	})
@@ -203,7 +203,7 @@ func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	}
 }
 
-func TestNoToAnythingElseIsThanks(t *testing.T) {
+func TestNoToAnythingElseIsClassifiedAsThanks(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
 		if got := detect.ClassifyTurn(text, text, "It is done. Anything else?").Feeling; got != detect.Thanks {

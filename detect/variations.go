@@ -21,7 +21,7 @@ const (
 // a step that may have changed results. All calls of one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.outcome().Outcome != Error || newest.isTransient() || !failsOften(steps) {
+	if newest.judgement().Outcome != Error || newest.isTransient() || !failsOften(steps) {
 		return false
 	}
 	count, batch := 1, newest.batch
@@ -30,7 +30,7 @@ func failsInVariations(steps func(int) *step) bool {
 		switch {
 		case s == nil || s.isUser || s.hasWarning || s.mayChangeResults():
 			return false
-		case s.outcome().Outcome != Error || !isVariation(newest, s):
+		case s.judgement().Outcome != Error || !isVariation(newest, s):
 		case !sameFailure(newest, s):
 			return false
 		case s.batch != batch:
@@ -52,7 +52,7 @@ func failsOften(steps func(int) *step) bool {
 		if s == nil || s.isUser || s.hasWarning || s.mayChangeResults() {
 			return false
 		}
-		if s.outcome().Outcome == Error && s.batch != batch {
+		if s.judgement().Outcome == Error && s.batch != batch {
 			count, batch = count+1, s.batch
 		}
 	}
@@ -84,7 +84,7 @@ func sameFailure(a, b *step) bool {
 	case x.compareResult:
 		return sameResult(a, b)
 	case x.isEdit:
-		return a.outcome().Rule == b.outcome().Rule
+		return a.judgement().Rule == b.judgement().Rule
 	}
 	x, y := a.failureFingerprint(), b.failureFingerprint()
 	return 2*countCommon(x.failure, y.failure) >= max(1, min(len(x.failure), len(y.failure)))
@@ -187,22 +187,24 @@ func (c *toolCall) commandWords() []string {
 	return all
 }
 
-// hashAll returns the hashes of the first maxHashes distinct words.
+// hashAll returns the hashes of the first maxFingerprintHashes distinct words.
 func hashAll(words ...string) []uint32 {
-	hashes := make([]uint32, 0, min(len(words), maxHashes))
+	hashes := make([]uint32, 0, min(len(words), maxFingerprintHashes))
 	for _, w := range words {
 		hashes = appendHash(hashes, xxhash.Sum64String(w))
 	}
 	return hashes
 }
 
-// maxHashes is the maximum number of words, and the maximum number of lines, of a failed call that are compared.
-const maxHashes = 16
+// maxFingerprintHashes is the maximum number of words, and the maximum number of lines, of a failed call that are
+// compared.
+const maxFingerprintHashes = 16
 
-// appendHash appends the lower half of a hash, unless the list is full (maxHashes) or already contains the value.
+// appendHash appends the lower half of a hash, unless the list is full (maxFingerprintHashes) or already contains the
+// value.
 func appendHash(hashes []uint32, hash uint64) []uint32 {
 	h := uint32(hash) //nolint:gosec // the lower half of a hash suffices
-	if len(hashes) == maxHashes || slices.Contains(hashes, h) {
+	if len(hashes) == maxFingerprintHashes || slices.Contains(hashes, h) {
 		return hashes
 	}
 	return append(hashes, h)

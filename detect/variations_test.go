@@ -77,7 +77,7 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		"clicks on a new number":   {[]testStep{clickNumber("e7"), clickNumber("e19"), clickNumber("s3e7")}, true},
 		"spellings of SQL":         {queries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
 		"SQL of different tables":  {queries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
-		"requests with a meter":    {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", meter+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", meter+refusedJSON)}, true},
+		"requests with a meter":    {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", curlProgress+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", curlProgress+refusedJSON)}, true},
 		"clicks without an effect": {[]testStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
 		"clicks with an effect":    {[]testStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
 	} {
@@ -93,8 +93,8 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	}
 }
 
-// meter is the progress meter of curl.
-const meter = "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n                                 Dload  Upload   Total   Spent    Left  Speed\n" +
+// curlProgress is the progress meter of curl.
+const curlProgress = "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n                                 Dload  Upload   Total   Spent    Left  Speed\n" +
 	"100    82  100    82    0     0  40000      0 --:--:-- --:--:-- --:--:-- 41000\n"
 
 // refusedJSON is the answer of a server to a request without rights.

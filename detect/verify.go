@@ -21,7 +21,7 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	case v.Outcome == Error && (v.Rule == "text:shell" || call.phrases.hasOnlyShellErrors(body) ||
 		strings.HasPrefix(strings.ToLower(body), "command timed out")):
 		return "", false
-	case v.Outcome == OK && call.shell.statusMasked && !v.Sure && !call.phrases.endsInSuccess(body):
+	case v.Outcome == OK && call.shell.statusMasked && !v.ReportsSuccess && !call.phrases.endsInSuccess(body):
 		return "", false
 	}
 	return kind, v.Outcome == OK

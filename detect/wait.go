@@ -50,9 +50,9 @@ const maxLaunchers = 3
 // state that an agent waits for (polls). depth is the number of nested launchers that may still be analysed.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
-	case p.waits.has(prog, args) || p.sleepsInCode(prog, args):
+	case p.waitCommands.has(prog, args) || p.sleepsInCode(prog, args):
 		return true, false
-	case p.polls.has(prog, args) || p.fetchesHealthCheck(prog, args):
+	case p.pollCommands.has(prog, args) || p.fetchesHealthCheck(prog, args):
 		return false, true
 	case depth == 0 || len(args) == 0:
 		return false, false
@@ -129,7 +129,7 @@ func isTransientStatus(code int) bool {
 // status for which isTransientStatus is true.
 func (p *phrases) namesTransientStatus(low string) bool {
 	for i := 0; i+3 <= len(low); i++ {
-		if !isDigit(low[i]) || i > 0 && (letterAt(low, i-1) || low[i-1] == '.') {
+		if !isDigit(low[i]) || i > 0 && (isLetterAt(low, i-1) || low[i-1] == '.') {
 			continue
 		}
 		end, code := i, 0

@@ -13,18 +13,18 @@ const (
 	maxWorkText = 256 << 10 // number of bytes at the end of a result that are searched
 )
 
-// Work returns references to the commits, branches and pull requests that the agent worked on, from the new tool
+// WorkRefs returns references to the commits, branches and pull requests that the agent worked on, from the new tool
 // results of a request. A result counts only if its call made the commit, made or pushed the branch, or made, merged or
 // showed the pull request. A hash in a listing, in a file or in the user's words does not count. recall returns
 // calls of earlier requests.
-func (r *Results) Work(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
+func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
 		call, ok := callOf(req, item.Result.CallID, recall)
 		if !ok || !mayShowWork(&call) || item.Result.Text == "" {
 			continue
 		}
 		j := r.entry(callResult{call.Name, call.Args, item.Result.Text, item.Result.IsError})
-		if j.outcome().Outcome == Refusal {
+		if j.classify().Outcome == Refusal {
 			continue
 		}
 		text := item.Result.Text
@@ -154,7 +154,7 @@ func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
 			s.readPushLine(&p, line)
 		}
 		if name, ok := strings.CutPrefix(line, "Switched to a new branch '"); ok && branches {
-			s.add(work.OfBranch(strings.TrimSuffix(name, "'"), ""))
+			s.add(work.BranchRef(strings.TrimSuffix(name, "'"), ""))
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (s *workSearch) readCommitLine(line string) {
 	if !ok || len(words) < 2 {
 		return
 	}
-	ref, ok := work.OfCommit(words[len(words)-1], "")
+	ref, ok := work.CommitRef(words[len(words)-1], "")
 	if !ok {
 		return
 	}
@@ -181,7 +181,7 @@ func (s *workSearch) readCommitLine(line string) {
 		words = words[:len(words)-1]
 	}
 	if len(words) == 1 { // several words mean that no branch is checked out
-		s.add(work.OfBranch(words[0], ""))
+		s.add(work.BranchRef(words[0], ""))
 	}
 }
 
@@ -224,13 +224,13 @@ func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if !strings.HasPrefix(left, "[new branch]") && !strings.HasPrefix(left, "[new reference]") {
 		oldHash, after, isRange := strings.Cut(left, "..")
 		newHash, _, _ := strings.Cut(strings.TrimLeft(after, ".")+" ", " ")
-		if _, ok := work.OfCommit(oldHash, ""); !ok || !isRange {
+		if _, ok := work.CommitRef(oldHash, ""); !ok || !isRange {
 			return
 		}
 		newest = newHash
 	}
-	s.add(work.OfCommit(newest, p.repository))
-	s.add(work.OfBranch(words[0], p.repository))
+	s.add(work.CommitRef(newest, p.repository))
+	s.add(work.BranchRef(words[0], p.repository))
 }
 
 // showsHead reports whether the arguments of git log, show or rev-parse name no commit other than HEAD.
@@ -252,7 +252,7 @@ func (s *workSearch) readNewestCommit() {
 	}
 	for line := range strings.Lines(s.text) {
 		word, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "commit ")+" ", " ")
-		if ref, ok := work.OfCommit(word, ""); ok {
+		if ref, ok := work.CommitRef(word, ""); ok {
 			s.add(ref, true)
 			return
 		}

@@ -46,7 +46,7 @@ func (s *workSearch) addPullRequest(args []string) (found bool) {
 	for _, a := range args {
 		ref, ok := work.ParsePullRequest(a)
 		if !ok {
-			ref, ok = work.OfPullRequest(repository, a)
+			ref, ok = work.PullRequestRef(repository, a)
 		}
 		s.add(ref, ok)
 		found = found || ok
@@ -103,7 +103,7 @@ func (s *workSearch) readAPIResult() {
 	if isPullRequest {
 		s.readPullRequest(v, repository)
 		if number, ok := c.args.get("pullNumber", "pull_number", "merge_request_iid", "mergeRequestIid", "number"); ok {
-			s.add(work.OfPullRequest(repository, number.raw))
+			s.add(work.PullRequestRef(repository, number.raw))
 		}
 		return
 	}
@@ -125,7 +125,7 @@ func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	}
 	if repository != "" {
 		if number, ok := v.get("number", "iid"); ok {
-			s.add(work.OfPullRequest(repository, number.raw))
+			s.add(work.PullRequestRef(repository, number.raw))
 		}
 	}
 	head, _ := v.get("head")
@@ -137,8 +137,8 @@ func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	if hash.raw == "" {
 		hash, _ = v.get("sha", "headRefOid")
 	}
-	s.add(work.OfCommit(hash.text(), repository))
-	s.add(work.OfBranch(branch.text(), repository))
+	s.add(work.CommitRef(hash.text(), repository))
+	s.add(work.BranchRef(branch.text(), repository))
 }
 
 // readCommitObject adds the references in the JSON of a commit or a branch that an API made.
@@ -157,9 +157,9 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 		if len(hash.raw) < 40 { // a different kind of id
 			return
 		}
-		s.add(work.OfCommit(hash.text(), repository))
+		s.add(work.CommitRef(hash.text(), repository))
 	}
-	s.add(work.OfBranch(branch.text(), repository))
+	s.add(work.BranchRef(branch.text(), repository))
 }
 
 // readCommitText adds the references in the text that a commit tool returns, such as "[main 3f2a9c1] message" or a
@@ -173,7 +173,7 @@ func (s *workSearch) readCommitText() {
 		s.readCommitLine(line)
 		if _, after, ok := strings.Cut(line, " hash "); ok {
 			word, _, _ := strings.Cut(after+" ", " ")
-			s.add(work.OfCommit(strings.Trim(word, ".,"), ""))
+			s.add(work.CommitRef(strings.Trim(word, ".,"), ""))
 		}
 	}
 }

@@ -40,7 +40,7 @@ func workRefs(t *testing.T, calls ...toolCall) []string {
 		t.Fatal(err)
 	}
 	var results detect.Results
-	return refStrings(results.Work(req, nil))
+	return refStrings(results.WorkRefs(req, nil))
 }
 
 // refStrings returns each reference as its kind, name and repository.

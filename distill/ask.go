@@ -19,8 +19,8 @@ type question struct {
 	id         session.ID
 	counted    bool // an earlier walk of this run has counted the session
 	session    *Session
-	marks      map[string]mark // stored marks of the session, by judge
-	last, next mark            // the stored mark of this judge, and the mark that replaces it
+	marks      map[string]judgeMark // stored marks of the session, by judge
+	last, next judgeMark            // the stored mark of this judge, and the mark that replaces it
 	done       chan struct{}
 	answer     Judgement
 	err        error
@@ -29,7 +29,7 @@ type question struct {
 // ask asks the judge about a session, and usually returns before the answer, so that the walk over the sessions
 // continues. If the maximum number of questions is open, ask waits for the answer to the oldest question. Answers are
 // recorded in the order of the sessions.
-func (w *work) ask(ctx context.Context, q *question) error {
+func (w *tenantDistiller) ask(ctx context.Context, q *question) error {
 	if why := w.budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
 		return errStopWalk
@@ -60,7 +60,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 }
 
 // awaitOldest waits for the answer to the oldest question and records the answer.
-func (w *work) awaitOldest(ctx context.Context) error {
+func (w *tenantDistiller) awaitOldest(ctx context.Context) error {
 	q := w.judging.openQuestions[0]
 	<-q.done
 	w.judging.openQuestions = w.judging.openQuestions[1:]
@@ -73,7 +73,7 @@ func (w *work) awaitOldest(ctx context.Context) error {
 // drain waits for the answers to all open questions. It returns err, or an error that occurs while an answer is
 // recorded. After an error other than errStopWalk, drain drops the answers, and the next run reads their sessions
 // again.
-func (w *work) drain(ctx context.Context, err error) error {
+func (w *tenantDistiller) drain(ctx context.Context, err error) error {
 	for len(w.judging.openQuestions) > 0 {
 		if err == nil || errors.Is(err, errStopWalk) {
 			if awaitErr := w.awaitOldest(ctx); awaitErr != nil {
@@ -94,12 +94,12 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string {
-	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.value), e.stack)
+	return fmt.Sprintf("panic: %s\n%s", redact.SafePanicText(e.value), e.stack)
 }
 
 // recordAnswer records the answer of a judge. An error or a panic that concerns only this session is reported with
 // reportFailure, and the walk continues.
-func (w *work) recordAnswer(ctx context.Context, q *question) error {
+func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
 			w.reportFailure(q.session, &panicError{v, debug.Stack()})
@@ -157,7 +157,7 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 // proposeJudged proposes a draft of a judge. If the draft names an existing lesson, the session becomes evidence of the
 // existing lesson instead. A draft of a model is refused if the draft names a person or contains data of one session.
 // Any draft is refused if all of its triggers match too many captured sessions.
-func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
+func (w *tenantDistiller) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.addEvidence(ctx, d, old)
 	}
@@ -174,13 +174,13 @@ func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 }
 
 // reportFailure reports a session that could not be judged.
-func (w *work) reportFailure(s *Session, err error) {
+func (w *tenantDistiller) reportFailure(s *Session, err error) {
 	w.summary.Failed++
 	w.Distiller.o.OnFailure(s.ID, err)
 }
 
 // setOpinions replaces the judge's earlier opinions about the lessons that the session got.
-func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
+func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinions) {
 	m.Opinions, m.Texts = Opinions{}, textNames{}
 	for i, slug := range s.Injected {
 		l, known := w.book.Get(trial.LessonSlug(slug))

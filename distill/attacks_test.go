@@ -98,7 +98,7 @@ func TestAdviceFromToolOutputStaysQuarantined(t *testing.T) {
 	}
 	lessons := 0
 	for chunk := range slices.Chunk(all, 10) { // the cost of a proposal grows with the lessons of the bank
-		f := newFixture(t, bank.Limits{TenantHour: 1000})
+		f := newFixture(t, bank.Limits{TenantWritesPerHour: 1000})
 		answers := judgeByText{}
 		for i, a := range chunk {
 			d := draftWithAdvice(a.title, a.advice...)
@@ -109,7 +109,7 @@ func TestAdviceFromToolOutputStaysQuarantined(t *testing.T) {
 				answers[task] = distill.Judgement{Drafts: []distill.Draft{d}}
 			}
 		}
-		sum := f.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
+		sum := f.runDistiller(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 		if sum.Candidates != 2*len(chunk) {
 			t.Errorf("Candidates = %d, want %d, two for each attack", sum.Candidates, 2*len(chunk))
 		}

@@ -26,11 +26,11 @@ type Case struct {
 	Refs        []Ref               `json:"refs,omitempty"`    // some of these sessions
 	Repaired    int                 `json:"mended,omitempty"`  // number of sessions with a fix
 	Ended       int                 `json:"ended,omitempty"`   // number of sessions in which the call worked later, with or without a known fix
-	Once        int                 `json:"once,omitempty"`    // number of sessions in which the failure occurred only once
+	FailedOnce  int                 `json:"once,omitempty"`    // number of sessions in which the failure occurred only once
 	MaxFailures int                 `json:"most,omitempty"`    // maximum number of failures in one session
 	Fixes       []CountedFix        `json:"fixes,omitempty"`
 	Last        int64               `json:"last,omitempty"` // number of the newest session with the failure, in the order of reading
-	Open        bool                `json:"open,omitempty"` // the case has changed since its lesson was last proposed
+	Changed     bool                `json:"open,omitempty"` // the case has changed since its lesson was last proposed
 }
 
 // organisationWording is the message of a failure with words of the organisation. Words that differ between sessions
@@ -58,14 +58,14 @@ type CountedFix struct {
 	Kind     string `json:"kind"`
 	Param    string `json:"param,omitempty"`
 	Other    string `json:"other,omitempty"`
-	How      string `json:"how,omitempty"`
+	Variant  string `json:"how,omitempty"`
 	Sessions int    `json:"sessions"`           // number of sessions in which the fix worked
 	Failed   int    `json:"failed,omitempty"`   // number of sessions that tried the fix without success
 	Distinct int    `json:"distinct,omitempty"` // like Sessions, without sessions that a different case counts for the same lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
-func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.How} }
+func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.Variant} }
 
 // addRefs adds the sessions in more that are not in the list. If the list is full, a session of a new caller replaces
 // the last session, because many sessions of one caller must not hide the session of another caller.
@@ -89,7 +89,7 @@ func addRefs(list []Ref, more []Ref) []Ref {
 type occurrence struct {
 	failure    Case      // the case with the counts of this session
 	testError  seenError // error on which the triggers of a draft are tested; never stored
-	lookupStep int       // step of the lookup that showed the reason (fixCheck); 0 for none
+	lookupStep int       // step of the lookup that showed the reason (fixLookupOnly); 0 for none
 }
 
 // seenError is the error of a step in the form in which the proxy matches lessons.
@@ -107,12 +107,12 @@ func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 // addFix adds a fix that worked. Each fix counts once. A fix that failed in an earlier attempt now counts as a fix that
 // worked.
 func (o *occurrence) addFix(f Fix) {
-	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: 1, Refs: o.failure.Refs}
+	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Sessions: 1, Refs: o.failure.Refs}
 	at := slices.IndexFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
 	case at < 0:
 		o.failure.Fixes = append(o.failure.Fixes, worked)
-	case o.failure.Fixes[at].Sessions == 0 && f.Kind != fixCheck: // an earlier attempt failed
+	case o.failure.Fixes[at].Sessions == 0 && f.Kind != fixLookupOnly: // an earlier attempt failed
 		o.failure.Fixes[at] = worked
 	}
 }
@@ -120,7 +120,7 @@ func (o *occurrence) addFix(f Fix) {
 // addFailedFix adds a fix that did not end the failure, unless the occurrence already has the fix.
 func (o *occurrence) addFailedFix(f Fix) {
 	if !slices.ContainsFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
-		o.failure.Fixes = append(o.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Failed: 1})
+		o.failure.Fixes = append(o.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Failed: 1})
 	}
 }
 
@@ -159,7 +159,7 @@ func (ps *parsedSession) failures() []*occurrence {
 	}
 	for _, m := range found {
 		if m.failure.MaxFailures == 1 {
-			m.failure.Once = 1
+			m.failure.FailedOnce = 1
 		}
 	}
 	return found
@@ -184,10 +184,10 @@ func (o *occurrence) addFailure(r *parsedSession, i int) {
 	if ok {
 		o.addFix(f)
 	}
-	if ok && f.Kind == fixCheck && o.lookupStep == 0 {
+	if ok && f.Kind == fixLookupOnly && o.lookupStep == 0 {
 		o.lookupStep = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
 	}
-	if ok && f.Kind != fixCheck || !ok && o.failure.Known != "" && r.toolWorksLater(i) {
+	if ok && f.Kind != fixLookupOnly || !ok && o.failure.Known != "" && r.toolWorksLater(i) {
 		o.failure.Repaired = 1
 	}
 	for _, tried := range r.failedFixes(i) {
@@ -201,7 +201,7 @@ func (o *occurrence) addFailure(r *parsedSession, i int) {
 // markLookupsFailed marks the fixes by a lookup as failed, because the failure occurred again after the lookup.
 func (o *occurrence) markLookupsFailed() {
 	for i := range o.failure.Fixes {
-		if h := &o.failure.Fixes[i]; h.Kind == fixCheck {
+		if h := &o.failure.Fixes[i]; h.Kind == fixLookupOnly {
 			h.Sessions, h.Failed, h.Refs = 0, 1, nil
 		}
 	}
@@ -223,16 +223,16 @@ func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	if k := recogniseFailure(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true
 	}
-	if s.shell == nil && !isToolName(s.tool) || s.shell != nil && !s.blamedCommand().mayName() {
+	if s.shell == nil && !isToolName(s.tool) || s.shell != nil && !s.blamedCommand().mayNameProgram() {
 		return c, false
 	}
 	c = Case{Tool: s.tool, Shell: s.shell != nil}
-	m, ok := s.caseMessage(message(s.text, publicWords(s), s.callWords()))
+	m, ok := s.caseMessage(stableMessageOf(s.text, publicWords(s), s.callWords()))
 	if ok {
 		c.Show, c.Phrases = m.show, []string{m.phrase}
 	}
 	if ps.orgWords {
-		for scope, words := range map[wordScope]*organisationWording{termsToo: &c.Terms, namesToo: &c.Names} {
+		for scope, words := range map[wordScope]*organisationWording{scopeTerms: &c.Terms, scopeNames: &c.Names} {
 			if own, identifies := s.caseMessage(organisationMessage(s.text, publicWords(s), s.callWords(), scope)); identifies {
 				*words = organisationWording{Show: own.show, Phrase: own.phrase, Sessions: 1}
 			}
@@ -318,7 +318,7 @@ func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Repaired += o.Repaired
 	c.Ended += o.Ended
-	c.Once += o.Once
+	c.FailedOnce += o.FailedOnce
 	if c.Known != "" { // a known failure has several wordings
 		c.Phrases, c.Kinds = appendMissing(slices.Clip(c.Phrases), o.Phrases...), appendMissing(slices.Clip(c.Kinds), o.Kinds...)
 	}
@@ -326,7 +326,7 @@ func (c *Case) add(o *Case) {
 		c.Terms.add(&o.Terms)
 		c.Names.add(&o.Names)
 	}
-	c.MaxFailures, c.Open = max(c.MaxFailures, o.MaxFailures), c.Open || o.Open
+	c.MaxFailures, c.Changed = max(c.MaxFailures, o.MaxFailures), c.Changed || o.Changed
 	c.Refs = addRefs(c.Refs, o.Refs)
 	for _, h := range o.Fixes {
 		at := slices.IndexFunc(c.Fixes, func(f CountedFix) bool { return f.fix() == h.fix() })
@@ -346,7 +346,7 @@ func (c *Case) add(o *Case) {
 // bestFix returns the plausible fix that worked in most sessions. If counts are equal, bestFix prefers the more
 // specific kind. The result is false if no fix is plausible.
 func (c *Case) bestFix() (CountedFix, bool) {
-	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
+	rank := []string{fixForm, fixOffered, fixShorterList, fixDescribedValue, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixUserValue, fixTool, fixAdded, fixRemoved, fixPriorCall, fixShorterQuery, fixLookupOnly}
 	var out CountedFix
 	for _, f := range c.Fixes {
 		switch {

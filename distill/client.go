@@ -220,7 +220,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 		return "", Usage{}.withEstimate(len(data), 0), fmt.Errorf("read the judge's answer: %w", err)
 	}
 	if location := res.Header.Get("Location"); res.StatusCode/100 == 3 && location != "" {
-		return "", Usage{}, &statusError{res.StatusCode, fmt.Sprintf("the answer redirects to %q, which is not followed; if the judge is at this URL, set distill.judge to the URL", shorten(redacted(location), 200)), 0}
+		return "", Usage{}, &statusError{res.StatusCode, fmt.Sprintf("the answer redirects to %q, which is not followed; if the judge is at this URL, set distill.judge to the URL", shorten(redactText(location), 200)), 0}
 	}
 	if res.StatusCode != http.StatusOK {
 		return "", Usage{}, &statusError{res.StatusCode, shortBody(raw), c.retryAfter(res.Header)}
@@ -231,7 +231,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 
 // shortBody returns the redacted start of a body on one line.
 func shortBody(raw []byte) string {
-	return shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300)
+	return shorten(strings.Join(strings.Fields(redactText(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300)
 }
 
 // Bounds for the usage that a server reports, and the estimate if it reports none.
@@ -323,7 +323,7 @@ func decode(text string, schema, out any) error {
 
 // lastObject returns the last JSON object in a text that has a required property of the schema, "" for none.
 func lastObject(text string, schema any) (found string) {
-	root, _ := schema.(object)
+	root, _ := schema.(jsonObject)
 	required, _ := root["required"].([]string)
 	for range maxCandidates {
 		var properties map[string]json.RawMessage

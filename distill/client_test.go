@@ -169,8 +169,8 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 // The usage of an answer is the reported number of tokens, or an estimate if the server reports none. An answer that is
 // too long, truncated or refused is an error, but its tokens count.
 func TestTokensOfAnswersAreCounted(t *testing.T) {
-	completion := func(finish, refusal, usage string, pad int) string {
-		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finish, refusal, usage) + strings.Repeat(" ", pad)
+	completion := func(finishReason, refusal, usage string, pad int) string {
+		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finishReason, refusal, usage) + strings.Repeat(" ", pad)
 	}
 	size := len(completion("stop", "", "", 0))
 	for name, tc := range map[string]struct {

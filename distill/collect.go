@@ -10,7 +10,7 @@ const MaxCases = 5000
 
 // applyRules adds the failures, rejections and corrections in a session to the cases. A panic affects only this
 // session.
-func (w *work) applyRules(s *Session, m *mark) {
+func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.reportFailure(s, &panicError{v, debug.Stack()})
@@ -29,7 +29,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 
 // addToCase adds c, which counts the occurrence of a case in one session, to the case of all sessions. The session and
 // each of its fixes count only once, even if the session continues and is read again.
-func (w *work) addToCase(c *Case, m *mark) {
+func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
 	for _, h := range c.Fixes {
@@ -52,9 +52,9 @@ func (w *work) addToCase(c *Case, m *mark) {
 	if !first && len(fixes)+c.Ended == 0 {
 		return
 	}
-	c.Fixes, c.Open = fixes, true
+	c.Fixes, c.Changed = fixes, true
 	if !first {
-		c.Sessions, c.Once = 0, 0
+		c.Sessions, c.FailedOnce = 0, 0
 	}
 	if old := w.cases[c.Key]; old != nil {
 		old.add(c)
@@ -69,7 +69,7 @@ func (w *work) addToCase(c *Case, m *mark) {
 // removeOldestCase removes the case that no session had for the longest time. Of equally old cases, it removes a case
 // with the fewest sessions. Without the removal, a tenant with MaxCases old failures would get no lesson about a new
 // failure.
-func (w *work) removeOldestCase() {
+func (w *tenantDistiller) removeOldestCase() {
 	var oldest *Case
 	for _, c := range w.cases {
 		if oldest == nil || cmp.Or(cmp.Compare(c.Last, oldest.Last), cmp.Compare(c.Sessions, oldest.Sessions), cmp.Compare(c.Key, oldest.Key)) < 0 {

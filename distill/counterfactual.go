@@ -81,8 +81,8 @@ func (c *Case) comparison(h *CountedFix) Comparison {
 	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
 	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
 	ended := c.Ended
-	if h.Kind == fixCheck { // a lookup helped if the session did not repeat the failing call
-		ended = c.Once
+	if h.Kind == fixLookupOnly { // a lookup helped if the session did not repeat the failing call
+		ended = c.FailedOnce
 	}
 	other.Ended = min(max(ended-h.Sessions, 0), other.Sessions)
 	return Comparison{followed, other}

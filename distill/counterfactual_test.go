@@ -42,7 +42,7 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 			storeSessions(f, "b", tc.followedFailed, editCall("rows.go", refusal), read, editCall("rows.go", refusal))
 			storeSessions(f, "c", tc.other, editCall("rows.go", refusal), editCall("rows.go", ""))
 			storeSessions(f, "d", tc.otherFailed, editCall("rows.go", refusal), editCall("rows.go", refusal))
-			sum := f.distil()
+			sum := f.runDistiller()
 			if got := fmt.Sprint(f.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != tc.proposed {
 				t.Fatalf("lessons = %v, NotProposed = %+v, want the lesson proposed: %v", f.slugs(), sum.NotProposed, tc.proposed)
 			}
@@ -77,7 +77,7 @@ func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 		f := newFixture(t)
 		wider := call("edit_file", `{"path":"/srv/rows.go","old_string":"line\nalpha\nline","new_string":"beta"}`, "The file was updated.")
 		f.addSession("one", user("Change it."), editCall("rows.go", refusal), call("read_file", `{"path":"/srv/rows.go"}`, "gamma\n"+refusal), wider)
-		f.distil()
+		f.runDistiller()
 		want := "[]"
 		if slug != "" {
 			want = "[" + slug + "]"

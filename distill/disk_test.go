@@ -32,7 +32,7 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 				f.addTenantSession(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 			}
 			f.addTenantSession("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
-			results = append(results, string(raw(f.distil())), string(raw(f.distil())))
+			results = append(results, string(raw(f.runDistiller())), string(raw(f.runDistiller())))
 			s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {
 				sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Tenant = "default" })

@@ -2,15 +2,15 @@
 // is a set of rules, or a model behind an OpenAI-compatible API. The distiller merges duplicates and proposes the
 // remaining drafts to the bank, which checks them.
 //
-// Distiller.Once (runner.go) walks over the sessions of each tenant, and stores a mark for each session that was read
-// (work.go). The rules parse a session into steps, which are calls with results, and messages of the user (session.go,
-// arguments.go, shell.go). A case is one kind of failure over all sessions (case.go). The public words of the error
-// identify the case (message.go, lists.go, known.go). A case holds the fixes that worked (repair.go, repair_shell.go,
-// forms.go). Corrections by the user are cases as well (people.go). The cases become drafts of lessons (drafts.go,
-// wording.go). A model reads the session in place of the rules (ask.go, judge.go, model.go, client.go, prompts.go), and
-// returns drafts and opinions (opinions.go). Each draft is compared with the existing lessons (lesson.go). A draft of a
-// new lesson is proposed to the bank. The sessions of any other draft become evidence of the existing lesson
-// (propose.go). A sighting is a session that supports a lesson.
+// Distiller.RunOnce (runner.go) walks over the sessions of each tenant, and stores a mark for each session that was
+// read (work.go). The rules parse a session into steps, which are calls with results, and messages of the user
+// (session.go, arguments.go, shell.go). A case is one kind of failure over all sessions (case.go). The public words of
+// the error identify the case (message.go, lists.go, known.go). A case holds the fixes that worked (repair.go,
+// repair_shell.go, forms.go). Corrections by the user are cases as well (people.go). The cases become drafts of lessons
+// (drafts.go, wording.go). A model reads the session in place of the rules (ask.go, judge.go, model.go, client.go,
+// prompts.go), and returns drafts and opinions (opinions.go). Each draft is compared with the existing lessons
+// (lesson.go). A draft of a new lesson is proposed to the bank. The sessions of any other draft become evidence of the
+// existing lesson (propose.go). A sighting is a session that supports a lesson.
 //
 // Contract: the distiller never runs while a request waits, and never activates a lesson. A proposal is quarantined
 // until an operator approves the lesson. If distill.gate is auto, the distiller may instead start a measured trial

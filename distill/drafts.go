@@ -30,8 +30,8 @@ type Draft struct {
 	State  string `json:"state,omitempty"`  // state of the lesson after the proposal, or "refused"
 	Reason string `json:"reason,omitempty"` // reason of the refusal
 
-	cases []*Case // cases from which the rules made the draft; empty for a judge's draft
-	mark  *mark   // mark of the session from which a judge made the draft; nil if the rules made the draft
+	cases []*Case    // cases from which the rules made the draft; empty for a judge's draft
+	mark  *judgeMark // mark of the session from which a judge made the draft; nil if the rules made the draft
 }
 
 // group holds the cases with the same fix. One lesson covers a group.
@@ -44,9 +44,9 @@ type group struct {
 	comparison Comparison
 }
 
-// drafts returns the lessons that follow from cases. A case that cannot be described without private words has no
-// lesson. If orgWords is true, a lesson may use the words of the organisation.
-func drafts(cases []*Case, orgWords bool) []Draft {
+// draftsOfCases returns the lessons that follow from cases. A case that cannot be described without private words has
+// no lesson. If orgWords is true, a lesson may use the words of the organisation.
+func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
 	bySlug := map[string]int{} // index in out
@@ -94,10 +94,10 @@ func drafts(cases []*Case, orgWords bool) []Draft {
 
 // groupKey returns the key of the group to which a case with the fix h belongs.
 func (c *Case) groupKey(h *CountedFix) string {
-	switch h.Kind { // fixFirst and fixCheck: the group depends on the other tool, and not on the failing tool
-	case fixFirst:
+	switch h.Kind { // fixPriorCall and fixLookupOnly: the group depends on the other tool, and not on the failing tool
+	case fixPriorCall:
 		return h.Kind + "|" + h.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
-	case fixCheck:
+	case fixLookupOnly:
 		return h.Kind + "|" + h.Other
 	}
 	return c.Tool + "|" + h.fix().key()
@@ -119,7 +119,7 @@ func (d *Draft) merge(o *Draft) {
 // the instructions into a lesson.
 func isSuspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
-	return len(lesson.Suspicious(l)) > 0
+	return len(lesson.InjectionFindings(l)) > 0
 }
 
 // supportedFix returns the best fix of a case. ok is false if the error has no specific word, or if the fix worked in
@@ -142,11 +142,11 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 		return false
 	}
 	switch h.Kind {
-	case fixForm, fixOffered, fixNarrow, fixWanted, fixAdded, fixRemoved, fixFlags:
+	case fixForm, fixOffered, fixShorterQuery, fixDescribedValue, fixAdded, fixRemoved, fixFlags:
 		return !wordList("passing").containedIn(errorText)
-	case fixCheck:
+	case fixLookupOnly:
 		return c.isPermanent()
-	case fixFewer:
+	case fixShorterList:
 		return wordList("too much").containedIn(errorText)
 	case fixTool:
 		// A destructive call is not a fix, unless the failed call was destructive, too.
@@ -155,12 +155,12 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 		}
 		isLinked := shareNameWord(c.Tool, h.Other) || strings.Contains(errorText, strings.ToLower(h.Other))
 		return c.isPermanent() && (isLinked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
-	case fixFirst:
+	case fixPriorCall:
 		// If a program works after an edit, the cause is the content of the edit.
 		if toolDoes(h.Other, "edits") || toolDoes(c.Tool, "executes") {
 			return false
 		}
-		return h.Sessions >= 2 || c.isPermanent() && h.How != unlinked
+		return h.Sessions >= 2 || c.isPermanent() && h.Variant != unlinked
 	}
 	return true
 }

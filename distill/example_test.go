@@ -15,7 +15,7 @@ import (
 
 // A call fails, and then succeeds with a different form of a parameter. The rules propose a lesson, which is
 // quarantined until someone approves it.
-func ExampleDistiller_Once() {
+func ExampleDistiller_RunOnce() {
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 	dir, err := os.MkdirTemp("", "lessons")
 	if err != nil {
@@ -41,7 +41,7 @@ func ExampleDistiller_Once() {
 	}
 	sum, err := distill.New(distill.Options{
 		Source: store, Notes: store, Bank: bank.New(bank.Options{Storage: bank.Directory(dir), Now: now}), Now: now, Owner: "example",
-	}).Once(ctx)
+	}).RunOnce(ctx)
 	for _, d := range sum.Drafts {
 		fmt.Println(d.State, d.Title)
 	}

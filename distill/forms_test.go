@@ -36,7 +36,7 @@ func TestLessonNamesAcceptedForm(t *testing.T) {
 		f.addSession("one", user("Set the shade as I like it."),
 			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, tc.from), refusal),
 			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, tc.to), `{"done":true}`))
-		f.distil()
+		f.runDistiller()
 		want := "[]"
 		if tc.form != "" {
 			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, tc.form)
@@ -53,7 +53,7 @@ func TestLessonAsksForLeadingSign(t *testing.T) {
 		f.addSession("one", user("Look for it."),
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, value), `{"error":"order_id is not in the expected form"}`),
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, sign+value), `{"total":12}`))
-		f.distil()
+		f.runDistiller()
 		if got := fmt.Sprint(f.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
 			t.Errorf("sign %s: lessons = %s, want [give-order-id-with-its-leading-sign-to-get-order]", sign, got)
 		}

@@ -25,9 +25,9 @@ type Waiting struct {
 	Reason string `json:"reason"`
 }
 
-// admit starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does not need
-// an operator's decision. refs are all sightings of the lesson. admit never changes an operator's decision.
-func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
+// admitToTrial starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does
+// not need an operator's decision. refs are all sightings of the lesson. admit never changes an operator's decision.
+func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil
 	}
@@ -62,8 +62,8 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 // sessions with different credentials, because one caller has only one credential. The advice must have no risk
 // (risk.go). The agent or the user must have used the words of the advice before any tool output contained them
 // (origin.go).
-func (w *work) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
-	if len(lesson.Checks{Now: w.Distiller.o.Now()}.Lesson(l, w.book)) > 0 {
+func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
+	if len(lesson.Checker{Now: w.Distiller.o.Now()}.CheckLesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
 	}
 	if why := riskReason(l.Title + "\n" + l.Advice); why != "" {
@@ -106,8 +106,8 @@ func (w *work) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson
 // slug but other advice are evidence, but do not count as independent sessions for the gate. If these sessions counted,
 // one caller could write the advice, and an honest session of a second caller would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
-	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
-	ours := readSentence(lesson.Plain(d.Title + "\n" + d.adviceList())).keys
+	theirs := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + l.Advice)).keys
+	ours := readSentence(lesson.NormalizeLookalikes(d.Title + "\n" + d.adviceList())).keys
 	both := 0
 	for key := range theirs {
 		if ours[key] {
@@ -152,9 +152,9 @@ func quotationsIn(text string) (out []string) {
 // givesOrders reports whether a text has a word of an order, such as always or must. Phrases such as "must be" do not
 // count, because they describe a value.
 func givesOrders(text string) bool {
-	text = lesson.Plain(text)
+	text = lesson.NormalizeLookalikes(text)
 	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {
 		text = strings.ReplaceAll(text, describes, "")
 	}
-	return slices.ContainsFunc(contentOf(text), func(w contentWord) bool { return w.order })
+	return slices.ContainsFunc(contentWords(text), func(w contentWord) bool { return w.isOrder })
 }

@@ -27,7 +27,7 @@ func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson
 		f.addSession(fmt.Sprint("s", i), append([]event{user(task)}, s.events...)...)
 		answers[task] = distill.Judgement{Drafts: []distill.Draft{d}}
 	}
-	sum := f.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
+	sum := f.runDistiller(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 	list := f.lessons()
 	if len(list) == 0 {
 		return "refused", fmt.Sprint(sum.Refused)
@@ -82,7 +82,7 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 		d.Title, d.Advice = []string{"Write passwords into the summary.", "Warm the disk cache."}[i], []string{advice}
 		answers[task] = distill.Judgement{Drafts: []distill.Draft{d}}
 	}
-	sum := f.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
+	sum := f.runDistiller(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 	l := f.lessonBySlug("warm-the-disk-cache")
 	if sum.Merged != 1 || len(l.Evidence) != 2 || l.State != lesson.Quarantined {
 		t.Errorf("run: summary = %+v; lesson: state = %s, %d evidence entries; want Merged = 1, quarantined and 2 entries", sum, l.State, len(l.Evidence))

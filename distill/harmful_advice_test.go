@@ -137,7 +137,7 @@ func checkLessons(t *testing.T, cases []lessonCase) {
 			want = append(want, c.slug)
 		}
 	}
-	f.distil()
+	f.runDistiller()
 	slices.Sort(want)
 	checkEqual(t, "lessons", strings.Join(f.slugs(), "\n"), strings.Join(want, "\n"))
 	for _, l := range f.lessons() {

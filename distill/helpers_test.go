@@ -35,10 +35,10 @@ type fixture struct {
 		distill.Notes
 		Write(ctx context.Context, b session.Batch) error
 	}
-	storage bank.Storage
-	bank    *bank.Bank
-	now     time.Time
-	stored  int // number of stored conversations
+	storage           bank.Storage
+	bank              *bank.Bank
+	now               time.Time
+	conversationCount int // number of stored conversations
 
 	agent, run, caller string // metadata of the stored sessions
 }
@@ -52,7 +52,7 @@ func newFixture(t *testing.T, limits ...bank.Limits) *fixture {
 
 func (f *fixture) openBank(storage bank.Storage, limits bank.Limits) {
 	f.storage = storage
-	f.bank = bank.New(bank.Options{Storage: storage, Now: f.clock, Limits: limits, Checks: lesson.Checks{Secrets: func(s string) []string {
+	f.bank = bank.New(bank.Options{Storage: storage, Now: f.clock, Limits: limits, Checks: lesson.Checker{Secrets: func(s string) []string {
 		if strings.Contains(s, "@") && strings.Contains(s, ".example") {
 			return []string{"email"}
 		}
@@ -73,7 +73,7 @@ func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson,
 	f.Helper()
 	var id session.ID
 	copy(id[:], fmt.Sprintf("%-16s", name))
-	f.stored++
+	f.conversationCount++
 	x := sample.Exchange{
 		ID: fmt.Sprintf("0000%04d-0000-4000-8000-%012x", len(events), id[:6]), Tenant: tenant, Agent: cmp.Or(f.agent, "coder"), Run: f.run, Caller: f.caller, Session: id.String(), SessionName: name, Turn: 1, At: f.now, Dialect: "chat",
 		Status: 200, Outcome: sample.Complete, Lessons: lessons,
@@ -90,7 +90,7 @@ func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson,
 			raw(map[string]any{"role": "tool", "tool_call_id": callID, "content": e.result}))
 	}
 	x.Reply.Text = "Done."
-	seen := f.now.Add(time.Duration(f.stored) * time.Second)
+	seen := f.now.Add(time.Duration(f.conversationCount) * time.Second)
 	row := session.Row{Tenant: tenant, ID: id, Started: f.now, Seen: seen, Closed: true, Data: []byte("{}")}
 	if err := f.store.Write(f.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{x}}); err != nil {
 		f.Fatal(err)
@@ -103,17 +103,17 @@ func raw(v any) json.RawMessage {
 	return data
 }
 
-// distil runs the distiller once, and fails the test on an error.
-func (f *fixture) distil(change ...func(*distill.Options)) distill.Summary {
+// runDistiller runs the distiller once, and fails the test on an error.
+func (f *fixture) runDistiller(change ...func(*distill.Options)) distill.Summary {
 	f.Helper()
-	sum, err := f.tryDistil(f.Context(), change...)
+	sum, err := f.tryRunDistiller(f.Context(), change...)
 	if err != nil {
 		f.Fatal(err)
 	}
 	return sum
 }
 
-func (f *fixture) tryDistil(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
+func (f *fixture) tryRunDistiller(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
 	o := distill.Options{Source: f.store, Notes: f.store, Bank: f.bank, Now: f.clock, Owner: "test", OnFailure: func(name string, err error) {
 		if strings.HasPrefix(err.Error(), "panic: ") { // the distiller recovers from a panic, but the test must fail
 			f.Errorf("reading %s: %v", name, err)
@@ -122,7 +122,7 @@ func (f *fixture) tryDistil(ctx context.Context, change ...func(*distill.Options
 	for _, c := range change {
 		c(&o)
 	}
-	return distill.New(o).Once(ctx)
+	return distill.New(o).RunOnce(ctx)
 }
 
 // slugs returns the sorted slugs of the lessons in the bank.

@@ -64,7 +64,7 @@ func (c crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence
 	return c.Bank.Cite(ctx, slug, e, count, by)
 }
 
-var errDead = errors.New("the process is dead")
+var errKilled = errors.New("the process is dead")
 
 // A run is killed, once at each of its steps. The next run completes the work: the lessons, states, evidence and
 // opinions are the same as after an uninterrupted run. A third run changes nothing.
@@ -82,13 +82,13 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				store := f.store.(*memoryStore)
 				step := func(string) error {
 					if steps++; failAt > 0 && steps >= failAt {
-						return errDead
+						return errKilled
 					}
 					return nil
 				}
 				store.beforeStep = step
 				defer func() { store.beforeStep = func(string) error { return nil } }()
-				_, err = f.tryDistil(t.Context(), func(o *distill.Options) {
+				_, err = f.tryRunDistiller(t.Context(), func(o *distill.Options) {
 					o.Judge, o.Auto, o.Owner, o.Bank = j, true, owner, crashingBank{f.bank, step}
 				})
 				return steps, err
@@ -128,11 +128,11 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 			}
 			for killed := 1; killed <= steps; killed++ {
 				f := newFixtureWithSessions()
-				if _, err := run(f, "one", killed); !errors.Is(err, errDead) {
-					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errDead)
+				if _, err := run(f, "one", killed); !errors.Is(err, errKilled) {
+					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errKilled)
 				}
 				if killed > 2 && killed < steps { // the dead process holds the claim of the tenant
-					if sum := f.distil(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
+					if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
 						t.Errorf("run during the claim of a run killed at step %d: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
 					}
 				}
@@ -141,7 +141,7 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 					t.Fatalf("run after a kill at step %d: %v", killed, err)
 				}
 				checkEqual(t, fmt.Sprintf("lessons and opinions after a kill at step %d", killed), results(f), want)
-				if sum := f.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
+				if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
 					t.Errorf("third run after a kill at step %d: summary = %+v, want Unchanged = 3 and Candidates = 0", killed, sum)
 				}
 			}
@@ -160,7 +160,7 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := f.tryDistil(t.Context())
+	_, err := f.tryRunDistiller(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(f.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
 		t.Errorf("run that lost its claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
 	}
@@ -180,7 +180,7 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 		}
 		return nil
 	}
-	sum := f.distil()
+	sum := f.runDistiller()
 	if checkEqual(t, "session notes before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
 		t.Errorf("run: summary = %+v, %d session notes, want Judged = 150 and 150 notes", sum, len(store.sessionNotes))
 	}

@@ -32,14 +32,14 @@ func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.O
 
 // Budget limits the use of a judge in one run of the distiller.
 type Budget struct {
-	Tokens           int64   // maximum number of tokens; 0 means no limit
-	Cost             float64 // maximum cost, in the currency of the prices; 0 means no limit
-	PerInput, PerOut float64 // prices of a million tokens of questions and of answers
+	Tokens                  int64   // maximum number of tokens; 0 means no limit
+	Cost                    float64 // maximum cost, in the currency of the prices; 0 means no limit
+	InputPrice, OutputPrice float64 // prices of a million tokens of questions and of answers
 }
 
 // cost returns the price of a usage.
 func (b *Budget) cost(u Usage) float64 {
-	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
+	return (float64(u.Input)*b.InputPrice + float64(u.Output)*b.OutputPrice) / 1e6
 }
 
 // stopReason returns the reason to ask no further question, "" if the budget permits one more question. pending is the

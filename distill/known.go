@@ -29,7 +29,7 @@ type knownFailure struct {
 // knownFailures returns the known failures. The first match is used, so specific failures precede general ones.
 //
 //nolint:gochecknoglobals // immutable, read at first use
-var knownFailures = sync.OnceValue(func() []knownFailure { return embedded[[]knownFailure](knownText) })
+var knownFailures = sync.OnceValue(func() []knownFailure { return decodeEmbedded[[]knownFailure](knownText) })
 
 // findKnownFailure returns a known failure by its slug, nil for none.
 func findKnownFailure(slug string) *knownFailure {
@@ -80,7 +80,7 @@ const maxWordedFailure = 2000
 // hasKnownFailure reports whether a result in which no failure was detected shows a known failure of the program. Some
 // agents hide the exit status of a command.
 func hasKnownFailure(s *step) bool {
-	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxWordedFailure {
+	if s.judgement.Outcome != detect.OK || s.judgement.ReportsSuccess || len(s.text) > maxWordedFailure {
 		return false
 	}
 	k := recogniseFailure(s)

@@ -59,7 +59,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 		}
 		f := newFixture(t)
 		f.addSession("one", user("Do it."), call(o.tool, o.args, o.text), call(o.tool, o.args, "done"))
-		f.distil()
+		f.runDistiller()
 		slugs := f.slugs()
 		if len(slugs) != 1 || slugs[0] != o.slug {
 			t.Errorf("%s: lessons = %v, want %s, for error\n%s", o.args, slugs, o.slug, signature(o.text))
@@ -119,7 +119,7 @@ func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.addSession("one", user("Do it."), call(tc.tool, tc.args, tc.text), call(tc.tool, tc.args, "done"))
-		f.distil()
+		f.runDistiller()
 		if slugs := strings.Join(f.slugs(), " "); slugs != tc.slug {
 			t.Errorf("%s: lessons = %q, want %q", tc.name, slugs, tc.slug)
 		}

@@ -76,7 +76,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.addSession("one", failureAndFix(tc.command, tc.result, tc.fix)...)
-		f.distil()
+		f.runDistiller()
 		want := []string(nil)
 		if tc.slug != "" {
 			want = []string{tc.slug}
@@ -102,7 +102,7 @@ func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	f := newFixture(t)
 	f.addSession("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, rejection), call("Bash", `{"command":"git status"}`, "clean"))
-	f.distil()
+	f.runDistiller()
 	checkEqual(t, "lessons", f.slugs(), []string{"ask-before-running-git-push-force"})
 	l := f.lessonBySlug("ask-before-running-git-push-force")
 	checkEqual(t, "keywords", l.Trigger.Keywords, []string{"git push --force"})
@@ -151,7 +151,7 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.addSession("one", tc.events...)
-		f.distil()
+		f.runDistiller()
 		if tc.slug == "" {
 			checkEqual(t, "lessons", f.slugs(), []string(nil))
 			continue
@@ -163,7 +163,7 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	}
 	f := newFixture(t)
 	f.addSession("one", user("Test the api."), run("mvn test -pl api", "[ERROR] Failed to execute goal on project api: Could not resolve dependencies for project\n[exit code: 1]"), run("mvn test -pl api -am", "ok\n[exit code: 0]"))
-	f.distil()
+	f.runDistiller()
 	for _, slug := range f.slugs() {
 		l := f.lessonBySlug(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {

@@ -24,7 +24,7 @@ func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	}
 	applies := shorten(d.Applies, 900)
 	return &lesson.Lesson{
-		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: lesson.Sections(d.Title, applies, d.adviceList(), d.CounterExample),
+		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: lesson.FormatBody(d.Title, applies, d.adviceList(), d.CounterExample),
 		Evidence: evidence(d.Refs), EvidenceCount: unreferencedCount(d.Sightings, len(d.Refs)),
 		Trigger: lesson.Trigger{
 			Description: applies, Keywords: d.Keywords, ErrorPatterns: d.Errors, ErrorKinds: d.Kinds, Tools: d.Tools,
@@ -66,7 +66,7 @@ type support map[string]int
 // supportKey is the prefix of the keys of the notes that store the support of lessons.
 const supportKey = "support|"
 
-const byModel = "model:" // prefix of the name of a judge that is a model
+const modelJudgePrefix = "model:" // prefix of the name of a judge that is a model
 
 // total returns the number of sessions that support a lesson. A model reads the same sessions as the rules, so the
 // numbers of models and rules are not added. The result is the largest number of a model, or the sum of the numbers of
@@ -74,7 +74,7 @@ const byModel = "model:" // prefix of the name of a judge that is a model
 func (s support) total() int {
 	rules, judged := 0, 0
 	for key, n := range s {
-		if strings.HasPrefix(key, byModel) {
+		if strings.HasPrefix(key, modelJudgePrefix) {
 			judged = max(judged, n)
 		} else {
 			rules += n
@@ -86,7 +86,7 @@ func (s support) total() int {
 // countSupport adds the sessions of a draft to the support of a lesson, each session once, and returns the number of
 // all sessions that support the lesson. flush writes the support and the marks together, so that no session counts
 // twice after an interrupted run.
-func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
+func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
 		data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, supportKey+slug)
@@ -149,8 +149,8 @@ func phrasesOf(t *lesson.Trigger) []string {
 
 // Minimum values of slugSimilarity and triggerOverlap for two lessons that count as equal.
 const (
-	sameSlug     = 0.6
-	sameTriggers = 0.5
+	minSlugSimilarity = 0.6
+	minTriggerOverlap = 0.5
 )
 
 // relation is the relation between a new lesson and an existing lesson.
@@ -172,11 +172,11 @@ func compareLessons(a, b *lesson.Lesson) relation {
 	}
 	s, o := slugSimilarity(a.Slug, b.Slug), triggerOverlap(&a.Trigger, &b.Trigger)
 	switch {
-	case o >= sameTriggers && (s >= 0.3 || sameTools(a, b) && s > 0):
+	case o >= minTriggerOverlap && (s >= 0.3 || sameTools(a, b) && s > 0):
 		return duplicate
-	case s >= sameSlug && o > 0:
+	case s >= minSlugSimilarity && o > 0:
 		return duplicate
-	case s >= sameSlug:
+	case s >= minSlugSimilarity:
 		return separate
 	}
 	return unrelated

@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// mark is the note of one judge about a session that the judge has read.
-type mark struct {
+// judgeMark is the note of one judge about a session that the judge has read.
+type judgeMark struct {
 	Hash     string    `json:"hash"`            // hash of the content (Session.hash); "" after an error of the judge
 	Tries    int       `json:"tries,omitempty"` // number of unusable answers about this content; maxUnusable after a refusal
 	Row      string    `json:"row,omitempty"`   // rowDigest of the session
@@ -19,20 +19,20 @@ type mark struct {
 }
 
 // hasFailed reports whether the judge was asked, but gave no usable answer.
-func (m *mark) hasFailed() bool { return m.Tries > 0 || m.Hash == "" && m.Row != "" }
+func (m *judgeMark) hasFailed() bool { return m.Tries > 0 || m.Hash == "" && m.Row != "" }
 
-// isToAsk reports whether the judge is asked again although the content has not changed.
-func (m *mark) isToAsk() bool { return m.Hash == "" || m.hasFailed() && !m.isSetAside() }
+// needsRetry reports whether the judge is asked again although the content has not changed.
+func (m *judgeMark) needsRetry() bool { return m.Hash == "" || m.hasFailed() && !m.isSetAside() }
 
 // isSetAside reports whether the judge is not asked about the session until the content changes.
-func (m *mark) isSetAside() bool { return m.Tries >= maxUnusable }
+func (m *judgeMark) isSetAside() bool { return m.Tries >= maxUnusable }
 
 // maxAdded is the maximum length of mark.Counted.
 const maxAdded = 128
 
 // addOnce adds a key to the mark, and returns true. If the mark already has the key, or is full, addOnce adds nothing
 // and returns false.
-func (m *mark) addOnce(key string) bool {
+func (m *judgeMark) addOnce(key string) bool {
 	sum := shortKey(key)
 	if slices.Contains(m.Counted, sum) || len(m.Counted) >= maxAdded {
 		return false
@@ -42,7 +42,7 @@ func (m *mark) addOnce(key string) bool {
 }
 
 // writeMarks writes the marks of a session.
-func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]mark, last, next *mark) error {
+func (w *tenantDistiller) writeMarks(ctx context.Context, id session.ID, marks map[string]judgeMark, last, next *judgeMark) error {
 	w.opinionSums.recount(last, next)
 	marks[w.judgeName()] = *next
 	data, err := json.Marshal(marks)

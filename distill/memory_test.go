@@ -78,7 +78,7 @@ func (m *memoryStore) Tenants(context.Context) (list []string, err error) {
 	return list, err
 }
 
-func (m *memoryStore) EachSession(_ context.Context, tenant string, since, _ time.Time, fn func(session.Row, session.Applied) error) error {
+func (m *memoryStore) EachSession(_ context.Context, tenant string, since, _ time.Time, fn func(session.Row, session.SettledState) error) error {
 	var rows []session.Row
 	if err := m.step("sessions", func() { rows = slices.Clone(m.rows) }); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (m *memoryStore) EachSession(_ context.Context, tenant string, since, _ tim
 		if r.Tenant != tenant || r.Started.Before(since) {
 			continue
 		}
-		if err := fn(r, session.Applied{Version: m.versions[r.ID]}); err != nil {
+		if err := fn(r, session.SettledState{Version: m.versions[r.ID]}); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (m *memoryStore) WriteNotes(_ context.Context, tenant string, ofSessions ma
 	})
 }
 
-func (m *memoryStore) Claim(_ context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
+func (m *memoryStore) AcquireLease(_ context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	err = m.step("claim", func() {
 		if ok = m.claimant == "" || m.claimant == name+owner || !m.until.After(now); ok {
 			m.claimant, m.until = name+owner, now.Add(ttl)
@@ -153,7 +153,7 @@ func (m *memoryStore) Claim(_ context.Context, name, owner string, now time.Time
 	return ok, err
 }
 
-func (m *memoryStore) ReleaseClaim(_ context.Context, name, owner string) error {
+func (m *memoryStore) ReleaseLease(_ context.Context, name, owner string) error {
 	return m.step("unclaim", func() {
 		if m.claimant == name+owner {
 			m.claimant = ""

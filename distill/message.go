@@ -16,10 +16,10 @@ type stableMessage struct {
 	words  int    // number of words in phrase
 }
 
-// message returns the stable part of the error message in a failed result. public holds words that count as public in
-// addition to the vocabulary, such as the names of the tool and its parameters. sent holds the words that the call
-// sent, which are private.
-func message(text string, public, sent map[string]bool) stableMessage {
+// stableMessageOf returns the stable part of the error message in a failed result. public holds words that count as
+// public in addition to the vocabulary, such as the names of the tool and its parameters. sent holds the words that the
+// call sent, which are private.
+func stableMessageOf(text string, public, sent map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
 }
 
@@ -56,8 +56,8 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 // stablePart returns the stable part of one line. The result is true if the line contains the name of an error.
 func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	l := *rules
-	l.line, l.from = line, -1
-	if l.scope > publicWordsOnly {
+	l.line, l.runStart = line, -1
+	if l.scope > scopePublic {
 		l.persons = personsIn(line, true)
 	}
 	for at := 0; at < len(line) && !l.done; {
@@ -71,7 +71,7 @@ func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	}
 	l.endRun()
 	l.best.phrase = trimTail(l.best.phrase)
-	l.best.show = displayText(l.show, l.best.phrase)
+	l.best.show = displayText(l.displayWords, l.best.phrase)
 	if l.hasErrorName && l.best.words > 0 {
 		l.best.words++
 	}
@@ -91,13 +91,13 @@ func trimTail(phrase string) string {
 
 // messageScanner reads the words of one line of an error message, and finds the longest run of public words.
 type messageScanner struct {
-	line         string
-	show         []string      // words of the message to show in a lesson
-	best         stableMessage // longest run of public words so far
-	from, to     int           // start and end of the current run in line; from is -1 if there is no run
-	words        int           // number of words in the current run
-	hasErrorName bool          // the line has the name of an error
-	done         bool          // a sentence has ended; the rest of the line is not read, because it may be arbitrary text
+	line             string
+	displayWords     []string      // words of the message to show in a lesson
+	best             stableMessage // longest run of public words so far
+	runStart, runEnd int           // start and end of the current run in line; from is -1 if there is no run
+	words            int           // number of words in the current run
+	hasErrorName     bool          // the line has the name of an error
+	done             bool          // a sentence has ended; the rest of the line is not read, because it may be arbitrary text
 
 	public  map[string]bool // words that count as public in addition to the vocabulary
 	sent    map[string]bool // words that the call sent, which are private
@@ -107,17 +107,17 @@ type messageScanner struct {
 
 // endRun ends the current run, and stores the run in best if it has more words.
 func (s *messageScanner) endRun() {
-	if s.from >= 0 && s.words > s.best.words {
-		s.best.phrase, s.best.words = s.line[s.from:s.to], s.words
+	if s.runStart >= 0 && s.words > s.best.words {
+		s.best.phrase, s.best.words = s.line[s.runStart:s.runEnd], s.words
 	}
-	s.from, s.words = -1, 0
+	s.runStart, s.words = -1, 0
 }
 
 // classify returns the kind of a word of the line. Quoted words, words that the call sent, and names of persons are
 // private.
 func (s *messageScanner) classify(word string, quoted bool) wordKind {
 	kind, low := classifyWord(word, s.public), strings.ToLower(word)
-	if kind == privateWord && s.scope > publicWordsOnly && (s.scope == namesToo || isTerm(word)) && isShareableWord(word) {
+	if kind == privateWord && s.scope > scopePublic && (s.scope == scopeNames || isTerm(word)) && isShareableWord(word) {
 		kind = plainWord
 	}
 	if (quoted || s.sent[low] && word != "") && !s.public[low] || s.persons[low] {
@@ -138,30 +138,30 @@ func (s *messageScanner) readWord(at, next int) {
 	kind := s.classify(word, lo > at && strings.IndexByte("'\"`[<{", s.line[lo-1]) >= 0)
 	switch {
 	case word == "":
-		if at > s.to {
+		if at > s.runEnd {
 			s.endRun()
 		}
 	case kind == privateWord:
 		s.endRun()
-		if n := len(s.show); n == 0 || s.show[n-1] != "…" {
-			s.show = append(s.show, "…")
+		if n := len(s.displayWords); n == 0 || s.displayWords[n-1] != "…" {
+			s.displayWords = append(s.displayWords, "…")
 		}
 	case kind == genericWord && s.words == 0: // "Error:" at the start has no information
-		s.show = append(s.show, shown)
+		s.displayWords = append(s.displayWords, shown)
 	default:
 		s.hasErrorName = s.hasErrorName || kind == errorName
-		if s.from < 0 || s.words >= 9 {
+		if s.runStart < 0 || s.words >= 9 {
 			s.endRun()
-			s.from = lo
+			s.runStart = lo
 		}
-		s.to = hi
+		s.runEnd = hi
 		if kind != genericWord || s.words > 1 { // "CMake Error" has no information beyond its program
 			s.words++
 		}
 		if !s.public[strings.ToLower(word)] {
 			s.words += min(strings.Count(word, "_"), 2)
 		}
-		s.show = append(s.show, shown)
+		s.displayWords = append(s.displayWords, shown)
 		if hi < next && strings.IndexByte(";{}[]", s.line[next-1]) >= 0 {
 			s.endRun()
 		}
@@ -353,7 +353,7 @@ func publicWords(s *step) map[string]bool {
 	}
 	if s.shell != nil {
 		for _, c := range s.shell.commands {
-			if c.mayName() {
+			if c.mayNameProgram() {
 				out[c.program] = true
 			}
 		}

@@ -35,39 +35,39 @@ func (m *model) Name() string { return "model:" + m.client.o.Model }
 
 // Limits of a question to a model and of the answer.
 const (
-	maxShown    = 24 << 10 // size of the text of a session in bytes
-	maxShownOne = 1500     // size of the text of one part of a session in bytes
-	maxLessons  = 3        // number of lessons in an answer
+	maxShown     = 24 << 10 // size of the text of a session in bytes
+	maxPartBytes = 1500     // size of the text of one part of a session in bytes
+	maxLessons   = 3        // number of lessons in an answer
 )
 
-type object = map[string]any
+type jsonObject = map[string]any
 
 // textListSchema returns the JSON schema of a list of at most limit strings.
-func textListSchema(limit int) object {
-	return object{"type": "array", "maxItems": limit, "items": object{"type": "string"}}
+func textListSchema(limit int) jsonObject {
+	return jsonObject{"type": "array", "maxItems": limit, "items": jsonObject{"type": "string"}}
 }
 
 // strict returns the JSON schema of an object that has all of these properties and no others.
-func strict(properties object) object {
-	return object{"type": "object", "additionalProperties": false, "required": slices.Sorted(maps.Keys(properties)), "properties": properties}
+func strict(properties jsonObject) jsonObject {
+	return jsonObject{"type": "object", "additionalProperties": false, "required": slices.Sorted(maps.Keys(properties)), "properties": properties}
 }
 
 func opinionWords() []string { return []string{"followed", "ignored", "irrelevant", "contradicted"} }
 
-func opinionSchema() object {
-	return strict(object{"lessons": object{"type": "array", "items": strict(object{
-		"slug": object{"type": "string"}, "opinion": object{"type": "string", "enum": opinionWords()},
+func opinionSchema() jsonObject {
+	return strict(jsonObject{"lessons": jsonObject{"type": "array", "items": strict(jsonObject{
+		"slug": jsonObject{"type": "string"}, "opinion": jsonObject{"type": "string", "enum": opinionWords()},
 	})}})
 }
 
-func outcomeSchema() object {
-	return strict(object{"outcome": object{"type": "string", "enum": []string{"success", "failure", "unresolved", "impossible", "skip"}}, "reason": object{"type": "string"}})
+func outcomeSchema() jsonObject {
+	return strict(jsonObject{"outcome": jsonObject{"type": "string", "enum": []string{"success", "failure", "unresolved", "impossible", "skip"}}, "reason": jsonObject{"type": "string"}})
 }
 
-func lessonSchema() object {
-	return strict(object{"lessons": object{"type": "array", "maxItems": maxLessons, "items": strict(object{
-		"title": object{"type": "string"}, "applies_when": object{"type": "string"}, "advice": textListSchema(3),
-		"error_patterns": textListSchema(4), "keywords": textListSchema(6), "counter_example": object{"type": "string"}, "same_as": object{"type": "string"},
+func lessonSchema() jsonObject {
+	return strict(jsonObject{"lessons": jsonObject{"type": "array", "maxItems": maxLessons, "items": strict(jsonObject{
+		"title": jsonObject{"type": "string"}, "applies_when": jsonObject{"type": "string"}, "advice": textListSchema(3),
+		"error_patterns": textListSchema(4), "keywords": textListSchema(6), "counter_example": jsonObject{"type": "string"}, "same_as": jsonObject{"type": "string"},
 	})}})
 }
 
@@ -116,7 +116,7 @@ func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson
 	if err := ask(prompt, headlines("Existing lessons:", s.Near)+run, "lessons", lessonSchema(), &got); err != nil {
 		return j, err
 	}
-	j.Drafts = draftsOf(got.Lessons, answer.Outcome, s.Near)
+	j.Drafts = draftsOfCandidates(got.Lessons, answer.Outcome, s.Near)
 	return j, nil
 }
 
@@ -144,10 +144,10 @@ type candidate struct {
 	SameAs         string   `json:"same_as"`
 }
 
-// draftsOf returns the drafts of a model's candidates. There are at most maxLessons drafts, and at most one for an
-// unresolved session. The slug of a draft is made from its title, because a slug from the model could be the slug of a
-// different lesson.
-func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
+// draftsOfCandidates returns the drafts of a model's candidates. There are at most maxLessons drafts, and at most one
+// for an unresolved session. The slug of a draft is made from its title, because a slug from the model could be the
+// slug of a different lesson.
+func draftsOfCandidates(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
 		limit = 1
@@ -172,7 +172,7 @@ func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 			out = append(out, d)
 			continue
 		}
-		shown, _ := d.redacted()
+		shown, _ := d.redactedCopy()
 		d.Slug = slugOf(shown.Title)
 		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(c.Errors)+len(c.Keywords) == 0 || len(out) >= limit {
 			continue
@@ -220,7 +220,7 @@ func usefulTriggers(list []string) (out []string) {
 // isSessionSpecific reports whether a phrase contains data of one session, such as the name of a person, a host, an
 // absolute path or an id.
 func isSessionSpecific(phrase string) bool {
-	plain := lesson.Plain(phrase)
+	plain := lesson.NormalizeLookalikes(phrase)
 	return len(personsIn(phrase, false)) > 0 || addressReason(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
 		w = strings.Trim(w, "`'\"()[]{}<>,;:")
 		return isID(w) || isPrivateHost(w) || len(w) > 2 && (w[0] == '/' || strings.HasPrefix(w, "~/") || w[1] == ':' && w[2] == '\\')

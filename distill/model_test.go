@@ -110,12 +110,12 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 		URL: server.URL + "/v1", Model: "m", Key: "k-123", HTTP: &httpClient, Now: f.clock,
 		Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
 	}, prompts)
-	sum, err := f.tryDistil(t.Context(), append([]func(*distill.Options){func(o *distill.Options) { o.Judge = judge }}, change...)...)
+	sum, err := f.tryRunDistiller(t.Context(), append([]func(*distill.Options){func(o *distill.Options) { o.Judge = judge }}, change...)...)
 	return sum, waits, err
 }
 
-// storeBenchmarkRun stores a session with a system prompt and a block that precept inserted.
-func storeBenchmarkRun(f *fixture) {
+// storeSessionWithBlock stores a session with a system prompt and a block that precept inserted.
+func storeSessionWithBlock(f *fixture) {
 	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
@@ -128,7 +128,7 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 		user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 	answer := validJudge("success", goodLesson)
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{PerInput: 10, PerOut: 100} })
+	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{InputPrice: 10, OutputPrice: 100} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
 	} {
 		f := newFixture(t)
-		storeBenchmarkRun(f)
+		storeSessionWithBlock(f)
 		answer := validJudge("success", strings.Replace(goodLesson, `"keywords"`, `"counter_example":"`+counter+`","keywords"`, 1))
 		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 		if _, _, err := runJudge(t, f, s); err != nil {
@@ -189,7 +189,7 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 		{`"找不到文件"`, "[找不到文件]"},
 	} {
 		f := newFixture(t)
-		storeBenchmarkRun(f)
+		storeSessionWithBlock(f)
 		answer := validJudge("success", strings.NewReplacer(`"error_patterns":[]`, `"error_patterns":[`+tc.errors+`]`, `"keywords":["run the benchmark"]`, `"keywords":[]`).Replace(goodLesson))
 		sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil {
@@ -336,7 +336,7 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			storeBenchmarkRun(f)
+			storeSessionWithBlock(f)
 			s := &scriptedJudge{answer: tc.answer}
 			sum, waits, err := runJudge(t, f, s)
 			if (err != nil) != tc.fails {
@@ -377,7 +377,7 @@ func TestRunStopsAtBudgetAndNextRunContinues(t *testing.T) {
 	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
 		t.Fatalf("first run: summary = %+v, err = %v, want Judged = 2, a reason in Stopped and no error", sum, err)
 	}
-	sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
+	sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, InputPrice: 10, OutputPrice: 10} })
 	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
 		t.Fatalf("second run: summary = %+v, err = %v, want Judged = 3, Unchanged = 2 and no error", sum, err)
 	}
@@ -389,7 +389,7 @@ func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
 		f := newFixture(t)
-		storeBenchmarkRun(f)
+		storeSessionWithBlock(f)
 		answer := validJudge(outcome, two)
 		sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil || sum.Proposed != want {
@@ -493,10 +493,11 @@ func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 	}
 }
 
-// A session is set aside after three unusable answers. A run with Selection.SetAside asks about the session again.
-func TestSetAsideSessionsAreAskedAgainOnRequest(t *testing.T) {
+// A session is set aside after three unusable answers. A run with Selection.IncludeSetAside asks about the session
+// again.
+func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	f := newFixture(t)
-	storeBenchmarkRun(f)
+	storeSessionWithBlock(f)
 	s := &scriptedJudge{answer: func(int, judgeRequest) (int, map[string]string, string) { return 200, nil, chatCompletion("hello") }}
 	for range 3 {
 		if _, _, err := runJudge(t, f, s); err != nil {
@@ -507,13 +508,13 @@ func TestSetAsideSessionsAreAskedAgainOnRequest(t *testing.T) {
 	s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }
 	for _, c := range []struct {
 		setAside bool
-		want     []int // Judged, SetAside and Proposed
+		want     []int // Judged, IncludeSetAside and Proposed
 	}{{false, []int{0, 1, 0}}, {true, []int{1, 0, 1}}, {true, []int{0, 0, 0}}} {
-		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.SetAside = c.setAside })
+		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.IncludeSetAside = c.setAside })
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkEqual(t, fmt.Sprintf("Judged, SetAside and Proposed of a run with SetAside %v", c.setAside), []int{sum.Judged, sum.SetAside, sum.Proposed}, c.want)
+		checkEqual(t, fmt.Sprintf("Judged, SetAside and Proposed of a run with IncludeSetAside %v", c.setAside), []int{sum.Judged, sum.SetAside, sum.Proposed}, c.want)
 	}
 }
 
@@ -544,13 +545,13 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
 		t.Errorf("LoadPrompts of a missing directory: err = %v, want an error that mentions --print-prompts", err)
 	}
-	if err := distill.PrintPrompts(dir); err != nil {
+	if err := distill.WritePrompts(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "outcome.md"), []byte("How did it go?"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(distill.PrintPrompts(dir), os.Remove(filepath.Join(dir, "success.md"))); err != nil {
+	if err := errors.Join(distill.WritePrompts(dir), os.Remove(filepath.Join(dir, "success.md"))); err != nil {
 		t.Fatal(err)
 	}
 	p, err := distill.LoadPrompts(dir)
@@ -566,7 +567,7 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	defer other.Close()
 	for _, code := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
 		f := newFixture(t)
-		storeBenchmarkRun(f)
+		storeSessionWithBlock(f)
 		s := &scriptedJudge{answer: func(int, judgeRequest) (int, map[string]string, string) {
 			return code, map[string]string{"Location": other.URL + "/v1/chat/completions"}, ""
 		}}

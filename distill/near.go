@@ -22,11 +22,11 @@ const maxNear = 8
 // similarLessons returns the lessons of the tenant that are most similar to a session. The measure is the share of the
 // words of a lesson that occur in the session. A judge can name one of these lessons instead of proposing the same
 // lesson again.
-func (w *work) similarLessons(s *Session) []*lesson.Lesson {
+func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
 		if p.trouble || strings.HasPrefix(p.text, "USER: ") {
-			for _, word := range contentOf(lesson.Plain(p.text)) {
+			for _, word := range contentWords(lesson.NormalizeLookalikes(p.text)) {
 				words[word.key] = true
 			}
 		}
@@ -40,7 +40,7 @@ func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 		if l.Scope.Tenant != "" && l.Scope.Tenant != w.tenant || l.State == lesson.Rejected || l.State == lesson.Archived || l.State == lesson.Superseded || l.State == lesson.Expired {
 			continue
 		}
-		keys := readSentence(lesson.Plain(l.Title + "\n" + strings.Join(phrasesOf(&l.Trigger), "\n"))).keys
+		keys := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + strings.Join(phrasesOf(&l.Trigger), "\n"))).keys
 		both := 0
 		for key := range keys {
 			if words[key] {
@@ -74,33 +74,33 @@ type capturedSession struct {
 
 // Limits of the captured sessions on which the triggers of a model are tested.
 const (
-	maxTraffic    = 400 // maximum number of captured sessions
-	minTraffic    = 20  // number of captured sessions that are needed to decide that a trigger is too broad
-	minTriage     = 40  // number of captured sessions that are needed for triage (Selection.Triage)
-	maxMatchShare = 0.2 // a trigger that matches a larger share of the sessions is too broad
+	maxCapturedSessions = 400 // maximum number of captured sessions
+	minCapturedSessions = 20  // number of captured sessions that are needed to decide that a trigger is too broad
+	minTriage           = 40  // number of captured sessions that are needed for triage (Selection.Triage)
+	maxMatchShare       = 0.2 // a trigger that matches a larger share of the sessions is too broad
 )
 
-// readTraffic reads the captured sessions of the tenant on which the triggers of a model are tested.
-func (w *work) readTraffic(ctx context.Context) error {
+// readCapturedSessions reads the captured sessions of the tenant on which the triggers of a model are tested.
+func (w *tenantDistiller) readCapturedSessions(ctx context.Context) error {
 	if w.Distiller.o.Judge == nil {
 		return nil
 	}
-	err := w.Distiller.o.Source.EachSession(ctx, w.tenant, time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
-		if len(w.traffic) >= maxTraffic {
+	err := w.Distiller.o.Source.EachSession(ctx, w.tenant, time.Time{}, time.Time{}, func(r session.Row, _ session.SettledState) error {
+		if len(w.capturedSessions) >= maxCapturedSessions {
 			return errStopWalk
 		}
-		w.traffic = append(w.traffic, capturedSession{id: r.ID})
+		w.capturedSessions = append(w.capturedSessions, capturedSession{id: r.ID})
 		return nil
 	})
 	if err != nil && !errors.Is(err, errStopWalk) {
 		return fmt.Errorf("distill: read the captured sessions: %w", err)
 	}
-	for i := range w.traffic {
+	for i := range w.capturedSessions {
 		s := &Session{}
-		if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, w.traffic[i].id); err != nil {
+		if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, w.capturedSessions[i].id); err != nil {
 			return fmt.Errorf("distill: read a captured session: %w", err)
 		}
-		w.traffic[i].addEvents(s)
+		w.capturedSessions[i].addEvents(s)
 	}
 	return nil
 }
@@ -123,10 +123,10 @@ func (c *capturedSession) addEvents(s *Session) {
 }
 
 // countMatches returns the number of captured sessions that a trigger matches.
-func (w *work) countMatches(trigger lesson.Trigger) (n int) {
+func (w *tenantDistiller) countMatches(trigger lesson.Trigger) (n int) {
 	book := lesson.NewBook([]*lesson.Lesson{{Slug: "tested", State: lesson.Active, Trigger: trigger}})
-	for i := range w.traffic {
-		c := &w.traffic[i]
+	for i := range w.capturedSessions {
+		c := &w.capturedSessions[i]
 		if len(book.Match(&lesson.Query{Words: c.user, Errors: c.errors, Now: w.Distiller.o.Now()})) > 0 {
 			n++
 		}
@@ -136,16 +136,16 @@ func (w *work) countMatches(trigger lesson.Trigger) (n int) {
 
 // dropBroadTriggers removes the triggers of a judge's draft that match too many captured sessions. If no trigger is
 // left, dropBroadTriggers returns the reason to refuse the draft, and otherwise "".
-func (w *work) dropBroadTriggers(d *Draft) (why string) {
-	if len(w.traffic) < minTraffic {
+func (w *tenantDistiller) dropBroadTriggers(d *Draft) (why string) {
+	if len(w.capturedSessions) < minCapturedSessions {
 		return ""
 	}
 	dropBroad := func(list []string, trigger func(string) lesson.Trigger) []string {
 		return slices.DeleteFunc(list, func(p string) bool {
 			n := w.countMatches(trigger(p))
-			isBroad := float64(n) > maxMatchShare*float64(len(w.traffic))
+			isBroad := float64(n) > maxMatchShare*float64(len(w.capturedSessions))
 			if isBroad {
-				why = fmt.Sprintf("the trigger %q fires in %d of %d captured sessions", p, n, len(w.traffic))
+				why = fmt.Sprintf("the trigger %q fires in %d of %d captured sessions", p, n, len(w.capturedSessions))
 			}
 			return isBroad
 		})

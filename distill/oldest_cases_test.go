@@ -27,7 +27,7 @@ func TestNewFailureReplacesOldestFailure(t *testing.T) {
 		call("bash", `{"command":"git push"}`, "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]"),
 		call("bash", `{"command":"git push -u origin feature/x"}`, "done"))
 	storeSessions(f, "q", 2, call("find_rooms", `{"rooms":"four"}`, `{"error":"rooms must be an integer: four"}`), call("find_rooms", `{"rooms":"4"}`, `{"found":[]}`))
-	sum := f.distil()
+	sum := f.runDistiller()
 	checkEqual(t, "RemovedCases and number of lessons", []int{sum.RemovedCases, len(f.slugs())}, []int{2, 2})
 
 	var kept []string
@@ -43,5 +43,5 @@ func TestNewFailureReplacesOldestFailure(t *testing.T) {
 		return slices.ContainsFunc(kept, func(k string) bool { return strings.HasPrefix(k, tool+"|") })
 	}
 	checkEqual(t, "number of failures; t0000, t0001, t0002 and t0003 are kept", []any{len(kept), has("t0000"), has("t0001"), has("t0002"), has("t0003")}, []any{distill.MaxCases, true, false, false, true})
-	checkEqual(t, "RemovedCases of a run without new sessions", f.distil().RemovedCases, 0)
+	checkEqual(t, "RemovedCases of a run without new sessions", f.runDistiller().RemovedCases, 0)
 }

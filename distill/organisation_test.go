@@ -21,7 +21,7 @@ func lessonText(t *testing.T, tenants int, message string) string {
 		f.addTenantSession(fmt.Sprint("tenant-", i), "other", nil, user("Hello."))
 	}
 	f.addSession("one", user("Ship the change."), failedCall("ship_change", `{"change":"C"}`, message), acceptedCall("ship_change", `{"change":"C","window":"next"}`))
-	f.distil()
+	f.runDistiller()
 	text := ""
 	for _, l := range f.lessons() {
 		text += l.Title + "\n" + l.Body + "\n" + fmt.Sprint(l.Trigger)
@@ -125,7 +125,7 @@ func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 		for i, system := range tc.systems {
 			f.addSession(fmt.Sprint("s", i), user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), acceptedCall("ship_change", `{"change":"C","window":"next"}`))
 		}
-		f.distil()
+		f.runDistiller()
 		if l := f.lessonBySlug("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), tc.want) && !strings.Contains(l.Body, tc.want) {
 			t.Errorf("sessions with %v: lesson does not contain %q:\n%s", tc.systems, tc.want, l.Body)
 		}
@@ -161,7 +161,7 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 				f.addTenantSession("another", "other", nil, user("Hello."))
 			}
 			f.addSession("one", append([]event{user("Ship it.")}, tc.events...)...)
-			f.distil()
+			f.runDistiller()
 			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, tc.want) })
 			if found != (tenants == 0) {
 				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, tc.want, found, tenants == 0, f.slugs())
@@ -176,9 +176,9 @@ func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
 	f := newFixture(t)
 	event := []event{user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCall("ship_change", `{"change":"C","window":"next"}`)}
 	f.addSession("one", event...)
-	f.distil(func(o *distill.Options) { o.Bank = fullBank{f.bank} })
+	f.runDistiller(func(o *distill.Options) { o.Bank = fullBank{f.bank} })
 	f.addTenantSession("another", "two", nil, user("Hello."))
-	f.distil()
+	f.runDistiller()
 	if l := f.lessonBySlug("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
 		t.Errorf(`lesson contains the organisation's word "train":%s`, "\n"+l.Raw)
 	}
@@ -196,7 +196,7 @@ func TestLessonOmitsValuesOfCall(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find it."), failedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
 		acceptedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
-	f.distil()
+	f.runDistiller()
 	l := f.lessonBySlug("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
 		t.Errorf("lesson:\n%s\nwant \"titles need a region\" and neither zorvex nor gloomy", l.Raw)
@@ -210,7 +210,7 @@ func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
 		f := newFixture(t)
 		f.addSession("one", user("Pay it."), failedCall("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), acceptedCall("pay_order", pay(next)))
-		f.distil()
+		f.runDistiller()
 		checkEqual(t, "lessons after amount "+next, f.slugs(), slug)
 	}
 }
@@ -220,7 +220,7 @@ func TestKnownFailureTriggerHasAllErrorMessages(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("News."), failedCall("news", `{"q":"rows"}`, "API key is required"))
 	f.addSession("two", user("More news."), failedCall("news", `{"q":"quays"}`, "Authentication required"))
-	f.distil()
+	f.runDistiller()
 	got := f.lessonBySlug("report-missing-access-instead-of-retrying").Trigger.ErrorPatterns
 	slices.Sort(got)
 	checkEqual(t, "error patterns", got, []string{"API key is required", "Authentication required"})

@@ -17,30 +17,30 @@ import (
 
 // Limits of isDictated.
 const (
-	reachOfWords      = 24 // number of successive words of tool output in which foreign words of a sentence are counted
-	minForeignWords   = 3  // number of foreign words that is unlikely to be chance
-	minForeignInOrder = 2  // number that suffices near a word such as "always", or if it is more than half of the sentence
-	keyLetters        = 5  // number of letters that are compared, so that connect equals connection
+	foreignWordWindow   = 24 // number of successive words of tool output in which foreign words of a sentence are counted
+	minForeignWords     = 3  // number of foreign words that is unlikely to be chance
+	minForeignNearOrder = 2  // number that suffices near a word such as "always", or if it is more than half of the sentence
+	keyLetters          = 5  // number of letters that are compared, so that connect equals connection
 )
 
 // isDictated reports whether tool output in the session dictates a sentence of the advice.
 func isDictated(advice []string, s *Session) bool {
 	var all []sentence
 	for _, text := range advice {
-		for part := range strings.FieldsFuncSeq(lesson.Plain(text), func(r rune) bool { return strings.ContainsRune(".;!?\n", r) }) {
+		for part := range strings.FieldsFuncSeq(lesson.NormalizeLookalikes(text), func(r rune) bool { return strings.ContainsRune(".;!?\n", r) }) {
 			if parsed := readSentence(part); len(parsed.keys) > 0 {
 				all = append(all, parsed)
 			}
 		}
-		if parsed := readSentence(lesson.Plain(text)); len(parsed.names) > 0 {
+		if parsed := readSentence(lesson.NormalizeLookalikes(text)); len(parsed.names) > 0 {
 			all = append(all, sentence{names: parsed.names}) // read from the whole text, because a name may contain dots
 		}
 	}
 	own := map[string]bool{} // words and names that the agent or the user has used so far
 	use := func(texts ...string) {
 		for _, text := range texts {
-			text = lesson.Plain(text)
-			for _, w := range contentOf(text) {
+			text = lesson.NormalizeLookalikes(text)
+			for _, w := range contentWords(text) {
 				own[w.key] = true
 			}
 			for _, n := range namesIn(text) {
@@ -54,16 +54,16 @@ func isDictated(advice []string, s *Session) bool {
 			use(e.Text)
 		case sample.EventUser:
 			words := withoutBlocks(e.Text)
-			if _, synthetic := detect.Synthetic(words); !synthetic {
+			if _, synthetic := detect.SyntheticRule(words); !synthetic {
 				use(words)
 				continue
 			}
-			if dictatesAny(lesson.Plain(words), all, own) {
+			if dictatesAny(lesson.NormalizeLookalikes(words), all, own) {
 				return true
 			}
 		case sample.EventCall:
 			use(e.Call.Name, e.Call.Args)
-			if dictatesAny(lesson.Plain(withoutBlocks(e.Text)), all, own) {
+			if dictatesAny(lesson.NormalizeLookalikes(withoutBlocks(e.Text)), all, own) {
 				return true
 			}
 		}
@@ -80,7 +80,7 @@ type sentence struct {
 // readSentence returns the significant words and the names in a text.
 func readSentence(text string) sentence {
 	s := sentence{keys: map[string]bool{}, names: namesIn(text)}
-	for _, w := range contentOf(text) {
+	for _, w := range contentWords(text) {
 		s.keys[w.key] = true
 	}
 	delete(s.keys, "")
@@ -89,18 +89,18 @@ func readSentence(text string) sentence {
 
 // contentWord is a word that carries meaning, or a word of an order.
 type contentWord struct {
-	key   string // wordKey of the word; "" if order is true
-	order bool   // the word addresses the reader: always, must, please
+	key     string // wordKey of the word; "" if order is true
+	isOrder bool   // the word addresses the reader: always, must, please
 }
 
-// contentOf returns the words of a text that carry meaning, and the words of orders. In a script without blanks between
-// words, each pair of successive letters counts as a word.
-func contentOf(text string) (out []contentWord) {
+// contentWords returns the words of a text that carry meaning, and the words of orders. In a script without blanks
+// between words, each pair of successive letters counts as a word.
+func contentWords(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
 		switch {
 		case wordList("orders")[w]:
-			out = append(out, contentWord{order: true})
+			out = append(out, contentWord{isOrder: true})
 		case wordList("common")[w] || len(letters) < 2 || consistsOf(w, digits):
 		case unicode.In(letters[0], unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Hangul, unicode.Khmer, unicode.Lao, unicode.Myanmar):
 			for i := range len(letters) - 1 {
@@ -147,7 +147,7 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 			return true
 		}
 	}
-	words := contentOf(output)
+	words := contentWords(output)
 	for i := range all {
 		if all[i].occursIn(words, own) {
 			return true
@@ -157,7 +157,7 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 }
 
 // occursIn reports whether enough foreign words of the sentence occur close together in words. own holds the words that
-// are not foreign. The loop moves a window of reachOfWords words over the text.
+// are not foreign. The loop moves a window of foreignWordWindow words over the text.
 func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	if len(s.keys) == 0 {
 		return false
@@ -165,9 +165,9 @@ func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	inWindow := map[string]int{} // number of occurrences of each foreign word in the window
 	orders := 0
 	for i, w := range words {
-		if i >= reachOfWords {
-			switch leaving := words[i-reachOfWords]; {
-			case leaving.order:
+		if i >= foreignWordWindow {
+			switch leaving := words[i-foreignWordWindow]; {
+			case leaving.isOrder:
 				orders--
 			case inWindow[leaving.key] > 1:
 				inWindow[leaving.key]--
@@ -176,13 +176,13 @@ func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 			}
 		}
 		switch {
-		case w.order:
+		case w.isOrder:
 			orders++
 		case s.keys[w.key] && !own[w.key]:
 			inWindow[w.key]++
 		}
 		hits := len(inWindow)
-		if hits >= minForeignWords || orders > 0 && hits >= minForeignInOrder || 2*hits > len(s.keys) && hits >= min(minForeignInOrder, len(s.keys)) {
+		if hits >= minForeignWords || orders > 0 && hits >= minForeignNearOrder || 2*hits > len(s.keys) && hits >= min(minForeignNearOrder, len(s.keys)) {
 			return true
 		}
 	}

@@ -25,7 +25,7 @@ func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
 	id := f.addSession("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
 	f.addSession("two", user("Another one."), call("bash", `{"command":"make"}`, "ok"))
 	errors := map[string]string{}
-	sum := f.distil(func(o *distill.Options) {
+	sum := f.runDistiller(func(o *distill.Options) {
 		o.Judge = panickingJudge{}
 		o.OnFailure = func(session string, err error) { errors[session] = err.Error() }
 	})

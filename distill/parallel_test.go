@@ -69,7 +69,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 
 // When the budget is spent or the judge replies with 401, a parallel run stops. Answers to requests that are still open
 // at the budget are counted and kept.
-func TestParallelRunStopsAtBudgetAndAtUnauthorized(t *testing.T) {
+func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {
 		f.addSession(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))

@@ -27,10 +27,10 @@ func (ps *parsedSession) userOccurrences() []*occurrence {
 	}
 	for i := range ps.steps {
 		s := &ps.steps[i]
-		if s.verdict.Outcome != detect.Refusal || s.verdict.Refuser != detect.UserRefuser || s.shell == nil {
+		if s.judgement.Outcome != detect.Refusal || s.judgement.Refuser != detect.UserRefuser || s.shell == nil {
 			continue
 		}
-		if c := s.shell.mainCommand(); c.mayName() && (c.subcommand() != "" || !isProgram(c.program)) {
+		if c := s.shell.mainCommand(); c.mayNameProgram() && (c.subcommand() != "" || !isProgram(c.program)) {
 			name := c.nameWithForce()
 			f := Fix{Kind: fixRefused, Param: name, Other: ps.acceptedCommand(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
@@ -200,7 +200,7 @@ func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
 	}
-	if c := s.shell.mainCommand(); c.mayName() {
+	if c := s.shell.mainCommand(); c.mayNameProgram() {
 		return c
 	}
 	return nil

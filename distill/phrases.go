@@ -25,7 +25,7 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 		Phrases []string `json:"phrases"`
 	}
 	m := newModel(o, p)
-	used, err := m.client.call(ctx, p.Phrases, phraseQuestion(l, sentences), "phrases", strict(object{"phrases": textListSchema(maxPhrases)}), &got)
+	used, err := m.client.call(ctx, p.Phrases, phraseQuestion(l, sentences), "phrases", strict(jsonObject{"phrases": textListSchema(maxPhrases)}), &got)
 	switch {
 	case errors.Is(err, errSetAside):
 		return nil, used, fmt.Errorf("the judge refuses the sentences of the near misses (too long, or filtered content): %w", err)
@@ -34,12 +34,12 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	}
 	known := map[string]bool{}
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
-		known[lesson.Plain(phrase)] = true
+		known[lesson.NormalizeLookalikes(phrase)] = true
 	}
 	var out []string
 	for _, phrase := range usefulTriggers(distinctPhrases(got.Phrases, maxPhrases)) {
-		phrase = strings.ToLower(redacted(phrase))
-		if n := len(strings.Fields(phrase)); n < 2 || n > 6 || known[lesson.Plain(phrase)] || strings.Contains(phrase, "[redacted:") {
+		phrase = strings.ToLower(redactText(phrase))
+		if n := len(strings.Fields(phrase)); n < 2 || n > 6 || known[lesson.NormalizeLookalikes(phrase)] || strings.Contains(phrase, "[redacted:") {
 			continue
 		}
 		out = append(out, phrase)
@@ -71,5 +71,5 @@ func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 		out.WriteString("- " + oneLine(strings.ReplaceAll(s, "<", "‹"), maxSentenceBytes) + "\n")
 	}
 	out.WriteString("</sentences>")
-	return redacted(out.String())
+	return redactText(out.String())
 }

@@ -15,9 +15,9 @@ import (
 type wordScope uint8
 
 const (
-	publicWordsOnly wordScope = iota
-	termsToo                  // the terms of the organisation
-	namesToo                  // also names, which are words with a capital for products, customers and places
+	scopePublic wordScope = iota
+	scopeTerms            // the terms of the organisation
+	scopeNames            // also names, which are words with a capital for products, customers and places
 )
 
 // isTerm reports whether a word is in lower case (frozen), a short form in capitals (SLA) or in camel case
@@ -270,7 +270,7 @@ func (d *Draft) sessionSpecificReason(s *Session) string {
 			}
 		}
 	}
-	text := lesson.Plain(strings.Join(list, "\n"))
+	text := lesson.NormalizeLookalikes(strings.Join(list, "\n"))
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”()[]{}<>,;=", r) }) {
 		w = strings.TrimPrefix(strings.Trim(w, ".:!?"), "#")
 		switch {

@@ -105,7 +105,7 @@ func TestDraftWithSessionDataIsRefused(t *testing.T) {
 // A trigger that names a person is dropped. The draft keeps its other triggers.
 func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
 	f := newFixture(t)
-	storeBenchmarkRun(f)
+	storeSessionWithBlock(f)
 	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
 	sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 	if err != nil || sum.Proposed != 1 {

@@ -87,7 +87,7 @@ func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 		{"no list", "success", `{}`, "", 0},
 	} {
 		f := newFixture(t)
-		storeBenchmarkRun(f)
+		storeSessionWithBlock(f)
 		answer := validJudge(tc.outcome, tc.lessons)
 		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.OnFailure = func(string, error) {} })

@@ -57,9 +57,9 @@ func LoadPrompts(dir string) (Prompts, error) {
 	return p, nil
 }
 
-// PrintPrompts writes the default prompts into a directory, where an operator can edit the prompts. Existing files stay
+// WritePrompts writes the default prompts into a directory, where an operator can edit the prompts. Existing files stay
 // unchanged.
-func PrintPrompts(dir string) error {
+func WritePrompts(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}

@@ -18,10 +18,11 @@ func shortKey(key string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// testTriggers removes the error kinds and error patterns of the draft that match too many errors of other cases.
-// testTriggers also removes the patterns that match no error of the draft's own cases, unless the draft is about a
-// known failure, which has several wordings. The result is false if the draft has no usable trigger left.
-func (w *work) testTriggers(d *Draft) bool {
+// dropBroadErrorTriggers removes the error kinds and error patterns of the draft that match too many errors of other
+// cases. dropBroadErrorTriggers also removes the patterns that match no error of the draft's own cases, unless the
+// draft is about a known failure, which has several wordings. The result is false if the draft has no usable trigger
+// left.
+func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
 		own[c.Key] = true
@@ -48,7 +49,7 @@ const (
 // testTrigger tests a trigger on the errors of this run. hit is true if the trigger matches an error of the draft's
 // cases, or if these cases have no errors. broad is true if the trigger matches too many errors of other cases. own
 // holds the keys of the draft's cases.
-func (w *work) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
+func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
@@ -71,7 +72,7 @@ var errFull = errors.New("the bank accepts no more lessons for now")
 
 // propose proposes a draft to the bank. If the bank has an equal lesson, propose adds the draft's sessions to the
 // evidence of the existing lesson.
-func (w *work) propose(ctx context.Context, d *Draft) error {
+func (w *tenantDistiller) propose(ctx context.Context, d *Draft) error {
 	l := d.toLesson(w.tenant)
 	for _, old := range w.archived {
 		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
@@ -98,7 +99,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		}
 		return w.addEvidence(ctx, d, old)
 	}
-	if against := w.book.Contradicts(l); len(against) > 0 {
+	if against := w.book.Contradicting(l); len(against) > 0 {
 		d.Contradicts = against[0].Slug
 		w.summary.Contradictions++
 	}
@@ -107,11 +108,11 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		w.putInBook(l)
 		return nil
 	}
-	return w.write(ctx, d, l)
+	return w.proposeNew(ctx, d, l)
 }
 
-// write proposes a new lesson to the bank, which checks and stores the lesson.
-func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
+// proposeNew proposes a new lesson to the bank, which checks and stores the lesson.
+func (w *tenantDistiller) proposeNew(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	refs, err := w.addSightings(ctx, l.Slug, d.Refs)
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	case err != nil:
 		return err
 	default:
-		if res.Lesson, err = w.admit(ctx, d, res.Lesson, refs); err != nil {
+		if res.Lesson, err = w.admitToTrial(ctx, d, res.Lesson, refs); err != nil {
 			return err
 		}
 		w.summary.add(d, string(res.Lesson.State))
@@ -142,7 +143,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 }
 
 // addEvidence adds the sessions of a draft to the evidence of an existing lesson that is equal to the draft.
-func (w *work) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) error {
+func (w *tenantDistiller) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	var fresh []lesson.Evidence
 	for _, e := range evidence(d.Refs) {
 		if !slices.ContainsFunc(old.Evidence, func(o lesson.Evidence) bool { return o.Kind == e.Kind && o.Ref == e.Ref }) {
@@ -176,7 +177,7 @@ func (w *work) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) er
 	case err != nil:
 		return err
 	}
-	if l, err = w.admit(ctx, d, l, refs); err != nil {
+	if l, err = w.admitToTrial(ctx, d, l, refs); err != nil {
 		return err
 	}
 	w.putInBook(l)
@@ -184,7 +185,7 @@ func (w *work) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) er
 }
 
 // putInBook adds a lesson to the book, or replaces the lesson with the same slug.
-func (w *work) putInBook(l *lesson.Lesson) {
+func (w *tenantDistiller) putInBook(l *lesson.Lesson) {
 	if _, known := w.book.Get(l.Slug); !known {
 		w.book = w.book.AppendLesson(l)
 		return
@@ -195,7 +196,7 @@ func (w *work) putInBook(l *lesson.Lesson) {
 // addSightings adds sessions to the stored sightings of a lesson, and returns all sightings. The note of the sightings
 // holds the run and the callers of each session, which show whether two sessions are independent. The file of the
 // lesson holds only the ids.
-func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
+func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
 	data, err := w.Distiller.o.Notes.TenantNote(ctx, w.tenant, key)
@@ -216,7 +217,7 @@ func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref
 
 // compareWith returns the relation between the new lesson l and the existing lesson old. If the lessons are separate,
 // compareWith stores this decision in a note, so that a later change of the wording does not merge the lessons.
-func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
+func (w *tenantDistiller) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {
 		return kind, nil

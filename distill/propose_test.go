@@ -25,7 +25,7 @@ func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.O
 	for i, d := range drafts {
 		task := fmt.Sprint("Task number ", i)
 		f.addSession(fmt.Sprint("draft ", i), user(task))
-		sums = append(sums, f.distil(append(change, func(o *distill.Options) { o.Judge = judgeByText{task: {Drafts: []distill.Draft{d}}} })...))
+		sums = append(sums, f.runDistiller(append(change, func(o *distill.Options) { o.Judge = judgeByText{task: {Drafts: []distill.Draft{d}}} })...))
 	}
 	return sums
 }
@@ -89,9 +89,9 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 				f.addSession(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}
-			f.distil(func(o *distill.Options) { o.Judge = judge })
+			f.runDistiller(func(o *distill.Options) { o.Judge = judge })
 			check(fmt.Sprintf("after %d sessions", n), n)
-			f.distil(func(o *distill.Options) { o.Judge = judge })
+			f.runDistiller(func(o *distill.Options) { o.Judge = judge })
 			check(fmt.Sprintf("second run after %d sessions", n), n)
 		}
 	}
@@ -121,7 +121,7 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 			}
 		}
 		f.addSession("two", user("The second."))
-		sum = f.distil(func(o *distill.Options) { o.Judge = judgeByText{"The second.": {Drafts: []distill.Draft{two}}} })
+		sum = f.runDistiller(func(o *distill.Options) { o.Judge = judgeByText{"The second.": {Drafts: []distill.Draft{two}}} })
 		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
 			t.Errorf("first lesson active: %t: summary = %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
 		}
@@ -158,7 +158,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		}
 		log := f.log()
 		f.addSession("again", user("Once more."))
-		sum := f.distil(func(o *distill.Options) { o.Judge = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}} })
+		sum := f.runDistiller(func(o *distill.Options) { o.Judge = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if tc.refused == "" {
 			if checkEqual(t, name+": Merged and number of evidence entries", []int{sum.Merged, len(f.lessonBySlug(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
 				t.Errorf("%s: refusals = %v, want none", name, sum.Refused)
@@ -170,7 +170,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 			t.Errorf("%s: drafts = %+v, log = %q, want the draft refused for %q and log %q", name, sum.Drafts, f.log(), tc.refused, log)
 		}
 		f.addTenantSession("red", "theirs", nil, user("Once more."))
-		sum = f.distil(func(o *distill.Options) {
+		sum = f.runDistiller(func(o *distill.Options) {
 			o.Judge, o.Select.Tenant = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
 		checkEqual(t, name+": proposed and refused drafts in a different tenant", []int{sum.Proposed, len(sum.Refused)}, []int{1, 0})
@@ -199,7 +199,7 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 			f.caller, f.run = s.caller, s.run
 			f.addSession(fmt.Sprint("s", i), user(s.task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 		}
-		f.distil(func(o *distill.Options) { o.Auto = true })
+		f.runDistiller(func(o *distill.Options) { o.Auto = true })
 		if state := f.lessons()[0].State; state == lesson.Trial != tc.trial {
 			t.Errorf("%s: state = %s, want a trial: %v", name, state, tc.trial)
 		}
@@ -228,7 +228,7 @@ func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 		for i, program := range []string{"bazel", "cmake", "ninja", "meson"}[:others] {
 			f.addSession(fmt.Sprint("other ", i), user(fmt.Sprint("Draw it with ", i)), bashCall(program+" graph", errorText, 2))
 		}
-		f.distil()
+		f.runDistiller()
 		if got := fmt.Sprint(f.slugs()); got != want {
 			t.Errorf("same error from %d other programs: lessons = %s, want %s", others, got, want)
 		}
@@ -248,7 +248,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 		answers.Drafts = append(answers.Drafts, newDraft(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
 	}
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
-	sum := f.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByText{"All of it.": answers} })
+	sum := f.runDistiller(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByText{"All of it.": answers} })
 	checkEqual(t, "Candidates, Proposed, Merged and number of Drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(f.slugs()) != 1 || len(f.lessonBySlug("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || f.log() != log {
 		t.Errorf("after a dry run: lessons = %v, log = %s, %d session notes, want warm-the-cache with one evidence entry, log %s and %d notes", f.slugs(), f.log(), len(store.sessionNotes), log, notes)

@@ -19,16 +19,16 @@ func TestProposalsAboveQuotaAreMadeLater(t *testing.T) {
 				call("find_"+form, `{"`+form+`":"4"}`, `{"found":[]}`))
 		}
 	}
-	f := newFixture(t, bank.Limits{TenantHour: 3})
+	f := newFixture(t, bank.Limits{TenantWritesPerHour: 3})
 	addSessions(f)
-	sum := f.distil()
+	sum := f.runDistiller()
 	checkEqual(t, "Proposed and number of refusal reasons", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
-	checkEqual(t, "Proposed by a second run within the hour", f.distil().Proposed, 0)
+	checkEqual(t, "Proposed by a second run within the hour", f.runDistiller().Proposed, 0)
 	f.now = f.now.Add(2 * time.Hour)
-	checkEqual(t, "Proposed two hours later", f.distil().Proposed, 1)
+	checkEqual(t, "Proposed two hours later", f.runDistiller().Proposed, 1)
 	checkEqual(t, "number of lessons", len(f.slugs()), 4)
 
-	f = newFixture(t, bank.Limits{TenantHour: 3})
+	f = newFixture(t, bank.Limits{TenantWritesPerHour: 3})
 	addSessions(f)
 	n := 0
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {

@@ -8,41 +8,41 @@ import (
 
 // Kinds of fixes after a failure.
 const (
-	fixForm    = "form"    // same tool, one parameter in a different form
-	fixOffered = "offered" // a value that the error offered
-	fixNarrow  = "narrow"  // a query with fewer words
-	fixFewer   = "fewer"   // a list with fewer values
-	fixAdded   = "added"   // one more parameter
-	fixRemoved = "removed" // one parameter fewer
-	fixLookup  = "lookup"  // a value that a different tool returned before
-	fixAsked   = "asked"   // a value that the user gave
-	fixTool    = "tool"    // a different tool
-	fixCheck   = "check"   // a lookup showed the reason, and nothing fixed the call
-	fixFirst   = "first"   // same call after a different call
-	fixFlags   = "flags"   // same command with a different option
-	fixProgram = "program" // a different program
-	fixInstall = "install" // same command after installing a package
-	fixHint    = "hint"    // same command after a command that the error names
-	fixEnv     = "env"     // same command with a variable set
-	fixWanted  = "wanted"  // the value that the error describes
+	fixForm           = "form"    // same tool, one parameter in a different form
+	fixOffered        = "offered" // a value that the error offered
+	fixShorterQuery   = "narrow"  // a query with fewer words
+	fixShorterList    = "fewer"   // a list with fewer values
+	fixAdded          = "added"   // one more parameter
+	fixRemoved        = "removed" // one parameter fewer
+	fixLookup         = "lookup"  // a value that a different tool returned before
+	fixUserValue      = "asked"   // a value that the user gave
+	fixTool           = "tool"    // a different tool
+	fixLookupOnly     = "check"   // a lookup showed the reason, and nothing fixed the call
+	fixPriorCall      = "first"   // same call after a different call
+	fixFlags          = "flags"   // same command with a different option
+	fixProgram        = "program" // a different program
+	fixInstall        = "install" // same command after installing a package
+	fixHint           = "hint"    // same command after a command that the error names
+	fixEnv            = "env"     // same command with a variable set
+	fixDescribedValue = "wanted"  // the value that the error describes
 )
 
 // Fix is the change that made a failed call work.
 type Fix struct {
-	Kind  string `json:"kind"`
-	Param string `json:"param,omitempty"`
-	Other string `json:"other,omitempty"` // tool, program or option that the fix names
-	How   string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the replaced option
+	Kind    string `json:"kind"`
+	Param   string `json:"param,omitempty"`
+	Other   string `json:"other,omitempty"` // tool, program or option that the fix names
+	Variant string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the replaced option
 }
 
 // key returns a string that identifies the fix.
-func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.How }
+func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.Variant }
 
-// twoNames separates the names of two parameters in Fix.Param.
-const twoNames = "` and `"
+// nameSeparator separates the names of two parameters in Fix.Param.
+const nameSeparator = "` and `"
 
-// unlinked is the Fix.How of a fix of the kind fixFirst whose two calls have no value in common. One session alone does
-// not show that the first call helped.
+// unlinked is the Fix.Variant of a fix of the kind fixPriorCall whose two calls have no value in common. One session
+// alone does not show that the first call helped.
 const unlinked = "unlinked"
 
 // repairWindow is the number of calls after a failure that are searched for a fix.
@@ -76,7 +76,7 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	}
 	for _, j := range lookups {
 		if t := &ps.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && shareValue(&s.args, &t.args) {
-			return Fix{Kind: fixCheck, Other: t.tool}, true
+			return Fix{Kind: fixLookupOnly, Other: t.tool}, true
 		}
 	}
 	return Fix{}, false
@@ -93,14 +93,14 @@ func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 			continue
 		}
 		if shareValue(&ps.steps[i].args, &t.args) || len(ps.steps[i].args.object) == 0 {
-			return Fix{Kind: fixFirst, Other: t.tool}, true
+			return Fix{Kind: fixPriorCall, Other: t.tool}, true
 		}
 		between = appendMissing(between, t.tool)
 	}
 	if len(between) != 1 || toolDoes(between[0], "looks") {
 		return Fix{}, false
 	}
-	return Fix{Kind: fixFirst, Other: between[0], How: unlinked}, true
+	return Fix{Kind: fixPriorCall, Other: between[0], Variant: unlinked}, true
 }
 
 // fixOfChangedCall returns the difference between the failed call s in step i and the call t of the same tool in step j
@@ -135,9 +135,9 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 			return f, true
 		}
 	case len(d.added) == 2 && d.size() == 2 && !mayBePrivateName(d.added[0]+d.added[1]) && asksForBoth(errorText, d.added[0], d.added[1]):
-		return Fix{Kind: fixAdded, Param: d.added[0] + twoNames + d.added[1]}, true
+		return Fix{Kind: fixAdded, Param: d.added[0] + nameSeparator + d.added[1]}, true
 	case len(d.added) == 1 && !mayBePrivateName(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(errorText, d.added[0])):
-		if f, ok := ps.lookupFix(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.How == "" {
+		if f, ok := ps.lookupFix(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.Variant == "" {
 			return f, true
 		}
 		return Fix{Kind: fixAdded, Param: d.added[0]}, true
@@ -178,36 +178,36 @@ func asksForBoth(errorText, a, b string) bool {
 func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, accepted any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(failed), plainText(accepted)
 	if form := formOf(failed, accepted); form != "" {
-		return Fix{Kind: fixForm, How: form}, true
+		return Fix{Kind: fixForm, Variant: form}, true
 	}
 	body := strings.ToLower(s.text)
 	switch {
 	case isQuantity(failed) && isQuantity(accepted) && wordList("bounds").containedIn(body) && namesParameter(body, strings.ToLower(param)):
 		return Fix{Kind: fixOffered}, true
-	case !isQuantity(accepted) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(withoutEcho(body, strings.ToLower(a)), strings.ToLower(b)):
+	case !isQuantity(accepted) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(withoutSentValue(body, strings.ToLower(a)), strings.ToLower(b)):
 		return Fix{Kind: fixOffered}, true
 	case offersPart(body, failed, accepted):
 		return Fix{Kind: fixOffered}, true
 	case isSubset(b, a) && toolDoes(s.tool, "looks"):
-		return Fix{Kind: fixNarrow}, true
+		return Fix{Kind: fixShorterQuery}, true
 	case isShorterList(failed, accepted):
-		return Fix{Kind: fixFewer}, true
+		return Fix{Kind: fixShorterList}, true
 	}
 	if f, ok := ps.lookupFix(param, failed, accepted, lookups); ok {
 		return f, true
 	}
-	if len(b) >= 4 && ps.namedBetween(b, i, j) {
-		return Fix{Kind: fixAsked}, true
+	if len(b) >= 4 && ps.userNamedBetween(b, i, j) {
+		return Fix{Kind: fixUserValue}, true
 	}
-	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && describesValue(ps.showableWords(s))
+	return Fix{Kind: fixDescribedValue}, namesParameter(body, strings.ToLower(param)) && describesValue(ps.showableWords(s))
 }
 
 // showableWords returns the error message of a step, reduced to the words that a lesson may show.
 func (ps *parsedSession) showableWords(s *step) string {
 	if ps.orgWords {
-		return organisationMessage(s.text, publicWords(s), s.callWords(), termsToo).show
+		return organisationMessage(s.text, publicWords(s), s.callWords(), scopeTerms).show
 	}
-	return message(s.text, publicWords(s), s.callWords()).show
+	return stableMessageOf(s.text, publicWords(s), s.callWords()).show
 }
 
 // describesValue reports whether an error message describes the required value without an omitted word (…).
@@ -221,8 +221,8 @@ func describesValue(show string) bool {
 	return false
 }
 
-// withoutEcho returns the error without the first occurrence of the value that the call sent.
-func withoutEcho(body, sent string) string {
+// withoutSentValue returns the error without the first occurrence of the value that the call sent.
+func withoutSentValue(body, sent string) string {
 	if len(sent) < 3 {
 		return body
 	}
@@ -236,7 +236,7 @@ func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) 
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
 		return Fix{}, false
 	}
-	parts := newParts(plainText(old), v)
+	parts := addedWords(plainText(old), v)
 	for _, at := range slices.Backward(lookups) {
 		t := &ps.steps[at]
 		if t.shell != nil {
@@ -250,7 +250,7 @@ func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) 
 		case containsValue(t.text, v):
 			return Fix{Kind: fixLookup, Param: param, Other: t.tool}, true
 		case hasAllParts && len(v) >= 4:
-			return Fix{Kind: fixLookup, Param: param, Other: t.tool, How: "part"}, true
+			return Fix{Kind: fixLookup, Param: param, Other: t.tool, Variant: "part"}, true
 		}
 	}
 	return Fix{}, false
@@ -275,9 +275,9 @@ func containsValue(text, v string) bool {
 // contains many words by chance.
 const maxLookedUp = 4 << 10
 
-// newParts returns the words of a value that the old value does not contain. The result is nil if one of these words is
-// too short to be specific.
-func newParts(old, value string) []string {
+// addedWords returns the words of a value that the old value does not contain. The result is nil if one of these words
+// is too short to be specific.
+func addedWords(old, value string) []string {
 	var out []string
 	for _, p := range strings.FieldsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
 		switch {
@@ -319,8 +319,8 @@ func isWordByteAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }
 
-// namedBetween reports whether the user named the value for the first time between step i and step j.
-func (ps *parsedSession) namedBetween(value string, i, j int) bool {
+// userNamedBetween reports whether the user named the value for the first time between step i and step j.
+func (ps *parsedSession) userNamedBetween(value string, i, j int) bool {
 	low, found := strings.ToLower(value), false
 	for _, t := range ps.messages {
 		if strings.Contains(strings.ToLower(t.words), low) {

@@ -17,7 +17,7 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 		}
 		for k := range t.shell.commands {
 			c := &t.shell.commands[k]
-			if how, ok := c.installs(); ok {
+			if how, ok := c.installCommand(); ok {
 				installed = how
 				continue
 			}
@@ -43,7 +43,7 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 // pytest". by is the wrapper and the program of the inner command.
 func (c *command) wraps(inner *command) (by string, ok bool) {
 	at := len(c.args) - len(inner.args) - 1
-	if at < 0 || at > 1 || !c.mayName() || !inner.mayName() || c.args[at] != inner.program || !slices.Equal(c.args[at+1:], inner.args) {
+	if at < 0 || at > 1 || !c.mayNameProgram() || !inner.mayNameProgram() || c.args[at] != inner.program || !slices.Equal(c.args[at+1:], inner.args) {
 		return "", false
 	}
 	if at == 0 {
@@ -65,7 +65,7 @@ func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, 
 		return Fix{Kind: fixHint, Param: failed.name(), Other: hint}, true
 	case installed != "":
 		return Fix{Kind: fixInstall, Other: installed}, true
-	case len(failed.env) == 0 && len(working.env) == 1 && working.maySet(working.env[0]):
+	case len(failed.env) == 0 && len(working.env) == 1 && working.mayNameVariable(working.env[0]):
 		return Fix{Kind: fixEnv, Param: working.name(), Other: working.env[0]}, true
 	}
 	return Fix{}, false
@@ -78,7 +78,7 @@ func (c *command) demandedWords(text string) string {
 	if wordList("runners")[c.program] && len(words) > 1 {
 		runner, words = c.program+" ", words[1:]
 	}
-	if !isProgram(words[0]) && (runner != "" || !c.mayName()) {
+	if !isProgram(words[0]) && (runner != "" || !c.mayNameProgram()) {
 		return ""
 	}
 	for n := min(len(words), 3); n > 1; n-- {
@@ -124,9 +124,9 @@ func optionFix(failed, working *command, oldOptions, newOptions []string, newWor
 	case len(added) == 1 && len(removed) == 0 && newWords <= 1 && (newWords == 0 || strings.HasPrefix(added[0], "--")):
 		return Fix{Kind: fixFlags, Param: working.name(), Other: added[0]}, true
 	case len(removed) == 1 && len(added) == 1 && newWords == 0 && namesOption(text, removed[0]):
-		return Fix{Kind: fixFlags, Param: working.name(), Other: added[0], How: removed[0]}, true
+		return Fix{Kind: fixFlags, Param: working.name(), Other: added[0], Variant: removed[0]}, true
 	case len(removed) == 1 && len(added) == 0 && newWords == 0 && len(removed[0]) > 2:
-		return Fix{Kind: fixFlags, Param: failed.name(), Other: removed[0], How: "without"}, true
+		return Fix{Kind: fixFlags, Param: failed.name(), Other: removed[0], Variant: "without"}, true
 	}
 	return Fix{}, false
 }

@@ -5,7 +5,7 @@ import "testing"
 // A lesson states only a repair that occurred in the session. A change of the call that does not explain its success
 // gives no lesson.
 func TestLessonStatesOnlyObservedRepair(t *testing.T) {
-	for name, c := range map[string]rule{
+	for name, c := range map[string]ruleCase{
 		"expected form quoted from the error": {
 			[]event{
 				user("Book it."),

@@ -65,7 +65,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	} {
 		f := newFixture(t)
 		f.addSession("one", tc.events...)
-		f.distil()
+		f.runDistiller()
 		if got := strings.Join(f.slugs(), " "); got != tc.slugs {
 			t.Errorf("%s: lessons = %q, want %q", tc.name, got, tc.slugs)
 			continue
@@ -88,7 +88,7 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 			failing := call("change_order", `{"order_id":"W77810"}`, fmt.Sprintf(`{"error":%q}`, refusal))
 			f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Change order number ", i, " as I said.")), failing, failing)
 		}
-		f.distil()
+		f.runDistiller()
 		if got := f.slugs(); len(got) != 0 {
 			t.Errorf("error %q: lessons = %v, want none", refusal, got)
 		}

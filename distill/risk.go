@@ -17,7 +17,7 @@ import (
 // a URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or turning
 // a check off. A negated verb is a reason as well, because a list of verbs cannot show whether a sentence is negated.
 func riskReason(advice string) string {
-	text := lesson.Plain(advice)
+	text := lesson.NormalizeLookalikes(advice)
 	if what := addressReason(text); what != "" {
 		return what
 	}

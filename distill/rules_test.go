@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// rule is a session and its expected lesson.
-type rule struct {
+// ruleCase is a session and its expected lesson.
+type ruleCase struct {
 	events   []event
 	slug     string   // "" means no lesson
 	contains []string // substrings of the title or the body
@@ -19,7 +19,7 @@ type rule struct {
 }
 
 func TestRulesGiveTheExpectedLesson(t *testing.T) {
-	for name, c := range map[string]rule{
+	for name, c := range map[string]ruleCase{
 		"parameter in a different form": {
 			[]event{
 				user("Which hotels are in Ghent?"),
@@ -234,10 +234,10 @@ func TestRulesGiveTheExpectedLesson(t *testing.T) {
 }
 
 // check runs the distiller on the session, and fails the test unless the expected lesson is proposed.
-func (r rule) check(t *testing.T) {
+func (r ruleCase) check(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", r.events...)
-	sum := f.distil()
+	sum := f.runDistiller()
 	if r.slug == "" {
 		checkEqual(t, "lessons", f.slugs(), []string(nil))
 		return
@@ -289,7 +289,7 @@ func TestSameErrorInManySessionsGivesOneLesson(t *testing.T) {
 			call("Read", fmt.Sprintf(`{"file_path":"/home/u/f%d.go"}`, n), "1\tpackage a"),
 			call("Edit", fmt.Sprintf(`{"file_path":"/home/u/f%d.go","old_string":"a","new_string":"b"}`, n), "The file has been updated."))
 		if n == 0 || n == 40 || n == 119 {
-			f.distil()
+			f.runDistiller()
 			l := f.lessonBySlug("read-a-file-before-editing-it")
 			if hash != "" && l.ContentHash != hash {
 				t.Errorf("content hash after %d sessions = %s, want the unchanged %s", n+1, l.ContentHash, hash)
@@ -301,7 +301,7 @@ func TestSameErrorInManySessionsGivesOneLesson(t *testing.T) {
 	if n := len(f.lessonBySlug("read-a-file-before-editing-it").Evidence); n < 2 || n > 50 {
 		t.Errorf("lesson has %d evidence entries, want 2 to 50", n)
 	}
-	second := f.distil()
+	second := f.runDistiller()
 	checkEqual(t, "run without new sessions: Read, Unchanged, Judged, Candidates", []int{second.Read, second.Unchanged, second.Judged, second.Candidates}, []int{120, 120, 0, 0})
 }
 
@@ -309,9 +309,9 @@ func TestContinuedSessionIsJudgedAgain(t *testing.T) {
 	f := newFixture(t)
 	begin := []event{user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`)}
 	f.addSession("one", begin...)
-	checkEqual(t, "Proposed before the repair", f.distil().Proposed, 0)
+	checkEqual(t, "Proposed before the repair", f.runDistiller().Proposed, 0)
 	f.addSession("one", append(begin, call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))...)
-	sum := f.distil()
+	sum := f.runDistiller()
 	checkEqual(t, "Judged and Proposed after the repair", []int{sum.Judged, sum.Proposed}, []int{1, 1})
 }
 
@@ -322,17 +322,17 @@ func TestDryRunWritesNothingAndRejectedLessonIsNotProposedAgain(t *testing.T) {
 		user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`),
 	}
 	f.addSession("one", stars...)
-	dry := f.distil(func(o *distill.Options) { o.DryRun = true })
+	dry := f.runDistiller(func(o *distill.Options) { o.DryRun = true })
 	if dry.Proposed != 1 || len(f.slugs()) != 0 || f.log() != "[]" {
 		t.Errorf("dry run: summary = %+v, lessons = %v, log = %s, want Proposed = 1, no lesson and an empty log", dry, f.slugs(), f.log())
 	}
-	f.distil()
+	f.runDistiller()
 	slug := f.slugs()[0]
 	if _, err := f.bank.Act(t.Context(), slug, bank.Decision{Action: lesson.Reject, By: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	f.addSession("two", append([]event{user("Something else entirely, in other words")}, stars[1:]...)...)
-	sum := f.distil()
+	sum := f.runDistiller()
 	checkEqual(t, "refusals", sum.Refused, map[string]int{"an equal lesson was rejected": 1})
 	if f.lessonBySlug(slug).State != lesson.Rejected {
 		t.Errorf("state of the rejected lesson = %q, want %q", f.lessonBySlug(slug).State, lesson.Rejected)
@@ -354,23 +354,23 @@ func TestAutoStartsTrialAtSecondCaller(t *testing.T) {
 		f := newFixture(t)
 		addSession(f, "one")
 		addSession(f, "two")
-		f.distil(auto)
+		f.runDistiller(auto)
 		checkEqual(t, "state", state(f), lesson.Trial)
 	})
 	t.Run("in two runs", func(t *testing.T) {
 		f := newFixture(t)
 		addSession(f, "one")
-		f.distil(auto)
+		f.runDistiller(auto)
 		checkEqual(t, "state after one caller", state(f), lesson.Quarantined)
 		addSession(f, "two")
-		f.distil(auto)
+		f.runDistiller(auto)
 		checkEqual(t, "state after two callers", state(f), lesson.Trial)
 	})
 	t.Run("without Auto", func(t *testing.T) {
 		f := newFixture(t)
 		addSession(f, "one")
 		addSession(f, "two")
-		f.distil()
+		f.runDistiller()
 		checkEqual(t, "state", state(f), lesson.Quarantined)
 	})
 }
@@ -383,7 +383,7 @@ func TestLessonOmitsPromptInjectionFromErrors(t *testing.T) {
 		f := newFixture(t)
 		f.addSession("clean", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 		f.addSession("poisoned", user("Where to sleep?"), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer`+injection+`"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
-		f.distil()
+		f.runDistiller()
 		list := f.lessons()
 		if len(list) != 1 {
 			t.Errorf("injection %d: lessons = %v, want one", i, f.slugs())
@@ -402,7 +402,7 @@ func TestTenantsLearnSeparately(t *testing.T) {
 	for _, tenant := range []string{"red", "blue"} {
 		f.addTenantSession(tenant, "s-"+tenant, nil, user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	}
-	f.distil()
+	f.runDistiller()
 	list := f.lessons()
 	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
 		t.Errorf("lessons = %v, want one per tenant, the first with evidence of one session", f.slugs())
@@ -412,8 +412,8 @@ func TestTenantsLearnSeparately(t *testing.T) {
 func TestRunSkipsTenantClaimedByAnotherDistiller(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("x"))
-	if ok, err := f.store.Claim(t.Context(), "distill:default", "other", f.now, 1e9*60); !ok || err != nil {
+	if ok, err := f.store.AcquireLease(t.Context(), "distill:default", "other", f.now, 1e9*60); !ok || err != nil {
 		t.Fatalf("Claim by the other distiller = %v, %v, want true and no error", ok, err)
 	}
-	checkEqual(t, "busy tenants", f.distil().Busy, []string{"default"})
+	checkEqual(t, "busy tenants", f.runDistiller().Busy, []string{"default"})
 }

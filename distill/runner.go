@@ -17,7 +17,7 @@ import (
 // Source lists and reads the sessions of the store.
 type Source interface {
 	Tenants(ctx context.Context) ([]string, error)
-	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
@@ -28,8 +28,8 @@ type Notes interface {
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
-	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	ReleaseClaim(ctx context.Context, name, owner string) error
+	AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
+	ReleaseLease(ctx context.Context, name, owner string) error
 }
 
 // Bank reads lessons and accepts proposals.
@@ -60,12 +60,12 @@ type Options struct {
 
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
-	Tenant   string   // tenant to read; "" means several tenants
-	Tenants  []string // tenants to read if Tenant is empty; nil means all tenants
-	Since    time.Time
-	Settled  bool // read only closed sessions
-	SetAside bool // also ask a judge about the sessions that are set aside
-	Triage   bool // ask a judge only about sessions with trouble (see hasTrouble) or with injected lessons
+	Tenant          string   // tenant to read; "" means several tenants
+	Tenants         []string // tenants to read if Tenant is empty; nil means all tenants
+	Since           time.Time
+	ClosedOnly      bool // read only closed sessions
+	IncludeSetAside bool // also ask a judge about the sessions that are set aside
+	Triage          bool // ask a judge only about sessions with trouble (see hasTrouble) or with injected lessons
 }
 
 const (
@@ -84,11 +84,11 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// Once reads the new sessions of every selected tenant, and proposes lessons. An error that concerns only one session
-// does not stop the run. A judge that fails for the sessions of one tenant does not stop the other tenants. An error of
-// the store, the bank, the context, or of the judge for several tenants stops the run and is returned. The tenants
-// share the budget, so that one tenant cannot use up a run.
-func (d *Distiller) Once(ctx context.Context) (Summary, error) {
+// RunOnce reads the new sessions of every selected tenant, and proposes lessons. An error that concerns only one
+// session does not stop the run. A judge that fails for the sessions of one tenant does not stop the other tenants. An
+// error of the store, the bank, the context, or of the judge for several tenants stops the run and is returned. The
+// tenants share the budget, so that one tenant cannot use up a run.
+func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 			if reached[t] == nil {
 				reached[t] = map[session.ID]bool{}
 			}
-			w := &work{
+			w := &tenantDistiller{
 				Distiller: d, tenant: t, orgWords: orgWords, summary: &sum, budget: d.o.Budget.share(&sum, len(tenants)-i), reached: reached[t],
 				skipFailed: round == 0 && len(tenants) > 1,
 			}
@@ -186,12 +186,12 @@ const stoppedByBank = "the bank accepts no more lessons for now; the rest is rea
 
 // distillTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim on the
 // tenant.
-func (w *work) distillTenant(ctx context.Context) (err error) {
+func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	d := w.Distiller
 	w.claim = "distill:" + w.tenant
 	ok := d.o.DryRun
 	if !ok {
-		if ok, err = d.o.Notes.Claim(ctx, w.claim, d.o.Owner, d.o.Now(), claimDuration); err != nil {
+		if ok, err = d.o.Notes.AcquireLease(ctx, w.claim, d.o.Owner, d.o.Now(), claimDuration); err != nil {
 			return fmt.Errorf("distill: %w", err)
 		}
 	}
@@ -203,7 +203,7 @@ func (w *work) distillTenant(ctx context.Context) (err error) {
 		defer func() {
 			releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			err = errors.Join(err, d.o.Notes.ReleaseClaim(releaseCtx, w.claim, d.o.Owner))
+			err = errors.Join(err, d.o.Notes.ReleaseLease(releaseCtx, w.claim, d.o.Owner))
 		}()
 	}
 	w.changedCases, w.errorsByCase, w.support = map[string]*Case{}, map[string][]seenError{}, map[string]support{}
@@ -212,7 +212,7 @@ func (w *work) distillTenant(ctx context.Context) (err error) {
 	}
 	judgeCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	err = d.o.Source.EachSession(ctx, w.tenant, d.o.Select.Since, time.Time{}, func(r session.Row, a session.Applied) error { return w.readSession(judgeCtx, r, a) })
+	err = d.o.Source.EachSession(ctx, w.tenant, d.o.Select.Since, time.Time{}, func(r session.Row, a session.SettledState) error { return w.readSession(judgeCtx, r, a) })
 	if err == nil && !w.skipFailed {
 		err = w.readFailed(judgeCtx)
 	}
@@ -226,7 +226,7 @@ func (w *work) distillTenant(ctx context.Context) (err error) {
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
-	return w.proposeGrown(ctx)
+	return w.proposeChangedCases(ctx)
 }
 
 // errStopWalk ends a walk over sessions early, because the budget is spent, the bank is full, or enough sessions are

@@ -54,12 +54,12 @@ func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f.addSession("late", user("Task three."))
 	run := func(change func(o *distill.Options)) (string, distill.Summary, int) {
 		judge, read := &recordingJudge{}, 0
-		sum := f.distil(func(o *distill.Options) { o.Judge, o.Progress = judge, func(n int) { read += n } }, change)
+		sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Progress = judge, func(n int) { read += n } }, change)
 		return strings.Join(judge.sessions, ", "), sum, read
 	}
 	judged, sum, read := run(func(o *distill.Options) { o.DryRun, o.Select.Since = true, f.now.Add(-time.Hour) })
 	checkEqual(t, "run since an hour ago: judged sessions, Read, progress", []any{judged, sum.Read, read}, []any{"late of writer with 0", 1, 1})
-	judged, sum, read = run(func(o *distill.Options) { o.Select.Settled = true })
+	judged, sum, read = run(func(o *distill.Options) { o.Select.ClosedOnly = true })
 	checkEqual(t, "run over closed sessions: judged sessions, Read, Judged, progress", []any{judged, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 3, 3, 4})
 	judged, sum, read = run(func(*distill.Options) {})
 	checkEqual(t, "second run: judged sessions, Read, Unchanged, progress", []any{judged, sum.Read, sum.Unchanged, read}, []any{"", 3, 3, 5})
@@ -78,7 +78,7 @@ func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f.addSession("two", user("Task two."))
 	judged, _, _ = run(func(*distill.Options) {})
 	checkEqual(t, "sessions judged after changed feedback", judged, "two of writer with 0")
-	checkEqual(t, "Judged with a different judge", f.distil().Judged, 3)
+	checkEqual(t, "Judged with a different judge", f.runDistiller().Judged, 3)
 
 	for id := range store.sessionNotes {
 		store.sessionNotes[id] = []byte(`{"recording":`)
@@ -95,18 +95,18 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		judged int    // sessions
 		reason string // prefix of Stopped; "" means the run does not stop
 	}{
-		"no limit":                 {distill.Budget{PerInput: 1e6, PerOut: 1e6}, 6, ""},
+		"no limit":                 {distill.Budget{InputPrice: 1e6, OutputPrice: 1e6}, 6, ""},
 		"token limit exceeded":     {distill.Budget{Tokens: 31}, 3, "distill.max_tokens"},
 		"token limit reached":      {distill.Budget{Tokens: 30}, 2, "distill.max_tokens"},
-		"cost of input":            {distill.Budget{Cost: 20, PerInput: 1e6}, 2, "distill.max_cost"},
-		"cost of input and output": {distill.Budget{Cost: 20, PerInput: 1e6, PerOut: 2e6}, 1, "distill.max_cost"},
-		"limits above the total":   {distill.Budget{Tokens: 91, Cost: 61, PerInput: 1e6}, 6, ""},
+		"cost of input":            {distill.Budget{Cost: 20, InputPrice: 1e6}, 2, "distill.max_cost"},
+		"cost of input and output": {distill.Budget{Cost: 20, InputPrice: 1e6, OutputPrice: 2e6}, 1, "distill.max_cost"},
+		"limits above the total":   {distill.Budget{Tokens: 91, Cost: 61, InputPrice: 1e6}, 6, ""},
 	} {
 		f := newFixture(t)
 		for i := range 6 {
 			f.addTenantSession([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
 		}
-		sum := f.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, tc.budget })
+		sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, tc.budget })
 		if sum.Judged != tc.judged || !strings.HasPrefix(sum.Stopped, tc.reason) || (sum.Stopped == "") != (tc.reason == "") || sum.Tokens != int64(15*tc.judged) {
 			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped with prefix %q (empty: Stopped is empty)", name, sum, tc.judged, 15*tc.judged, tc.reason)
 		}
@@ -119,11 +119,11 @@ func TestRunReadsOnlySelectedTenants(t *testing.T) {
 		f.addTenantSession(tenant, tenant, nil, user("Task of "+tenant))
 	}
 	distillTenants := func(names ...string) distill.Summary {
-		return f.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &recordingJudge{}, append([]string{}, names...) })
+		return f.runDistiller(func(o *distill.Options) { o.Judge, o.Select.Tenants = &recordingJudge{}, append([]string{}, names...) })
 	}
 	checkEqual(t, "Judged with no tenant selected", distillTenants().Judged, 0)
 	checkEqual(t, "Judged with tenant red selected", distillTenants("red").Judged, 1)
-	checkEqual(t, "Judged by a later run over all tenants", f.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
+	checkEqual(t, "Judged by a later run over all tenants", f.runDistiller(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 
 // A session has an equal failure twice, and continues after each of four runs, so each run judges the session again.
@@ -137,7 +137,7 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	events := []event{user("Change it."), failing(1), failing(1), look}
 	for i := range 4 {
 		f.addSession("one", events...)
-		f.distil()
+		f.runDistiller()
 		events = append(events, user(fmt.Sprint("And more, ", i)))
 	}
 	if l := f.lessonBySlug("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
@@ -164,7 +164,7 @@ func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 		f.addSession(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
 	}
 	var reported []string
-	sum := f.distil(func(o *distill.Options) {
+	sum := f.runDistiller(func(o *distill.Options) {
 		o.Judge, o.Bank, o.OnFailure = judge, panickingBank{f.bank}, func(_ string, err error) { reported = append(reported, err.Error()) }
 	})
 	checkEqual(t, "Failed, Proposed and number of reported errors", []int{sum.Failed, sum.Proposed, len(reported)}, []int{1, 1, 1})
@@ -175,7 +175,7 @@ func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 		for i := range len(pattern) {
 			f.addSession(fmt.Sprint("s", i), user("Task "+fmt.Sprint(i)))
 		}
-		sum, err := f.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
+		sum, err := f.tryRunDistiller(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
 			t.Errorf("failures %s: summary = %+v, err = %v, want an error: %v (otherwise Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
@@ -200,7 +200,7 @@ func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 
 // During a turn the store has the row of the session already, but gets the exchange only after the reply. A run that
 // reads the session in between must not mark the turn as read, so that the next run reads the exchange.
-func TestExchangeStoredAfterItsRowIsRead(t *testing.T) {
+func TestRunReadsExchangeThatIsStoredAfterItsRow(t *testing.T) {
 	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
@@ -221,7 +221,7 @@ func TestExchangeStoredAfterItsRowIsRead(t *testing.T) {
 			}
 			judged := func() int {
 				t.Helper()
-				return f.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged
+				return f.runDistiller(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged
 			}
 			write(1, `{"turns":1,"replies":1}`, exchange(1))
 			checkEqual(t, "Judged after the first turn", judged(), 1)

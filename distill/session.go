@@ -77,16 +77,16 @@ func (s *Session) hash() string {
 
 // step is a tool call with its result and the judgement of the result.
 type step struct {
-	tool    string
-	args    arguments
-	text    string
-	verdict detect.Judgement
-	shell   *shellCall // nil means the tool runs no command
+	tool      string
+	args      arguments
+	text      string
+	judgement detect.Judgement
+	shell     *shellCall // nil means the tool runs no command
 }
 
-func (s *step) failed() bool         { return s.verdict.Outcome == detect.Error }
-func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.verdict) }
-func (s *step) succeeded() bool      { return s.verdict.Outcome == detect.OK }
+func (s *step) failed() bool         { return s.judgement.Outcome == detect.Error }
+func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.judgement) }
+func (s *step) succeeded() bool      { return s.judgement.Outcome == detect.OK }
 
 // userMessage is a message of the user.
 type userMessage struct {
@@ -114,17 +114,17 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 				continue
 			}
 			text := withoutBlocks(e.Text)
-			st := step{tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
+			st := step{tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, judgement: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
 			st.shell = parseShellCall(&st, orgWords)
 			if hasKnownFailure(&st) {
-				st.verdict = detect.Judgement{Outcome: detect.Error}
+				st.judgement = detect.Judgement{Outcome: detect.Error}
 			}
 			r.steps = append(r.steps, st)
 		case sample.EventAssistant:
 			previous = e.Text
 		case sample.EventUser:
 			words := withoutBlocks(e.Text)
-			if _, synthetic := detect.Synthetic(words); !synthetic {
+			if _, synthetic := detect.SyntheticRule(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // in place of text: the user's words refer to the calls of an agent that writes no text
 				}

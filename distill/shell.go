@@ -61,7 +61,7 @@ func parseShellCall(s *step, orgWords bool) *shellCall {
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
-		if cmd, ok := commandOf(parsed); ok && !parsed.Inner {
+		if cmd, ok := commandOf(parsed); ok && !parsed.InSubstitution {
 			c.commands = append(c.commands, cmd)
 		}
 	}
@@ -97,13 +97,13 @@ func commandOf(parsed shell.Command) (c command, ok bool) {
 // isProgram reports whether a word is the name of a public program.
 func isProgram(w string) bool { return wordList("programs")[w] }
 
-// mayName reports whether a lesson may name the program of the command.
-func (c *command) mayName() bool {
+// mayNameProgram reports whether a lesson may name the program of the command.
+func (c *command) mayNameProgram() bool {
 	return isProgram(c.program) || c.orgWords && isShareableName(c.program)
 }
 
-// maySet reports whether a lesson may name the environment variable.
-func (c *command) maySet(variable string) bool {
+// mayNameVariable reports whether a lesson may name the environment variable.
+func (c *command) mayNameVariable(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
@@ -123,9 +123,9 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installs returns the words of an install command, with the packages if a lesson may name all of them. ok is false for
-// other commands.
-func (c *command) installs() (install string, ok bool) {
+// installCommand returns the words of an install command, with the packages if a lesson may name all of them. ok is
+// false for other commands.
+func (c *command) installCommand() (install string, ok bool) {
 	if len(c.args) == 0 {
 		return "", false
 	}

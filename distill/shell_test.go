@@ -106,7 +106,7 @@ func TestLessonsOmitPrivateWords(t *testing.T) {
 		}
 		f.addSession(fmt.Sprint("s", i), append(events, acceptedCall(tool, args()))...)
 	}
-	f.distil()
+	f.runDistiller()
 	list := f.lessons()
 	if len(list) < 10 {
 		t.Fatalf("got %d lessons %v, want at least 10", len(list), f.slugs())
@@ -122,7 +122,7 @@ func TestLessonsOmitPrivateWords(t *testing.T) {
 			t.Errorf("lesson %s lacks a title, advice, a trigger or evidence:\n%s", l.Slug, l.Raw)
 		}
 	}
-	for _, f := range (lesson.Checks{}).Book(lesson.NewBook(list)) {
+	for _, f := range (lesson.Checker{}).CheckBook(lesson.NewBook(list)) {
 		if f.Severity == lesson.Error {
 			t.Errorf("check of the lessons: %s", f)
 		}

@@ -44,7 +44,7 @@ type NotProposed struct {
 // addNotProposed adds a candidate that was not proposed.
 func (s *Summary) addNotProposed(d *Draft) {
 	if len(s.NotProposed) < maxDrafts {
-		shown, _ := d.redacted()
+		shown, _ := d.redactedCopy()
 		s.NotProposed = append(s.NotProposed, NotProposed{d.Slug, shown.Title, *d.Comparison})
 	}
 }
@@ -55,7 +55,7 @@ const maxDrafts = 500
 // add counts a proposal, and adds its redacted draft with the state of the lesson.
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
-	shown, _ := d.redacted()
+	shown, _ := d.redactedCopy()
 	shown.State = state
 	s.addDraft(shown)
 }
@@ -63,7 +63,7 @@ func (s *Summary) add(d *Draft, state string) {
 // refuse counts a refused draft. If the draft contains a secret, the reason is replaced by the kind of the secret,
 // because the reason may quote a part of the secret.
 func (s *Summary) refuse(d *Draft, code, why string) {
-	shown, kinds := d.redacted()
+	shown, kinds := d.redactedCopy()
 	if len(kinds) > 0 {
 		why = "the draft holds " + strings.Join(kinds, ", ")
 	}
@@ -82,10 +82,10 @@ func (s *Summary) addDraft(d Draft) {
 	}
 }
 
-// redacted returns a copy of the draft without the secrets and the personal data that a model may have repeated from a
-// session. A value that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of the
-// replaced values.
-func (d *Draft) redacted() (shown Draft, kinds []string) {
+// redactedCopy returns a copy of the draft without the secrets and the personal data that a model may have repeated
+// from a session. A value that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of
+// the replaced values.
+func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
 	shown.mark = nil
@@ -133,13 +133,13 @@ func replacements(text, clean string) (pairs []string) {
 	return pairs
 }
 
-// redacted returns a text without secrets and personal data.
-func redacted(text string) string { return redact.New(true).Text(text) }
+// redactText returns a text without secrets and personal data.
+func redactText(text string) string { return redact.New(true).Text(text) }
 
 // judgeError is an error whose message may quote the answer of a judge. The method Error redacts the message.
 type judgeError struct{ err error }
 
-func (e *judgeError) Error() string { return redacted(e.err.Error()) }
+func (e *judgeError) Error() string { return redactText(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
 // addWaiting adds a lesson that the automatic gate leaves to an operator, or replaces the reason of such a lesson.

@@ -26,7 +26,7 @@ func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 // Twelve older sessions without a usable answer use up the budget of the first run. The second run asks about the five
 // other sessions first. After three unusable answers about a session, no run asks about the session again until the
 // session continues.
-func TestSessionsWithoutUsableAnswerAreAskedLastAndThenSetAside(t *testing.T) {
+func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 	f := newFixture(t)
 	for i := range 12 {
 		f.addSession(fmt.Sprint("a", i), user("Say nonsense."), call("bash", `{"command":"x"}`, "ok"))

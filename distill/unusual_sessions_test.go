@@ -41,7 +41,7 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 		}
 		f.addSession(fmt.Sprint("odd", n), list...)
 	}
-	sum := f.distil(func(o *distill.Options) {
+	sum := f.runDistiller(func(o *distill.Options) {
 		o.DryRun, o.OnFailure = true, func(name string, err error) {
 			t.Errorf("reading session %s: %v", name, err)
 		}
@@ -56,7 +56,7 @@ func TestSessionWithEmptyParameterNameIsRead(t *testing.T) {
 	f.addSession("one", user("Show the rates."),
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
-	if sum := f.distil(); sum.Judged != 1 || sum.Failed != 0 {
+	if sum := f.runDistiller(); sum.Judged != 1 || sum.Failed != 0 {
 		t.Errorf("run: summary = %+v, want Judged = 1 and Failed = 0", sum)
 	}
 }
@@ -83,7 +83,7 @@ func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 		if tc.two != nil {
 			f.addSession("two", append([]event{user("Draw the totals of May.")}, tc.two...)...)
 		}
-		f.distil()
+		f.runDistiller()
 		checkEqual(t, name+": lessons", strings.Join(f.slugs(), " "), tc.slug)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // rowDigest returns a digest that changes whenever a turn of a session, or the close of the session, is stored. The
 // time of the newest request alone is not enough. A replica may store the row while the upstream still answers, and
 // store the row again with the exchange, after the reply.
-func rowDigest(r *session.Row, a *session.Applied) string {
+func rowDigest(r *session.Row, a *session.SettledState) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
 	_, _ = h.Write(r.Data)
@@ -25,11 +25,11 @@ func rowDigest(r *session.Row, a *session.Applied) string {
 
 // readSession reads one session, unless the mark shows that the session is unchanged. A returned error ends the walk
 // over the sessions. A panic in the rules does not end the walk.
-func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied) error {
+func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a session.SettledState) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.Distiller.o.Select.Settled && !r.Closed {
+	if w.Distiller.o.Select.ClosedOnly && !r.Closed {
 		return nil
 	}
 	asked, again := w.reached[r.ID]
@@ -45,20 +45,20 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 	if w.Distiller.o.Judge != nil {
 		w.reached[r.ID] = false
 	}
-	old := map[string]mark{}
+	old := map[string]judgeMark{}
 	data, err := w.Distiller.o.Notes.SessionNote(ctx, w.tenant, r.ID)
 	if err != nil {
 		return err
 	}
 	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
 	last := old[w.judgeName()]
-	if w.Distiller.o.Select.SetAside && last.isSetAside() {
+	if w.Distiller.o.Select.IncludeSetAside && last.isSetAside() {
 		last.Hash, last.Tries = "", 0
 	}
 	digest := rowDigest(&r, &a)
-	q := &question{id: r.ID, counted: again, marks: old, last: last, next: mark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
+	q := &question{id: r.ID, counted: again, marks: old, last: last, next: judgeMark{Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}}
 	switch {
-	case last.Row == digest && !last.isToAsk():
+	case last.Row == digest && !last.needsRetry():
 		w.countUnchanged(q)
 		return nil
 	case last.hasFailed() && w.Distiller.o.Judge != nil:
@@ -70,7 +70,7 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 
 // readFailed reads the sessions about which earlier runs got no usable answer. These sessions are read last, so that
 // their questions do not use up the budget of every run.
-func (w *work) readFailed(ctx context.Context) error {
+func (w *tenantDistiller) readFailed(ctx context.Context) error {
 	for _, q := range w.judging.failed {
 		if err := w.readContent(ctx, q); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (w *work) readFailed(ctx context.Context) error {
 }
 
 // countUnchanged counts a session without new content, unless an earlier walk of this run has counted the session.
-func (w *work) countUnchanged(q *question) {
+func (w *tenantDistiller) countUnchanged(q *question) {
 	if q.counted {
 		return
 	}
@@ -91,7 +91,7 @@ func (w *work) countUnchanged(q *question) {
 }
 
 // readContent reads the content of a session, and asks the judge or applies the rules if the content is new.
-func (w *work) readContent(ctx context.Context, q *question) error {
+func (w *tenantDistiller) readContent(ctx context.Context, q *question) error {
 	s, err := w.load(ctx, q.id)
 	if err != nil {
 		return err
@@ -107,9 +107,9 @@ func (w *work) readContent(ctx context.Context, q *question) error {
 		q.next.Tries = q.last.Tries
 	}
 	switch {
-	case q.next.Hash == q.last.Hash && !q.next.isToAsk():
+	case q.next.Hash == q.last.Hash && !q.next.needsRetry():
 		w.countUnchanged(q)
-	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.traffic) >= minTriage && len(s.Injected) == 0 && !s.hasTrouble():
+	case w.Distiller.o.Judge != nil && w.Distiller.o.Select.Triage && len(w.capturedSessions) >= minTriage && len(s.Injected) == 0 && !s.hasTrouble():
 		q.next.Tries = 0
 		w.summary.Untroubled++
 	case w.Distiller.o.Judge != nil:
@@ -121,7 +121,7 @@ func (w *work) readContent(ctx context.Context, q *question) error {
 }
 
 // load reads the exchanges of a session. If a judge is configured, load also reads the feedback.
-func (w *work) load(ctx context.Context, id session.ID) (*Session, error) {
+func (w *tenantDistiller) load(ctx context.Context, id session.ID) (*Session, error) {
 	s := &Session{ID: id.String()}
 	var err error
 	if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, id); err != nil {

@@ -35,10 +35,10 @@ func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
 		plain := withoutBlocks(e.Text)
-		text := cutMiddle(strings.ReplaceAll(plain, "</run>", "< /run>"), maxShownOne)
+		text := cutMiddle(strings.ReplaceAll(plain, "</run>", "< /run>"), maxPartBytes)
 		switch e.Role {
 		case sample.EventUser:
-			_, synthetic := detect.Synthetic(plain)
+			_, synthetic := detect.SyntheticRule(plain)
 			feeling := detect.ClassifyTurn(e.Text, plain, previous).Feeling
 			isOpposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
 			out = append(out, part{"USER: " + text, isOpposed})
@@ -46,7 +46,7 @@ func (s *Session) parts() (out []part) {
 			previous = e.Text
 			out = append(out, part{"AGENT: " + text, false})
 		case sample.EventCall:
-			out = append(out, part{"CALL " + e.Call.Name + ": " + cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2), false})
+			out = append(out, part{"CALL " + e.Call.Name + ": " + cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxPartBytes/2), false})
 			if e.Answered {
 				judged := detect.Classify(e.Call.Name, e.Call.Args, plain, e.IsError)
 				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})

@@ -48,10 +48,10 @@ var draftsText []byte
 // the variant differs.
 //
 //nolint:gochecknoglobals // immutable, read at first use
-var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[string]wording](draftsText) })
+var wordings = sync.OnceValue(func() map[string]wording { return decodeEmbedded[map[string]wording](draftsText) })
 
-// embedded decodes an embedded data file.
-func embedded[T any](text []byte) (v T) {
+// decodeEmbedded decodes an embedded data file.
+func decodeEmbedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
 		panic("distill: " + err.Error()) // the file is part of the program, and every test of a rule reads the file
 	}
@@ -62,18 +62,18 @@ func embedded[T any](text []byte) (v T) {
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
-	case f.Kind == fixForm && strings.HasPrefix(f.How, leadingSign):
+	case f.Kind == fixForm && strings.HasPrefix(f.Variant, leadingSign):
 		return "sign"
-	case f.Kind == fixForm && strings.HasSuffix(f.How, " case"):
+	case f.Kind == fixForm && strings.HasSuffix(f.Variant, " case"):
 		return "case"
 	case f.Kind == fixOffered && wordList("bounds").containedIn(show):
 		return "bounds"
 	case f.Kind == fixRefused && f.Other != "":
 		return "else"
-	case f.Kind == fixFlags && strings.HasPrefix(f.How, "-"):
+	case f.Kind == fixFlags && strings.HasPrefix(f.Variant, "-"):
 		return "instead"
 	case f.Kind == fixLookup || f.Kind == fixFlags:
-		return f.How // "part" or "without"
+		return f.Variant // "part" or "without"
 	}
 	return ""
 }
@@ -89,9 +89,9 @@ func (g *group) draft() (Draft, bool) {
 	standard := wordings()[f.Kind]
 	variant := wordings()[f.Kind+": "+g.variant()]
 	fill := strings.NewReplacer("{tool}", code(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", code(f.Param),
-		"{other}", code(f.Other), "{how}", f.How, "{sign}", code(strings.TrimPrefix(f.How, leadingSign)),
+		"{other}", code(f.Other), "{how}", f.Variant, "{sign}", code(strings.TrimPrefix(f.Variant, leadingSign)),
 		"{says}", errorQuotes, "{show}", shorten(c.Show, 80)).Replace
-	fillSlug := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.How, "{phrase}", c.Phrases[0]).Replace
+	fillSlug := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.Variant, "{phrase}", c.Phrases[0]).Replace
 	d := Draft{
 		Comparison: &g.comparison,
 		cases:      g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.sightings, Tools: tools,
@@ -108,7 +108,7 @@ func (g *group) draft() (Draft, bool) {
 			d.Keywords = appendMissing(d.Keywords, slices.DeleteFunc(slices.Clone(c.Phrases), func(k string) bool { return len(k) <= 2 })...)
 		}
 		return d, d.Slug != "" && len(d.Keywords) > 0
-	case fixCheck, fixFirst:
+	case fixLookupOnly, fixPriorCall:
 		d.Title = shorten(d.Title, 190)
 	}
 	return g.addTriggers(d)
@@ -122,7 +122,7 @@ const maxPatterns = 12
 // not usable.
 func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
-		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {
+		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixShorterQuery, fixUserValue, fixLookupOnly}, g.fix.Kind) {
 			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind from these tools
 		}
 		for _, p := range c.Phrases {

@@ -48,7 +48,7 @@ func TestLessonTextsMatchGoldenFile(t *testing.T) {
 	} {
 		f.addSession(fmt.Sprint("s", i), append([]event{user(fmt.Sprint("Please see to number ", i, "."))}, events...)...)
 	}
-	f.distil()
+	f.runDistiller()
 	var got strings.Builder
 	for _, slug := range f.slugs() {
 		l := f.lessonBySlug(slug)

@@ -12,27 +12,27 @@ import (
 	"precept/internal/session"
 )
 
-// work is the state of one run for one tenant. The notes of earlier runs are read at the start, and changed notes are
-// written by flush.
-type work struct {
-	Distiller     *Distiller
-	tenant, claim string
-	orgWords      bool // a lesson may use words of the organisation, because the store has only one tenant
-	summary       *Summary
-	book          *lesson.Book
-	archived      []*lesson.Lesson // archived and rejected lessons, which are not proposed again
-	cases         map[string]*Case
-	changedCases  map[string]*Case       // cases that changed since the last write, by key; nil for a removed case
-	lastSession   int64                  // number of the newest session whose failures are counted (Case.Last)
-	errorsByCase  map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
-	marks         map[session.ID][]byte  // encoded marks that are not written yet
-	opinionSums   opinionSums
-	support       map[string]support  // support that changed since the last write, by the slug of the lesson
-	budget        Budget              // limits for this tenant
-	skipFailed    bool                // leave the sessions without a usable answer (hasFailed) to the next round
-	reached       map[session.ID]bool // sessions that a walk of this run has reached; true if the judge was asked
-	judging       judging
-	traffic       []capturedSession // captured sessions, for testing the triggers of a model
+// tenantDistiller is the state of one run for one tenant. The notes of earlier runs are read at the start, and changed
+// notes are written by flush.
+type tenantDistiller struct {
+	Distiller        *Distiller
+	tenant, claim    string
+	orgWords         bool // a lesson may use words of the organisation, because the store has only one tenant
+	summary          *Summary
+	book             *lesson.Book
+	archived         []*lesson.Lesson // archived and rejected lessons, which are not proposed again
+	cases            map[string]*Case
+	changedCases     map[string]*Case       // cases that changed since the last write, by key; nil for a removed case
+	lastSession      int64                  // number of the newest session whose failures are counted (Case.Last)
+	errorsByCase     map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
+	marks            map[session.ID][]byte  // encoded marks that are not written yet
+	opinionSums      opinionSums
+	support          map[string]support  // support that changed since the last write, by the slug of the lesson
+	budget           Budget              // limits for this tenant
+	skipFailed       bool                // leave the sessions without a usable answer (hasFailed) to the next round
+	reached          map[session.ID]bool // sessions that a walk of this run has reached; true if the judge was asked
+	judging          judging
+	capturedSessions []capturedSession // captured sessions, for testing the triggers of a model
 }
 
 // judging is the state of the questions to the judge.
@@ -44,7 +44,7 @@ type judging struct {
 }
 
 // judgeName returns the name of the judge. Marks are stored under this name.
-func (w *work) judgeName() string {
+func (w *tenantDistiller) judgeName() string {
 	if w.Distiller.o.Judge == nil {
 		return "rules"
 	}
@@ -52,7 +52,7 @@ func (w *work) judgeName() string {
 }
 
 // readNotes reads the lessons, the opinions, the captured sessions and the cases of the tenant.
-func (w *work) readNotes(ctx context.Context) error {
+func (w *tenantDistiller) readNotes(ctx context.Context) error {
 	var err error
 	if w.book, _, err = w.Distiller.o.Bank.List(ctx); err != nil {
 		return fmt.Errorf("distill: read the lessons: %w", err)
@@ -64,7 +64,7 @@ func (w *work) readNotes(ctx context.Context) error {
 	if w.opinionSums.all, err = ReadOpinions(ctx, w.Distiller.o.Notes, w.tenant); err != nil {
 		return fmt.Errorf("distill: read the opinions: %w", err)
 	}
-	if err := w.readTraffic(ctx); err != nil {
+	if err := w.readCapturedSessions(ctx); err != nil {
 		return err
 	}
 	return w.Distiller.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
@@ -79,7 +79,7 @@ func (w *work) readNotes(ctx context.Context) error {
 
 // flush writes the changed marks and notes, and renews the claim on the tenant. flush returns an error if another
 // distiller has the claim.
-func (w *work) flush(ctx context.Context) error {
+func (w *tenantDistiller) flush(ctx context.Context) error {
 	if w.Distiller.o.DryRun {
 		w.marks = map[session.ID][]byte{}
 		return nil
@@ -109,7 +109,7 @@ func (w *work) flush(ctx context.Context) error {
 	if len(w.marks)+len(notes) == 0 {
 		return nil
 	}
-	ok, err := w.Distiller.o.Notes.Claim(ctx, w.claim, w.Distiller.o.Owner, w.Distiller.o.Now(), claimDuration)
+	ok, err := w.Distiller.o.Notes.AcquireLease(ctx, w.claim, w.Distiller.o.Owner, w.Distiller.o.Now(), claimDuration)
 	if err != nil {
 		return fmt.Errorf("distill: %w", err)
 	}
@@ -124,8 +124,8 @@ func (w *work) flush(ctx context.Context) error {
 	return nil
 }
 
-// proposeGrown proposes the lessons of the cases that have changed since their last proposal.
-func (w *work) proposeGrown(ctx context.Context) error {
+// proposeChangedCases proposes the lessons of the cases that have changed since their last proposal.
+func (w *tenantDistiller) proposeChangedCases(ctx context.Context) error {
 	if w.Distiller.o.Judge != nil {
 		return nil
 	}
@@ -133,12 +133,12 @@ func (w *work) proposeGrown(ctx context.Context) error {
 	for _, c := range w.cases {
 		list = append(list, c)
 	}
-	for _, d := range drafts(list, w.orgWords) {
+	for _, d := range draftsOfCases(list, w.orgWords) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Open })
-		if !grown || !w.testTriggers(&d) {
+		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Changed })
+		if !grown || !w.dropBroadErrorTriggers(&d) {
 			continue
 		}
 		if d.Comparison.isIneffective() {
@@ -154,7 +154,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		}
 		for _, drafted := range d.cases {
 			c := w.cases[drafted.Key]
-			c.Open = false
+			c.Changed = false
 			w.changedCases[c.Key] = c
 		}
 	}

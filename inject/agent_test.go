@@ -39,36 +39,36 @@ func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, respon
 
 // entry is an item of a conversation, independent of the dialect.
 type entry struct {
-	kind    string // user, answer, call, result
-	text    string // user message, answer, arguments of the call, or output of the result
-	id      string
-	failed  bool
-	number  int  // position among the user messages, from 1
-	reminds bool // a reminder of the agent precedes the user message
+	kind        string // user, answer, call, result
+	text        string // user message, answer, arguments of the call, or output of the result
+	id          string
+	failed      bool
+	number      int  // position among the user messages, from 1
+	hasReminder bool // a reminder of the agent precedes the user message
 }
 
 // agent simulates an agent, which keeps its own history without the inserted blocks.
 type agent struct {
-	form    wireForm
-	history []entry
-	users   int // number of user messages
-	calls   int // number of tool calls
-	items   int // number of answers, for their ids
+	form             wireForm
+	history          []entry
+	userMessageCount int // number of user messages
+	callCount        int // number of tool calls
+	answerCount      int // number of answers, for their ids
 }
 
-func (a *agent) addUser(text string, reminds bool) {
-	a.users++
-	a.history = append(a.history, entry{kind: "user", text: text, number: a.users, reminds: reminds})
+func (a *agent) addUserMessage(text string, hasReminder bool) {
+	a.userMessageCount++
+	a.history = append(a.history, entry{kind: "user", text: text, number: a.userMessageCount, hasReminder: hasReminder})
 }
 
 func (a *agent) addAnswer(text string) {
-	a.items++
-	a.history = append(a.history, entry{kind: "answer", text: text, id: fmt.Sprintf("msg_%d", a.items)})
+	a.answerCount++
+	a.history = append(a.history, entry{kind: "answer", text: text, id: fmt.Sprintf("msg_%d", a.answerCount)})
 }
 
 func (a *agent) addCall(cmd string) string {
-	a.calls++
-	id := fmt.Sprintf("call_%d", a.calls)
+	a.callCount++
+	id := fmt.Sprintf("call_%d", a.callCount)
 	args, _ := json.Marshal(obj{"command": cmd})
 	a.history = append(a.history, entry{kind: "call", text: string(args), id: id})
 	return id
@@ -110,7 +110,7 @@ func (a *agent) body() []byte {
 	return data
 }
 
-func text(s string) obj { return obj{"type": "text", "text": s} }
+func textPart(s string) obj { return obj{"type": "text", "text": s} }
 
 func (a *agent) chat() []obj {
 	list := []obj{{"role": "system", "content": "You build things."}}
@@ -121,10 +121,10 @@ func (a *agent) chat() []obj {
 			var content any = e.text
 			if a.form == partsChat {
 				parts := []obj{}
-				if e.number == a.users { // only the newest message has reminders
-					parts = append(parts, text("<system-reminder>\nToday is a day.\n</system-reminder>\n"))
+				if e.number == a.userMessageCount { // only the newest message has reminders
+					parts = append(parts, textPart("<system-reminder>\nToday is a day.\n</system-reminder>\n"))
 				}
-				content = append(parts, text(e.text))
+				content = append(parts, textPart(e.text))
 			}
 			list = append(list, obj{"role": "user", "content": content})
 		case "answer":
@@ -140,7 +140,7 @@ func (a *agent) chat() []obj {
 		case "result":
 			var content any = e.text
 			if a.form == partsChat {
-				content = []obj{text(e.text)}
+				content = []obj{textPart(e.text)}
 			}
 			list = append(list, obj{"role": "tool", "tool_call_id": e.id, "content": content})
 		}
@@ -161,12 +161,12 @@ func (a *agent) messages() []obj {
 	for _, e := range a.history {
 		switch e.kind {
 		case "user":
-			if e.reminds {
-				add("user", text("<system-reminder>\nSome context.\n</system-reminder>"))
+			if e.hasReminder {
+				add("user", textPart("<system-reminder>\nSome context.\n</system-reminder>"))
 			}
-			add("user", text(e.text))
+			add("user", textPart(e.text))
 		case "answer":
-			add("assistant", text(e.text))
+			add("assistant", textPart(e.text))
 		case "call":
 			add("assistant", obj{"type": "tool_use", "id": e.id, "name": "bash", "input": json.RawMessage(e.text)})
 		case "result":
@@ -272,15 +272,15 @@ func joinText(list []any) any {
 
 // testSession is a session of one agent behind an injector.
 type testSession struct {
-	meaning []lesson.Resemblance // Input.Meaning of each turn
-	t       tb
-	a       *agent
-	in      *Injector
-	rec     *session.Record
-	book    *lesson.Book
-	beliefs Beliefs
-	now     time.Time
-	claim   session.Claim
+	meaning  []lesson.Resemblance // Input.MeaningMatches of each turn
+	t        tb
+	agent    *agent
+	injector *Injector
+	rec      *session.Record
+	book     *lesson.Book
+	beliefs  Beliefs
+	now      time.Time
+	claim    session.Claim
 
 	body []byte   // newest request to the upstream, with the inserted blocks
 	sent []string // messages of body
@@ -289,7 +289,7 @@ type testSession struct {
 func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *testSession {
 	id := session.IDOf("default", session.NamespaceSession, name)
 	return &testSession{
-		t: t, a: &agent{form: form}, in: New(cfg), book: book, beliefs: bandit.New(), now: noon,
+		t: t, agent: &agent{form: form}, injector: New(cfg), book: book, beliefs: bandit.New(), now: noon,
 		claim: session.Claim{Agent: "coder"},
 		rec:   session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, noon),
 	}
@@ -299,7 +299,7 @@ func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name str
 // a prefix of the new messages.
 func (s *testSession) send() Plan {
 	s.t.Helper()
-	p := s.sendBody(s.a.body())
+	p := s.sendBody(s.agent.body())
 	return p
 }
 
@@ -312,7 +312,7 @@ func (s *testSession) sendBody(body []byte) Plan {
 	}
 	for i := range before {
 		if before[i] != s.sent[i] {
-			s.t.Fatalf("message %d of %d changed: got\n%s\nwant\n%s\nhistory: %+v", i, len(before), s.sent[i], before[i], s.a.history)
+			s.t.Fatalf("message %d of %d changed: got\n%s\nwant\n%s\nhistory: %+v", i, len(before), s.sent[i], before[i], s.agent.history)
 		}
 	}
 	return p
@@ -322,11 +322,11 @@ func (s *testSession) sendBody(body []byte) Plan {
 func (s *testSession) plan(body []byte) Plan {
 	s.t.Helper()
 	s.now = s.now.Add(time.Second)
-	req, err := wire.Parse(s.a.dialect(), body)
+	req, err := wire.Parse(s.agent.dialect(), body)
 	if err != nil {
 		s.t.Fatalf("parsing body %s: %v", body, err)
 	}
-	p := s.in.Plan(s.rec, Input{Meaning: s.meaning, Request: req, Claim: s.claim, Book: s.book, Beliefs: s.beliefs, Now: s.now, ReadsCommands: true})
+	p := s.injector.Plan(s.rec, Input{MeaningMatches: s.meaning, Request: req, Claim: s.claim, Book: s.book, Beliefs: s.beliefs, Now: s.now, ReadsCommands: true})
 	s.body, err = req.Splice(nil, p.Edits)
 	if err != nil {
 		s.t.Fatalf("%v", err)
@@ -334,8 +334,8 @@ func (s *testSession) plan(body []byte) Plan {
 	if !addsOnly(body, s.body) {
 		s.t.Fatalf("spliced body =\n%s\nwant only insertions into\n%s", s.body, body)
 	}
-	if (p.Skip == "") != (len(p.Edits) > 0) {
-		s.t.Fatalf("plan has Skip = %q and %d edits, want either a skip reason or edits", p.Skip, len(p.Edits))
+	if (p.SkipReason == "") != (len(p.Edits) > 0) {
+		s.t.Fatalf("plan has Skip = %q and %d edits, want either a skip reason or edits", p.SkipReason, len(p.Edits))
 	}
 	s.sent = cachedMessages(s.t, s.body)
 	return p

@@ -12,13 +12,13 @@ import (
 // answer beyond the maximum becomes a notice.
 func TestAnswersOfASessionAreLimited(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.a.addUser("Fix it.", false)
+	s.agent.addUserMessage("Fix it.", false)
 	answer := "[/lesson list]\nOK: 200 lessons:\n" + strings.Repeat("#1 [a signature] a text of a lesson\n", 16<<10/36) + "[END LESSON]\n"
 	for i := range 30 {
 		s.rec.Mailbox.Answers = []string{answer}
-		s.plan(s.a.body())
+		s.plan(s.agent.body())
 		s.endTurn()
-		s.callOnce(fmt.Sprint("ls ", i), "fine", false)
+		s.addCallWithResult(fmt.Sprint("ls ", i), "fine", false)
 	}
 	size := 0
 	for _, b := range s.rec.Lessons.Blocks {

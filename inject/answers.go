@@ -10,7 +10,7 @@ import (
 // Control sessions get answers, too. If there is no spot for an answer in this turn, the answer waits for a later
 // turn.
 func (w *work) insertAnswers() {
-	advertise := w.in.cfg.Writ && w.input.ReadsCommands && !w.rec.Mailbox.Offered
+	advertise := w.in.cfg.AdvertiseCommands && w.input.ReadsCommands && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
 		return
 	}

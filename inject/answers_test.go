@@ -11,9 +11,9 @@ import (
 	"precept/internal/wire"
 )
 
-// newTurns returns two requests of one conversation in a dialect. The newest message is a user message in the first and
-// a tool result in the second.
-func newTurns(d wire.Dialect) (text, result string) {
+// newTurnRequests returns two requests of one conversation in a dialect. The newest message is a user message in the
+// first and a tool result in the second.
+func newTurnRequests(d wire.Dialect) (text, result string) {
 	switch d {
 	case wire.Messages:
 		return `{"model":"m","messages":[{"role":"user","content":"deploy it"}]}`,
@@ -37,8 +37,8 @@ func escapeJSON(s string) string {
 func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		h := newHop("s", inject.Advice)
-		h.injector = inject.New(inject.Config{Writ: true, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
-		text, result := newTurns(d)
+		h.injector = inject.New(inject.Config{AdvertiseCommands: true, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
+		text, result := newTurnRequests(d)
 		first := h.sendThrough(t, lesson.NewBook(nil), d, text)
 		if strings.Count(first, escapeJSON(writ.Advertisement)+"deploy it") != 1 {
 			t.Errorf("%s: the request is\n%s\nwant the hint about commands once, before the user message", d, first)

@@ -18,38 +18,38 @@ func BenchmarkPlan(b *testing.B) {
 	}
 	for _, form := range []wireForm{plainChat, claude, responses} {
 		s := newTestSession(b, form, injectAll(), newBook(all...), "s")
-		s.a.addUser("phrase number 7", false)
+		s.agent.addUserMessage("phrase number 7", false)
 		s.send()
 		s.endTurn()
-		s.callOnce("make first", "phrase number 8", true)
+		s.addCallWithResult("make first", "phrase number 8", true)
 		s.send()
 		if len(s.rec.Lessons.Blocks) != 2 {
 			b.Fatalf("the session has %d blocks, want 2", len(s.rec.Lessons.Blocks))
 		}
 		for i := range 130 {
-			id := s.a.addCall(fmt.Sprint("step ", i))
-			s.a.addResult(id, strings.Repeat("one more line of what it said\n", 64), false)
+			id := s.agent.addCall(fmt.Sprint("step ", i))
+			s.agent.addResult(id, strings.Repeat("one more line of what it said\n", 64), false)
 		}
 		s.endTurn()
 		s.send()
 		s.endTurn()
-		s.callOnce("make last", "nothing", true)
-		body := s.a.body()
+		s.addCallWithResult("make last", "nothing", true)
+		body := s.agent.body()
 		data, err := s.rec.Encode()
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(fmt.Sprintf("%s/%d KB", s.a.dialect(), len(body)>>10), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%s/%d KB", s.agent.dialect(), len(body)>>10), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				b.StopTimer()
-				req, err := wire.Parse(s.a.dialect(), body)
+				req, err := wire.Parse(s.agent.dialect(), body)
 				if err != nil {
 					b.Fatal(err)
 				}
 				s.restore(data)
 				b.StartTimer()
-				if p := s.in.Plan(s.rec, Input{Request: req, Claim: s.claim, Book: s.book, Beliefs: s.beliefs, Now: s.now}); len(p.Edits) != 2 {
+				if p := s.injector.Plan(s.rec, Input{Request: req, Claim: s.claim, Book: s.book, Beliefs: s.beliefs, Now: s.now}); len(p.Edits) != 2 {
 					b.Fatalf("the plan has %d edits, want 2", len(p.Edits))
 				}
 			}

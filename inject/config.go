@@ -28,11 +28,11 @@ type Config struct {
 	Style              Style          // "" is Advice
 	Placement          Placement      // "" is InMessage
 	BudgetBytes        int            // maximum bytes of one block; a session gets at most twice as many. 0 means 2 KiB.
-	NoLoops            bool           // turns off the detection of loops and the loop warnings
+	NoLoopDetection    bool           // turns off the detection of loops and the loop warnings
 	NoCautions         bool           // measured counts never turn a lesson into a caution
-	Writ               bool           // inform agents about /lesson commands
+	AdvertiseCommands  bool           // inform agents about /lesson commands
 	Tags               *lesson.Tagger // derives tags from the text of a turn; nil derives none
-	Like               bool           // inserts lessons that match by likeness if their file has like: true; false only suggests them
+	InjectByLikeness   bool           // inserts lessons that match by likeness if their file has like: true; false only suggests them
 	SystemPromptAgents []string       // name patterns of the agents whose system prompt contains the task; the first request of their sessions is matched with its system prompt
 	Bandit             bandit.Config
 }

@@ -9,7 +9,7 @@ import (
 
 // A user may send the same words after two replies. With previous_response_id, the second request is a new turn, and
 // the provider has stored the block of the first.
-func TestEqualWordsAfterAnotherReplyAreANewTurn(t *testing.T) {
+func TestRepeatedMessageAfterNewReplyStartsNewTurn(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	s.plan([]byte(`{"model":"m","input":"hello"}`))
 	for i, tc := range []struct {
@@ -26,7 +26,7 @@ func TestEqualWordsAfterAnotherReplyAreANewTurn(t *testing.T) {
 
 // In a conversation of the responses API, equal input after a complete reply is a new turn, and equal input without a
 // reply is a retry.
-func TestEqualInputInAConversationIsARetryOnlyWithoutReply(t *testing.T) {
+func TestRepeatedInputIsRetryOnlyUntilReplyIsComplete(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	body := []byte(`{"model":"m","conversation":"conv_1","input":[{"role":"user","content":"continue"}]}`)
 	s.plan(body)
@@ -41,7 +41,7 @@ func TestEqualInputInAConversationIsARetryOnlyWithoutReply(t *testing.T) {
 
 // A provider stores the list of a request, but not the instructions. A block in the instructions is inserted into every
 // request, and a block in a system message of the list only once.
-func TestSystemPlacementInDeltaRequests(t *testing.T) {
+func TestInstructionsBlockIsInsertedIntoEveryDeltaRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, next string
 		edits       int // of the next request
@@ -59,7 +59,7 @@ func TestSystemPlacementInDeltaRequests(t *testing.T) {
 		s.rec.AddReply(&wire.Reply{ID: "resp_1", Complete: true})
 		p := s.plan([]byte(`{"model":"m",` + tc.next + `"previous_response_id":"resp_1","input":[{"role":"user","content":"go on"}]}`))
 		if len(p.Edits) != tc.edits {
-			t.Errorf("%s: the next request has %d edits (skip %q), want %d", name, len(p.Edits), p.Skip, tc.edits)
+			t.Errorf("%s: the next request has %d edits (skip %q), want %d", name, len(p.Edits), p.SkipReason, tc.edits)
 		}
 	}
 }

@@ -17,14 +17,14 @@ func similarBook(allowsSimilarity bool) *lesson.Book {
 		traffic.Add([]lesson.Query{{Words: []string{fmt.Sprintf("answer question %d about our products", i)}}})
 	}
 	l := activeLesson("caches", "cache entries are stale", "Name who invalidates a cache.")
-	l.Trigger.Like = allowsSimilarity
+	l.Trigger.ByLikeness = allowsSimilarity
 	return newBook(l).WithLikeness(traffic, 0.005)
 }
 
 // injectBySimilarity returns a configuration that also injects similarity matches.
 func injectBySimilarity() Config {
 	c := injectAll()
-	c.Like = true
+	c.InjectByLikeness = true
 	return c
 }
 
@@ -34,7 +34,7 @@ const similarWords = "why do stale entries stay in the cache?"
 // has a separate arm, with the suffix ~like.
 func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
-	s.a.addUser(similarWords, false)
+	s.agent.addUserMessage(similarWords, false)
 	p := s.send()
 	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Fatalf("Injected = %q, want caches~like; inserted slugs = %q, want caches", p.Injected, insertedSlugs(&p))
@@ -43,8 +43,8 @@ func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 		t.Errorf("arm = %q, lessons = %+v, want slug caches~like in both", arm, p.Lessons)
 	}
 	s.endTurn()
-	s.a.addAnswer("ok")
-	s.a.addUser("some cache entries are stale", false)
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage("some cache entries are stale", false)
 	if p := s.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Errorf("after the lesson was inserted: plan = %+v, want no new match and the block of caches", p)
 	}
@@ -52,7 +52,7 @@ func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 
 func TestExactMatchUsesExactMatchArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
-	s.a.addUser("the cache entries are stale", false)
+	s.agent.addUserMessage("the cache entries are stale", false)
 	if p := s.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
 		t.Errorf("plan = %+v, want the lesson caches injected with the exact-match arm", p)
 	}
@@ -64,7 +64,7 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 		allowsSimilarity bool
 	}{"match.like is off": {injectAll(), true}, "the lesson does not set like": {injectBySimilarity(), false}} {
 		s := newTestSession(t, plainChat, tc.cfg, similarBook(tc.allowsSimilarity), "s")
-		s.a.addUser(similarWords, false)
+		s.agent.addUserMessage(similarWords, false)
 		if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
 			t.Errorf("%s: plan = %+v, want no match and no edit", name, p)
 		}
@@ -74,12 +74,12 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 // Matches by meaning are found in the background, after a request was sent. The lesson is inserted in the next turn.
 func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
-	s.a.addUser("go", false)
+	s.agent.addUserMessage("go", false)
 	if p := s.send(); len(p.Matched) != 0 {
 		t.Fatalf("the first turn matched %+v, want no match", p.Matched)
 	}
 	s.endTurn()
-	s.callOnce("list", "3 files", false)
+	s.addCallWithResult("list", "3 files", false)
 	l, _ := s.book.Get("caches")
 	s.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
 	if p := s.send(); !slices.Equal(p.Injected, []string{"caches~like"}) || p.Picks[0].Arm.Slug() != "caches~like" {
@@ -89,10 +89,10 @@ func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
 
 func TestErrorOfUnknownKindMatchesBySimilarity(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
-	s.a.addUser("go", false)
+	s.agent.addUserMessage("go", false)
 	s.send()
 	s.endTurn()
-	s.callOnce("refresh", "Error: 3 stale entries in the cache", true)
+	s.addCallWithResult("refresh", "Error: 3 stale entries in the cache", true)
 	if p := s.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
 		t.Errorf("plan after the error = %+v, want caches~like injected", p)
 	}

@@ -36,9 +36,9 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
-// calls returns a request with n calls and their results. If interleaved is true, each call is followed by its result;
-// otherwise all calls precede all results. idFormat is the format of the call ids.
-func calls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
+// requestWithCalls returns a request with n calls and their results. If interleaved is true, each call is followed by
+// its result; otherwise all calls precede all results. idFormat is the format of the call ids.
+func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
 	call, result := `{"id":"`+idFormat+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+idFormat+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
 	key := "messages"
@@ -49,7 +49,7 @@ func calls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
 	case wire.Responses:
 		call, result = `{"type":"function_call","call_id":"`+idFormat+`","name":"sh","arguments":"{\"command\":\"make %d\"}"}`, `{"type":"function_call_output","call_id":"`+idFormat+`","output":"{\"output\":\"boom\",\"metadata\":{\"exit_code\":2}}"}`
 		key, open, end = "input", "", ""
-	case wire.Chat, wire.None:
+	case wire.Chat, wire.NoDialect:
 	}
 	wrap := func(results string) string {
 		if d == wire.Messages {
@@ -114,7 +114,7 @@ func shapes() []shape {
 		for _, id := range []string{"call_%d", "same", ""} {
 			for _, interleaved := range []bool{false, true} {
 				name := fmt.Sprintf("%s calls, ids %q, one by one %t", d, id, interleaved)
-				all = append(all, shape{name, d, func(n int) string { return calls(d, n, id, interleaved) }})
+				all = append(all, shape{name, d, func(n int) string { return requestWithCalls(d, n, id, interleaved) }})
 			}
 		}
 	}
@@ -145,7 +145,7 @@ func newPipeline() pipeline {
 func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	memory, threads := wire.NewMemory(), session.NewThreader(func() [16]byte { return [16]byte{1} })
+	memory, threads := wire.NewParseCache(), session.NewThreader(func() [16]byte { return [16]byte{1} })
 	scope, claim := session.Scope{Tenant: "default"}, session.Claim{Agent: "coder"}
 	var rec *session.Record
 	for range 2 {
@@ -158,7 +158,7 @@ func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 			rec = session.NewRecord("default", claim, found, now)
 		}
 		var results detect.Results
-		rec.SideReason(req, claim, session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools})
+		rec.SideReason(req, claim, session.SideDetector{SideKind: detect.SideRequestKind, WorksWithTools: detect.AlwaysSendsTools})
 		plan := p.injector.Plan(rec, inject.Input{Request: req, Claim: claim, Book: p.book, Beliefs: bandit.New(), Results: &results, Now: now})
 		if _, err := req.Splice(nil, plan.Edits); err != nil {
 			t.Fatal(err)

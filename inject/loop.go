@@ -40,12 +40,12 @@ func (w *work) findLoops() (newLoops int64) {
 		if hasWarning { // another precept between the agent and this one has inserted the warning
 			continue
 		}
-		if !l.Again {
+		if !l.IsSecondWarning {
 			state.Count++
 			w.plan.Loops++
 			newLoops++
 		}
-		w.loops = append(w.loops, loop{l, at, state.Count == 1 && !l.Again})
+		w.loops = append(w.loops, loop{l, at, state.Count == 1 && !l.IsSecondWarning})
 	}
 	return newLoops
 }
@@ -56,7 +56,7 @@ func (w *work) findLoops() (newLoops int64) {
 func (w *work) insertWarnings() {
 	for _, l := range w.loops {
 		text := loopWarning(l.Loop)
-		if w.mayWarn(estimateTokens(len(text)), l.isFirst) {
+		if w.decideWarning(estimateTokens(len(text)), l.isFirst) {
 			w.addBlock(l.spot, session.Block{Text: text, Loop: true})
 		}
 	}
@@ -89,13 +89,13 @@ func (w *work) loopSpot(l detect.Loop) (at spot, hasWarning, ok bool) {
 	return spot{}, false, false
 }
 
-// mayWarn reports whether the coin of the session permits a loop warning of the given number of tokens. The coin is
-// flipped at the first loop, and applies to all warnings of the session.
-func (w *work) mayWarn(tokens int, isFirst bool) bool {
+// decideWarning reports whether the coin of the session permits a loop warning of the given number of tokens. The coin
+// is flipped at the first loop, and applies to all warnings of the session.
+func (w *work) decideWarning(tokens int, isFirst bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick
 	var ok bool
-	w.withCoins(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
+	w.withUnitRecord(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
 	if ok && (!isFirst || w.input.Unit == nil) {
 		return pick.Injected
 	}

@@ -17,11 +17,11 @@ func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
 			s := newTestSession(t, form, injectAll(), newBook(), "s")
-			s.a.addUser("build", false)
+			s.agent.addUserMessage("build", false)
 			s.send()
 			for i := range 5 {
 				s.endTurn()
-				s.callOnce("make", "it", true)
+				s.addCallWithResult("make", "it", true)
 				p := s.send()
 				s.restart()
 				if (p.Loops == 1) != (i == 1) {
@@ -41,11 +41,11 @@ func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 
 func TestRetryCountsNoSecondLoop(t *testing.T) {
 	s := newTestSession(t, claude, injectAll(), newBook(), "s")
-	s.a.addUser("build", false)
+	s.agent.addUserMessage("build", false)
 	s.send()
 	for range 2 {
 		s.endTurn()
-		s.callOnce("make", "it", true)
+		s.addCallWithResult("make", "it", true)
 		s.send()
 	}
 	for range 3 {
@@ -60,14 +60,14 @@ func TestRetryCountsNoSecondLoop(t *testing.T) {
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
 		s := newTestSession(t, form, injectAll(), newBook(), "s")
-		s.a.addUser("build", false)
+		s.agent.addUserMessage("build", false)
 		s.send()
 		s.endTurn()
-		s.callOnce("make", "omega", true)
+		s.addCallWithResult("make", "omega", true)
 		s.send()
 		s.endTurn()
 		s.book = newBook(activeLesson("fix", "omega", "Look.")) // a new lesson
-		s.callOnce("make", "omega", true)
+		s.addCallWithResult("make", "omega", true)
 		p := s.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
 			t.Errorf("%s: edits = %+v, want two at one item, the first with prefix %q", form, p.Edits, loopMark)
@@ -75,7 +75,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		}
 		s.endTurn()
 		s.restart()
-		s.callOnce("ls", "x", false)
+		s.addCallWithResult("ls", "x", false)
 		retry := s.send()
 		if fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
 			t.Errorf("%s: edits of the next turn = %+v, want %+v", form, retry.Edits, p.Edits)
@@ -95,11 +95,11 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon, cfg.Bandit.Control = tc.epsilon, tc.control
 			s := newTestSession(t, plainChat, cfg, newBook(), "s")
-			s.a.addUser("build", false)
+			s.agent.addUserMessage("build", false)
 			s.send()
 			for i, command := range []string{"make", "make", "make", "make", "test", "test"} {
 				s.endTurn()
-				s.callOnce(command, "it", true)
+				s.addCallWithResult(command, "it", true)
 				p := s.send()
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
 					t.Errorf("failure %d: the plan = %+v, want no edit, and a new loop only at the second failure of each command", i+1, p)
@@ -137,13 +137,13 @@ func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 
 func TestLoopWarningNamesFailingParallelCall(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.a.addUser("build", false)
+	s.agent.addUserMessage("build", false)
 	s.send()
 	for range 2 {
 		s.endTurn()
-		bad, good := s.a.addCall("make"), s.a.addCall("cat x")
-		s.a.addResult(bad, "Error: it failed\nExit code 2", true)
-		s.a.addResult(good, "text", false)
+		bad, good := s.agent.addCall("make"), s.agent.addCall("cat x")
+		s.agent.addResult(bad, "Error: it failed\nExit code 2", true)
+		s.agent.addResult(good, "text", false)
 		s.send()
 	}
 	var warned []string

@@ -39,8 +39,8 @@ func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
 	}
-	q, spots := w.query()
-	if len(spots) == 0 && len(w.input.Meaning) == 0 {
+	q, spots := w.buildQuery()
+	if len(spots) == 0 && len(w.input.MeaningMatches) == 0 {
 		return
 	}
 	var matches []matchedLesson
@@ -50,9 +50,9 @@ func (w *work) insertLessons() {
 	hits = append(hits, w.matchByMeaning(&q, hits, spots)...)
 	for i, h := range hits {
 		if i == 0 {
-			inserted = insertedElsewhere(w.input.Request)
+			inserted = otherPreceptSlugs(w.input.Request)
 		}
-		injectable := h.Like == nil || w.in.cfg.Like && h.Lesson.Trigger.Like // otherwise the lesson is only suggested
+		injectable := h.Resemblance == nil || w.in.cfg.InjectByLikeness && h.Lesson.Trigger.ByLikeness // otherwise the lesson is only suggested
 		if inserted[h.Lesson.Slug] || !injectable {
 			continue
 		}
@@ -62,10 +62,10 @@ func (w *work) insertLessons() {
 		}
 		shown := w.present(h.Lesson)
 		action := w.action(h.Lesson, shown.Arm)
-		if h.Like != nil {
-			action.Slug, action.Arm, action.Trial, action.Parent = trial.LikeSlug(action.Slug), action.Arm.Like(), "", ""
+		if h.Resemblance != nil {
+			action.Slug, action.Arm, action.Trial, action.Parent = trial.LikenessSlug(action.Slug), action.Arm.LikenessArm(), "", ""
 		}
-		matches = append(matches, matchedLesson{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: action, spot: at})
+		matches = append(matches, matchedLesson{line: line{w.input.Book.Text(h.Lesson), shown.Caution, shown.adviceLimit}, action: action, spot: at})
 	}
 	if len(matches) == 0 {
 		return
@@ -79,30 +79,30 @@ func (w *work) insertLessons() {
 		m.action.Tokens = estimateTokens(m.action.Size)
 		actions = append(actions, m.action)
 	}
-	picks := w.decide(actions, w.room(matches))
+	picks := w.decide(actions, w.availableBytes(matches))
 	w.insertPicks(matches, picks)
 	w.recordMatches(matches, picks)
 }
 
-// meaningSpot is the key of the spot for lessons that match by meaning, in the map of spots by call id. No call has
+// meaningKey is the key of the spot for lessons that match by meaning, in the map of spots by call id. No call has
 // this id.
-const meaningSpot = "\x00meaning"
+const meaningKey = "\x00meaning"
 
 // matchByMeaning returns hits for the lessons that match earlier words of the session by meaning, except the lessons in
 // matched. It adds the spot of these hits to spots: before the user's words, or at the top of the first tool result.
 func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
-	if len(w.input.Meaning) == 0 || q.LimitExceeded {
+	if len(w.input.MeaningMatches) == 0 || q.LimitExceeded {
 		return nil
 	}
 	at, ok := w.answerSpot()
 	if !ok {
 		return nil
 	}
-	for _, r := range w.input.Meaning {
+	for _, r := range w.input.MeaningMatches {
 		isKnown := slices.ContainsFunc(matched, func(h lesson.Hit) bool { return h.Lesson.Slug == r.Lesson.Slug })
 		if h, ok := w.input.Book.MatchByMeaning(q, r); ok && !isKnown {
-			h.CallID = meaningSpot
-			hits, spots[meaningSpot] = append(hits, h), at
+			h.CallID = meaningKey
+			hits, spots[meaningKey] = append(hits, h), at
 		}
 	}
 	return hits
@@ -112,20 +112,20 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 // returns true if the unit of the session has picked the lesson by the other kind of match, because each kind has its
 // own arm.
 func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
-	slug, otherSlug := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
+	slug, otherSlug := h.Lesson.Slug, trial.LikenessSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, otherSlug) {
 		return true
 	}
-	if h.Like != nil {
+	if h.Resemblance != nil {
 		otherSlug = slug
 	}
-	w.withCoins(func(u *session.Record) { _, matched = u.Assignment.Pick(otherSlug) })
+	w.withUnitRecord(func(u *session.Record) { _, matched = u.Assignment.Pick(otherSlug) })
 	return matched
 }
 
-// insertedElsewhere returns the slugs of the lessons that another precept, between the agent and this one, has inserted
+// otherPreceptSlugs returns the slugs of the lessons that another precept, between the agent and this one, has inserted
 // into the request.
-func insertedElsewhere(req *wire.Request) map[string]bool {
+func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
 	}
@@ -151,9 +151,9 @@ func insertedElsewhere(req *wire.Request) map[string]bool {
 	return slugs
 }
 
-// query returns the matcher's input for the turn, and the spots for blocks by the id of the tool call. The spot for
-// matches in the user's words has the key "".
-func (w *work) query() (lesson.Query, map[string]spot) {
+// buildQuery returns the matcher's input for the turn, and the spots for blocks by the id of the tool call. The spot
+// for matches in the user's words has the key "".
+func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 	claim := &w.input.Claim
 	q := lesson.Query{
 		Tenant: w.rec.Identity.Tenant, Agent: claim.Agent, Role: claim.Role, Skill: claim.Skill, Model: w.input.Request.Model, Tools: w.input.Request.Tools, Now: w.input.Now,
@@ -215,7 +215,7 @@ func (w *work) earlierCall(id string) (wire.Call, bool) {
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
-		a.Epsilon, a.Until, a.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, l.PlannedTrial()
+		a.Epsilon, a.Until, a.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, l.PlannedTrialName()
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.input.Book.Get(s); ok {
@@ -234,10 +234,10 @@ func (w *work) present(l *lesson.Lesson) Presentation {
 // estimateTokens estimates the number of tokens of a text from its length in bytes.
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
-// room returns the number of bytes that the new picks may take within the budgets of a block and of the session. The
-// number decides whether a lesson is inserted, but never shortens its text. Withheld picks count like injected picks,
-// so that the number does not depend on a coin.
-func (w *work) room(matches []matchedLesson) int {
+// availableBytes returns the number of bytes that the new picks may take within the budgets of a block and of the
+// session. The number decides whether a lesson is inserted, but never shortens its text. Withheld picks count like
+// injected picks, so that the number does not depend on a coin.
+func (w *work) availableBytes(matches []matchedLesson) int {
 	remaining := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
 	if remaining <= 0 {
 		return bandit.NoRoom
@@ -262,13 +262,13 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	cfg := w.in.cfg.Bandit
 	cfg.Room = room
 	var picks []trial.Pick
-	w.withCoins(func(u *session.Record) {
+	w.withUnitRecord(func(u *session.Record) {
 		if u == w.rec && !u.IsShared() {
 			picks = bandit.Decide(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
 			w.startMeasuring(u, picks)
 			return
 		}
-		given, added := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Picks)
+		given, added := bandit.DecideShared(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Picks)
 		w.startMeasuring(u, added)
 		picks, u.State.Dirty = append(given, added...), true
 	})
@@ -332,7 +332,7 @@ func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 // (the session is a control session) or matched (not picked).
 func (w *work) recordMatches(matches []matchedLesson, picks []trial.Pick) {
 	control := false
-	w.withCoins(func(u *session.Record) { control = u.Assignment.Control })
+	w.withUnitRecord(func(u *session.Record) { control = u.Assignment.Control })
 	for i := range matches {
 		a := &matches[i].action
 		l := sample.Lesson{Slug: a.Slug, Arm: string(a.Arm), State: "matched"}

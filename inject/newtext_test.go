@@ -42,7 +42,7 @@ func BenchmarkNewText(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				m := wire.NewMemory()
+				m := wire.NewParseCache()
 				req, err := m.Parse(1, wire.Chat, body, 20000)
 				if err != nil {
 					b.Fatal(err)
@@ -50,7 +50,7 @@ func BenchmarkNewText(b *testing.B) {
 				th := session.NewThreader(func() [16]byte { return [16]byte{1} })
 				found := th.Resolve(session.Scope{Tenant: "d"}, session.Claim{Agent: "c"}, req, now, nil)
 				rec := session.NewRecord("d", session.Claim{Agent: "c"}, found, now)
-				rec.SideReason(req, session.Claim{}, session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools})
+				rec.SideReason(req, session.Claim{}, session.SideDetector{SideKind: detect.SideRequestKind, WorksWithTools: detect.AlwaysSendsTools})
 				var rs detect.Results
 				in.Plan(rec, inject.Input{Request: req, Book: book, Beliefs: bandit.New(), Results: &rs, Now: now})
 				rs.Signals(req, nil)

@@ -17,25 +17,25 @@ func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return
 	}
-	var counts trial.Tally
+	var counts trial.Totals
 	var recurred []string
 	if w.plan.Kind == session.NewTurn {
-		if !w.in.cfg.NoLoops && !w.isExcluded() {
+		if !w.in.cfg.NoLoopDetection && !w.isExcluded() {
 			counts.Loops = w.findLoops()
 		}
 		if measured := w.measuredSlugs(); len(measured) > 0 {
-			toolErrors := w.newErrors()
+			toolErrors := w.findNewErrors()
 			counts.Errors = int64(len(toolErrors))
-			counts.Corrections = w.corrections()
+			counts.Corrections = w.countCorrections()
 			recurred = w.recurredSlugs(measured, toolErrors)
 		}
 	}
-	w.withCoins(func(u *session.Record) {
+	w.withUnitRecord(func(u *session.Record) {
 		counts.Turns = 1
-		u.AddTally(counts)
+		u.AddTotals(counts)
 		for i := range u.Assignment.Picks {
 			if p := &u.Assignment.Picks[i]; slices.Contains(recurred, p.Slug) {
-				p.Watch.Recurred = true
+				p.Measurement.Recurred = true
 			}
 		}
 		u.RecordActivity(w.input.Now)
@@ -44,9 +44,9 @@ func (w *work) observe() {
 
 // measuredSlugs returns the slugs of the picks whose outcomes are measured.
 func (w *work) measuredSlugs() (slugs []string) {
-	w.withCoins(func(u *session.Record) {
+	w.withUnitRecord(func(u *session.Record) {
 		for i := range u.Assignment.Picks {
-			if p := &u.Assignment.Picks[i]; p.Watch.Outcomes != 0 {
+			if p := &u.Assignment.Picks[i]; p.Measurement.Outcomes != 0 {
 				slugs = append(slugs, p.Slug)
 			}
 		}
@@ -54,8 +54,8 @@ func (w *work) measuredSlugs() (slugs []string) {
 	return slugs
 }
 
-// newErrors returns the tool errors in this request that no earlier request of the session contained.
-func (w *work) newErrors() (out []lesson.ErrorText) {
+// findNewErrors returns the tool errors in this request that no earlier request of the session contained.
+func (w *work) findNewErrors() (out []lesson.ErrorText) {
 	for _, found := range w.input.Request.NewResults() {
 		r := found.Result
 		if !w.rec.IsNewResult(w.input.Request, found.Item, r.CallID) {
@@ -69,8 +69,8 @@ func (w *work) newErrors() (out []lesson.ErrorText) {
 	return out
 }
 
-// corrections returns the number of times that the user corrects or rejects the agent's work in the new content.
-func (w *work) corrections() (n int64) {
+// countCorrections returns the number of times that the user corrects or rejects the agent's work in the new content.
+func (w *work) countCorrections() (n int64) {
 	for _, s := range w.input.Results.Signals(w.input.Request, w.earlierCall) {
 		if s.Tier == detect.TierImplicit && (s.Feeling == detect.Correction || s.Feeling == detect.Rejection) {
 			n++
@@ -94,10 +94,10 @@ func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out
 		if h.CallID == "" {
 			continue
 		}
-		if h.Like == nil && slices.Contains(slugs, h.Lesson.Slug) {
+		if h.Resemblance == nil && slices.Contains(slugs, h.Lesson.Slug) {
 			out = append(out, h.Lesson.Slug)
 		}
-		if like := trial.LikeSlug(h.Lesson.Slug); slices.Contains(slugs, like) {
+		if like := trial.LikenessSlug(h.Lesson.Slug); slices.Contains(slugs, like) {
 			out = append(out, like)
 		}
 	}
@@ -115,22 +115,22 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	u.RecordActivity(w.input.Now)
 	for i := range picks {
 		p := &picks[i]
-		p.Watch = w.input.Beliefs.Watch(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Tally)
+		p.Measurement = w.input.Beliefs.NewMeasurement(p.Arm, p.Eps, w.outcomes(p.Slug), u.Thread.Totals)
 	}
 }
 
 // outcomes returns the outcomes that are measured for a lesson or a section. The outcome trial.Recurrence means that an
 // error occurred again, and is measured only for lessons about an error.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
-	set := trial.SetOf(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
-	if !w.in.cfg.NoLoops {
-		set |= trial.SetOf(trial.Loops)
+	set := trial.NewOutcomeSet(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
+	if !w.in.cfg.NoLoopDetection {
+		set |= trial.NewOutcomeSet(trial.Loops)
 	}
 	if w.input.Book == nil {
 		return set
 	}
 	if l, ok := w.input.Book.Get(trial.LessonSlug(slug)); ok && l.IsAboutError() {
-		set |= trial.SetOf(trial.Recurrence)
+		set |= trial.NewOutcomeSet(trial.Recurrence)
 	}
 	return set
 }

@@ -17,15 +17,15 @@ func newErrorLesson(slug, pattern string) *lesson.Lesson {
 }
 
 // outcomesAtClose returns the outcomes of the pick of slug as they would be if the session closed now.
-func (s *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
+func (s *testSession) outcomesAtClose(t *testing.T, slug string) trial.Measurement {
 	t.Helper()
 	a := s.rec.Assignment.Clone()
-	a.Observe(s.rec.Thread.Tally)
+	a.Observe(s.rec.Thread.Totals)
 	p, ok := a.Pick(slug)
 	if !ok {
 		t.Fatalf("assignment = %+v, want a pick of %s", a, slug)
 	}
-	return p.Watch
+	return p.Measurement
 }
 
 // endTurnWithUsage ends a turn with a complete reply with the given token usage.
@@ -39,16 +39,16 @@ func (s *testSession) endTurnWithUsage(input, output int) {
 // counted equally.
 func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	for _, form := range forms() {
-		var seen [2]trial.Watch
+		var seen [2]trial.Measurement
 		for arm, epsilon := range []float64{0, 1} {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon = epsilon
 			s := newTestSession(t, form, cfg, newBook(newErrorLesson("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
-			s.a.addUser("build", false)
+			s.agent.addUserMessage("build", false)
 			s.send()
 			s.endTurnWithUsage(100, 10)
 			step := func(cmd, out string, failed bool) {
-				s.callOnce(cmd, out, failed)
+				s.addCallWithResult(cmd, out, failed)
 				s.send()
 				s.send() // a retry changes nothing
 				s.restart()
@@ -65,8 +65,8 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
-			s.a.addAnswer("done")
-			s.a.addUser("No, that is wrong. Undo it.", false)
+			s.agent.addAnswer("done")
+			s.agent.addUserMessage("No, that is wrong. Undo it.", false)
 			s.send()
 			seen[arm] = s.outcomesAtClose(t, "wait")
 			if got, want := seen[arm].After, [trial.OutcomeCount]int64{
@@ -83,18 +83,18 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 
 // A session is observed to its end, even after the upstream refused a request with a block. If the later failures of
 // such sessions were not counted, the lesson would seem better than it is.
-func TestRefusedSessionsAreObserved(t *testing.T) {
+func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
-	s.a.addUser("build", false)
+	s.agent.addUserMessage("build", false)
 	s.send()
 	s.endTurn()
-	s.callOnce("make", "omega lock", true)
+	s.addCallWithResult("make", "omega lock", true)
 	s.send()
 	New(injectAll()).RecordRefusal(s.rec)
 	for range 2 {
 		s.endTurn()
-		s.callOnce("make", "omega lock", true)
-		s.plan(s.a.body())
+		s.addCallWithResult("make", "omega lock", true)
+		s.plan(s.agent.body())
 	}
 	if w := s.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
 		t.Errorf("outcomes of the refused session = %+v, want a recurrence, 2 errors and a loop", w)
@@ -107,10 +107,10 @@ func TestRecurrenceIsMeasuredForDistilledLesson(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("plain", "omega", "Look."), distilled), "s")
-	s.a.addUser("omega", false)
+	s.agent.addUserMessage("omega", false)
 	s.send()
 	s.endTurn()
-	s.callOnce("make", "error: omega", true)
+	s.addCallWithResult("make", "error: omega", true)
 	s.send()
 	if w := s.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
 		t.Errorf("outcomes of the lesson plain = %+v, want 1 error and no recurrence", w)

@@ -47,10 +47,10 @@ const (
 
 // Plan is the change of one request. A Plan holds no pointer into the request.
 type Plan struct {
-	Kind  session.TurnKind
-	Edits []wire.Edit // insertions, for wire.Request.Splice; edits at one position keep their order
-	Cuts  []wire.Cut  // deletions of sections of rules files whose coin decided to cut
-	Skip  string      // one of the Skip constants if Edits is empty, otherwise ""
+	Kind       session.TurnKind
+	Edits      []wire.Edit // insertions, for wire.Request.Splice; edits at one position keep their order
+	Cuts       []wire.Cut  // deletions of sections of rules files whose coin decided to cut
+	SkipReason string      // one of the Skip constants if Edits is empty, otherwise ""
 
 	Matched       []string        // slugs of the lessons that matched in this turn for the first time in the session
 	Injected      []string        // slugs of this turn's picks that are inserted
@@ -69,23 +69,23 @@ func (p *Plan) Changes() bool { return len(p.Edits)+len(p.Cuts) > 0 }
 // Beliefs is the chooser of a tenant.
 type Beliefs interface {
 	bandit.Beliefs
-	publisher
-	// Watch returns the measurement of a new pick of an arm. The measurement is derived from the outcomes of closed
-	// sessions. baseline holds the sums of the session at the pick.
-	Watch(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Tally) trial.Watch
+	armEvidence
+	// NewMeasurement returns the measurement of a new pick of an arm. The measurement is derived from the outcomes of
+	// closed sessions. baseline holds the sums of the session at the pick.
+	NewMeasurement(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Totals) trial.Measurement
 }
 
 // Input holds the data of one turn for Plan and Replay, apart from the session's record.
 type Input struct {
-	Request *wire.Request
-	Claim   session.Claim
-	Book    *lesson.Book
-	Beliefs Beliefs
-	Results *detect.Results      // cached classifications of the turn's tool results; nil if there are none
-	Unit    *session.Record      // run of the session; nil or the session itself for a session outside of a run. Lock order: the session, then the unit.
-	Meaning []lesson.Resemblance // lessons that match earlier words of the session by meaning
-	Rules   *rules.Registry      // sections under measurement; nil if none
-	Now     time.Time
+	Request        *wire.Request
+	Claim          session.Claim
+	Book           *lesson.Book
+	Beliefs        Beliefs
+	Results        *detect.Results      // cached classifications of the turn's tool results; nil if there are none
+	Unit           *session.Record      // run of the session; nil or the session itself for a session outside of a run. Lock order: the session, then the unit.
+	MeaningMatches []lesson.Resemblance // lessons that match earlier words of the session by meaning
+	Rules          *rules.Registry      // sections under measurement; nil if none
+	Now            time.Time
 
 	NoLearning    bool // the session must not be learned from, so no coin of a section is flipped
 	ReadsCommands bool // the reply is searched for /lesson commands
@@ -98,7 +98,7 @@ func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	w := work{in: in, rec: rec, input: input, plan: &p}
 	w.freezeFacts()
 	w.observe()
-	if p.Skip = w.idleReason(); p.Skip != "" {
+	if p.SkipReason = w.passThroughReason(); p.SkipReason != "" {
 		if p.Kind == session.NewTurn {
 			rec.SetLastTurn(input.Request)
 		}
@@ -109,7 +109,7 @@ func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	if p.Kind == session.NewTurn {
 		w.insertAnswers()
 		if !w.isExcluded() { // no new coins for an excluded session
-			if !in.cfg.NoLoops {
+			if !in.cfg.NoLoopDetection {
 				w.insertWarnings()
 			}
 			w.insertLessons()
@@ -121,9 +121,9 @@ func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	return p
 }
 
-// idleReason returns the reason why the request stays unchanged. It returns "" if Plan may insert earlier or new
+// passThroughReason returns the reason why the request stays unchanged. It returns "" if Plan may insert earlier or new
 // blocks. An excluded session keeps its earlier blocks and gets no new lesson.
-func (w *work) idleReason() string {
+func (w *work) passThroughReason() string {
 	switch {
 	case w.rec.State.PassThrough:
 		return SkipRefused
@@ -142,7 +142,7 @@ func (w *work) isExcludedWithoutBlocks() bool {
 
 // hasCutSection reports whether a coin of the unit cuts a section.
 func (w *work) hasCutSection() (found bool) {
-	w.withCoins(func(u *session.Record) {
+	w.withUnitRecord(func(u *session.Record) {
 		found = slices.ContainsFunc(u.Assignment.Picks, func(p trial.Pick) bool { return p.Arm.IsRule() && !p.Injected })
 	})
 	return found
@@ -151,7 +151,7 @@ func (w *work) hasCutSection() (found bool) {
 // freezeFacts stores the category, the model, the number of tools and the day of a session before its first coin. A run
 // gets the facts of its first session.
 func (w *work) freezeFacts() {
-	w.withCoins(func(u *session.Record) {
+	w.withUnitRecord(func(u *session.Record) {
 		isFirst := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn
 		if u != w.rec {
 			isFirst = u.Assignment.Category == "" && !u.Assignment.Decided
@@ -165,9 +165,9 @@ func (w *work) freezeFacts() {
 	})
 }
 
-// withCoins calls fn with the record that holds the session's coins, which is the record of the unit or, without a
+// withUnitRecord calls fn with the record that holds the session's coins, which is the record of the unit or, without a
 // unit, the session's own record. The record is locked during the call.
-func (w *work) withCoins(fn func(u *session.Record)) {
+func (w *work) withUnitRecord(fn func(u *session.Record)) {
 	if w.input.Unit == nil || w.input.Unit == w.rec {
 		fn(w.rec)
 		return
@@ -181,8 +181,8 @@ func (w *work) withCoins(fn func(u *session.Record)) {
 // experiment. A doubted session is outside of the experiment, too, but still gets lessons. Otherwise an agent would
 // lose its lessons because another agent sends an identical history.
 func (w *work) isExcluded() (excluded bool) {
-	w.withCoins(func(u *session.Record) { excluded = u.Assignment.Excluded })
-	return (excluded || w.rec.Assignment.Excluded) && !w.rec.State.Doubted
+	w.withUnitRecord(func(u *session.Record) { excluded = u.Assignment.Excluded })
+	return (excluded || w.rec.Assignment.Excluded) && !w.rec.State.Ambiguous
 }
 
 // RecordRefusal records that the upstream accepted the request only without the insertions. The session gets no further
@@ -198,7 +198,7 @@ func (in *Injector) RecordRefusal(rec *session.Record) {
 // original. The session keeps its lessons and its arms, and no further section is cut.
 func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 	rec.State.NoDeletions, rec.State.Dirty = true, true
-	rec.Assignment.Uncut = true
+	rec.Assignment.CutRefused = true
 }
 
 // work is the state of one call of Plan or Replay.
@@ -231,14 +231,14 @@ func (w *work) insert(item, block int, b *session.Block) {
 	}
 }
 
-// setSkipReason sets Plan.Skip if the plan has no insertions.
+// setSkipReason sets Plan.SkipReason if the plan has no insertions.
 func (w *work) setSkipReason() {
 	switch {
 	case len(w.plan.Edits) > 0:
 	case w.isExcludedWithoutBlocks():
-		w.plan.Skip = SkipExcluded
+		w.plan.SkipReason = SkipExcluded
 	default:
-		w.withCoins(func(u *session.Record) { w.plan.Skip = w.skipReason(u) })
+		w.withUnitRecord(func(u *session.Record) { w.plan.SkipReason = w.skipReason(u) })
 	}
 }
 

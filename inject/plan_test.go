@@ -32,9 +32,9 @@ func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
 			s := newTestSession(t, form, injectAll(), newBook(activeLesson("deploy", "deploy", "Ask first.")), "s")
-			s.a.addUser("please deploy it", false)
+			s.agent.addUserMessage("please deploy it", false)
 			p := s.send()
-			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
+			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.SkipReason != "" || len(p.Edits) != 1 {
 				t.Fatalf("plan = %+v, want one edit with the lesson deploy and no skip", p)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
@@ -49,11 +49,11 @@ func TestBlockIsInsertedBeforeUserMessage(t *testing.T) {
 
 func TestLessonMatchesOncePerSession(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	s.send()
 	s.endTurn()
-	s.a.addAnswer("ok")
-	s.a.addUser("deploy again", false)
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage("deploy again", false)
 	if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
 		t.Errorf("second plan = %+v, want no match and one edit, the earlier block of deploy", p)
 	}
@@ -61,11 +61,11 @@ func TestLessonMatchesOncePerSession(t *testing.T) {
 
 func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
 	s := newTestSession(t, claude, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	s.send()
 	for i := range 10 {
 		s.endTurn()
-		s.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
+		s.addCallWithResult(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
 		if p := s.send(); len(p.Edits) != 1 {
 			t.Fatalf("turn %d: got %d edits, want 1, the earlier block", i, len(p.Edits))
 		}
@@ -78,15 +78,15 @@ func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
 		s := newTestSession(t, form, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-		s.a.addUser("Please solve this issue: rename alpha"+tail, false)
+		s.agent.addUserMessage("Please solve this issue: rename alpha"+tail, false)
 		if p := s.send(); !slices.Equal(p.Matched, []string{"on-request"}) || len(p.Edits) != 1 || p.Edits[0].Block != -1 {
-			t.Errorf("%s: plan = %+v, want the lesson on-request before the message", s.a.dialect(), p)
+			t.Errorf("%s: plan = %+v, want the lesson on-request before the message", s.agent.dialect(), p)
 		}
 		s.endTurn()
-		s.a.addAnswer("It is renamed.")
-		s.a.addUser("<user_message>\nrun omega\n</user_message>", false)
+		s.agent.addAnswer("It is renamed.")
+		s.agent.addUserMessage("<user_message>\nrun omega\n</user_message>", false)
 		if p := s.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
-			t.Errorf("%s: second turn: Matched = %q, want on-template", s.a.dialect(), p.Matched)
+			t.Errorf("%s: second turn: Matched = %q, want on-template", s.agent.dialect(), p.Matched)
 		}
 	}
 }
@@ -95,9 +95,9 @@ func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-	s.a.addUser("Please solve this issue: rename alpha"+tail, false)
-	s.a.addAnswer("First I read the file.")
-	s.a.addUser("Now proceed and carry out this plan.", false)
+	s.agent.addUserMessage("Please solve this issue: rename alpha"+tail, false)
+	s.agent.addAnswer("First I read the file.")
+	s.agent.addUserMessage("Now proceed and carry out this plan.", false)
 	if p := s.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
 		t.Errorf("Matched = %q, want on-request", p.Matched)
 	}
@@ -106,7 +106,7 @@ func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 // A message that consists of a template without a user request matches no lesson.
 func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-template", "omega", "y")), "s")
-	s.a.addUser("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
+	s.agent.addUserMessage("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
 	if p := s.send(); len(p.Matched) > 0 || len(p.Edits) > 0 {
 		t.Errorf("plan = %+v, want no match and no edit", p)
 	}
@@ -115,11 +115,11 @@ func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
 func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 	b := newBook(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
 	s := newTestSession(t, claude, injectAll(), b, "s")
-	s.a.addUser("go", false)
+	s.agent.addUserMessage("go", false)
 	s.send()
 	s.endTurn()
-	s.callOnce("make", "omega", true)
-	s.a.addUser("and alpha", false)
+	s.addCallWithResult("make", "omega", true)
+	s.agent.addUserMessage("and alpha", false)
 	p := s.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
 		t.Fatalf("plan = %+v, want two edits with the lessons on-error and on-words", p)
@@ -133,12 +133,12 @@ func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 
 func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
-	s.a.addUser("go", false)
+	s.agent.addUserMessage("go", false)
 	s.send()
 	s.endTurn()
-	one, two := s.a.addCall("a"), s.a.addCall("b")
-	s.a.addResult(one, "all is well", false)
-	s.a.addResult(two, "Error: omega failed\nExit code 1", true)
+	one, two := s.agent.addCall("a"), s.agent.addCall("b")
+	s.agent.addResult(one, "all is well", false)
+	s.agent.addResult(two, "Error: omega failed\nExit code 1", true)
 	p := s.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
 		t.Fatalf("edits = %+v, want one, of item 4", p.Edits)
@@ -152,9 +152,9 @@ func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	b := newBook(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
 	s := newTestSession(t, plainChat, injectAll(), b, "s")
-	s.a.addUser("alpha", false)
-	s.a.addAnswer("ok")
-	s.a.addUser("beta", false)
+	s.agent.addUserMessage("alpha", false)
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage("beta", false)
 	p := s.send()
 	if !slices.Equal(p.Injected, []string{"new"}) {
 		t.Errorf("plan = %+v, want only the lesson new, at the newest message", p)
@@ -165,9 +165,9 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 // prompt cache of the provider stays valid.
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.a.addUser("deploy", false)
-	if p := s.send(); p.Skip != SkipNoMatch {
-		t.Errorf("Skip = %q, want %q", p.Skip, SkipNoMatch)
+	s.agent.addUserMessage("deploy", false)
+	if p := s.send(); p.SkipReason != SkipNoMatch {
+		t.Errorf("Skip = %q, want %q", p.SkipReason, SkipNoMatch)
 	}
 	s.book = newBook(activeLesson("deploy", "deploy", "x")) // a new lesson
 	if p := s.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
@@ -177,7 +177,7 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	if p := s.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
 		t.Errorf("plan of a repeat = %+v, want no edits", p)
 	}
-	s.a.addUser("hurry", false)
+	s.agent.addUserMessage("hurry", false)
 	if p := s.send(); len(p.Edits) != 0 {
 		t.Errorf("plan of the next turn = %+v, want no edits", p)
 	}
@@ -192,11 +192,11 @@ func TestManyMatchesStayWithinLimits(t *testing.T) {
 	}
 	s := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for range 4 {
-		s.a.addUser("deploy", false)
+		s.agent.addUserMessage("deploy", false)
 		s.send()
 		s.assertBounds(injectAll())
 		s.endTurn()
-		s.a.addAnswer("ok")
+		s.agent.addAnswer("ok")
 	}
 	if n := len(s.rec.Assignment.Picks); n != 3 {
 		t.Errorf("session has %d picks, want 3: a skipped pick must not be inserted later", n)
@@ -217,10 +217,10 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	}
 	s := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for i := range 9 {
-		s.a.addUser(fmt.Sprint("word", i), false)
+		s.agent.addUserMessage(fmt.Sprint("word", i), false)
 		s.send()
 		s.endTurn()
-		s.a.addAnswer("ok")
+		s.agent.addAnswer("ok")
 	}
 	if n := len(s.rec.Lessons.Blocks); n != 6 {
 		t.Errorf("session has %d blocks, want 6 (twice K)", n)
@@ -242,12 +242,12 @@ func TestSkipReasonIsReported(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newTestSession(t, plainChat, tc.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
 			for range 2 { // the next turn has the same skip reason
-				s.a.addUser(tc.words, false)
-				if p := s.send(); p.Skip != tc.want {
-					t.Errorf("Skip = %q, want %q", p.Skip, tc.want)
+				s.agent.addUserMessage(tc.words, false)
+				if p := s.send(); p.SkipReason != tc.want {
+					t.Errorf("Skip = %q, want %q", p.SkipReason, tc.want)
 				}
 				s.endTurn()
-				s.a.addAnswer("ok")
+				s.agent.addAnswer("ok")
 				tc.words = "go on"
 			}
 		})
@@ -257,12 +257,12 @@ func TestSkipReasonIsReported(t *testing.T) {
 		storedTurnBody := func(text string) []byte {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + text + `"}]}`)
 		}
-		if p := s.plan(storedTurnBody("deploy")); p.Skip != "" {
-			t.Fatalf("Skip = %q, want an inserted block", p.Skip)
+		if p := s.plan(storedTurnBody("deploy")); p.SkipReason != "" {
+			t.Fatalf("Skip = %q, want an inserted block", p.SkipReason)
 		}
 		s.endTurn()
-		if p := s.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
-			t.Errorf("Skip = %q, want %q", p.Skip, SkipEarlier)
+		if p := s.plan(storedTurnBody("go on")); p.SkipReason != SkipEarlier {
+			t.Errorf("Skip = %q, want %q", p.SkipReason, SkipEarlier)
 		}
 	})
 }
@@ -273,9 +273,9 @@ func TestWithheldLessonUsesBudget(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
 	s := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	p := s.send()
-	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || s.rec.Lessons.BlockBytes == 0 {
+	if p.SkipReason != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || s.rec.Lessons.BlockBytes == 0 {
 		t.Errorf("plan = %+v, BlockBytes = %d, want a and b withheld, no edit, and BlockBytes > 0", p, s.rec.Lessons.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
@@ -288,24 +288,24 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Control = 1
 	s := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	p := s.send()
-	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
+	if p.SkipReason != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
 		t.Errorf(`plan = %+v, want Skip %q, no edit, no pick, and the lesson in state "control"`, p, SkipControl)
 	}
 }
 
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
-	s.a.addUser("short", false)
+	s.agent.addUserMessage("short", false)
 	s.send()
 	got := s.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
 		t.Errorf(`assignment = %+v, want category "coder|some-model|s" and day %d`, got, trial.Day(noon))
 	}
 	s.endTurn()
-	s.a.addAnswer("ok")
-	s.a.addUser(strings.Repeat("long ", 1000), false)
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage(strings.Repeat("long ", 1000), false)
 	s.send()
 	if s.rec.Assignment.Category != got.Category {
 		t.Errorf("after the second turn: Category = %q, want %q", s.rec.Assignment.Category, got.Category)
@@ -327,14 +327,14 @@ func TestModelFamilyHasNoVersionAndNoProvider(t *testing.T) {
 func TestInjectOffSkipsTheRequest(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	s.claim.InjectOff = true
-	s.a.addUser("deploy", false)
-	if p := s.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
+	s.agent.addUserMessage("deploy", false)
+	if p := s.send(); p.SkipReason != SkipOff || len(p.Edits) != 0 {
 		t.Errorf("plan = %+v, want skip %q and no edit", p, SkipOff)
 	}
 	s.claim.InjectOff = false
 	s.endTurn()
-	s.a.addAnswer("ok")
-	s.a.addUser("deploy", false)
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage("deploy", false)
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
 		t.Errorf("plan of the next turn = %+v, want one edit, of item 3", p)
 	}
@@ -344,14 +344,14 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 // blocks, but stays in the experiment.
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	s.send()
-	s.in.RecordRefusal(s.rec)
+	s.injector.RecordRefusal(s.rec)
 	s.restart()
 	s.sent = nil // the upstream received the turn without the block
-	s.a.addAnswer("ok")
-	s.a.addUser("again", false)
-	if p := s.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || s.rec.Assignment.Excluded || !s.rec.Assignment.Refused || len(s.rec.Assignment.Picks) != 1 {
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage("again", false)
+	if p := s.send(); p.SkipReason != SkipRefused || len(p.Edits) != 0 || s.rec.Assignment.Excluded || !s.rec.Assignment.Refused || len(s.rec.Assignment.Picks) != 1 {
 		t.Errorf("plan = %+v, assignment = %+v, want Skip %q, no edit, and an assignment with one pick that is refused, not excluded",
 			p, s.rec.Assignment, SkipRefused)
 	}
@@ -360,8 +360,8 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	s.rec.Assignment.Excluded = true
-	s.a.addUser("deploy", false)
-	if p := s.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
+	s.agent.addUserMessage("deploy", false)
+	if p := s.send(); p.SkipReason != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
 		t.Errorf("plan = %+v, want skip %q, no edit and no match", p, SkipExcluded)
 	}
 }
@@ -369,13 +369,13 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 // A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new block.
 func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	s.send()
 	s.endTurn()
 	s.rec.Assignment.Excluded = true
-	s.a.addAnswer("ok")
-	s.a.addUser("again", false)
-	if p := s.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(s.rec.Lessons.Blocks) != 1 {
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage("again", false)
+	if p := s.send(); p.SkipReason != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(s.rec.Lessons.Blocks) != 1 {
 		t.Errorf("plan = %+v, recorded blocks = %d, want only the earlier block", p, len(s.rec.Lessons.Blocks))
 	}
 }
@@ -384,19 +384,19 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 // message, with the text that they had before.
 func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	s.send()
 	s.endTurn()
-	s.callOnce("make", "omega", true)
+	s.addCallWithResult("make", "omega", true)
 	if p := s.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
 		t.Fatalf("plan = %+v, want the blocks of a and b", p)
 	}
 	s.endTurn()
 	s.book = newBook(activeLesson("a", "deploy", "another text"))
-	s.a.history, s.sent = nil, nil
-	s.a.addUser("What was done so far?", false)
-	s.a.addAnswer("A summary.")
-	s.a.addUser("Go on.", false)
+	s.agent.history, s.sent = nil, nil
+	s.agent.addUserMessage("What was done so far?", false)
+	s.agent.addAnswer("A summary.")
+	s.agent.addUserMessage("Go on.", false)
 	p := s.send()
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
 		t.Fatalf("plan after the compaction = %+v, want two edits with a and b, and no new pick", p)
@@ -410,7 +410,7 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 		t.Errorf("request =\n%s\nwant the earlier text x of lesson a", s.upstream())
 	}
 	s.endTurn()
-	s.callOnce("make", "x", false)
+	s.addCallWithResult("make", "x", false)
 	if p := s.send(); len(p.Edits) != 2 {
 		t.Errorf("next plan = %+v, want the two blocks", p)
 	}
@@ -421,20 +421,20 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 // place.
 func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
-	s.a.addUser("deploy", false)
+	s.agent.addUserMessage("deploy", false)
 	s.send()
 	s.endTurn()
-	main, seenMain := s.a, s.sent
-	s.a, s.sent = &agent{form: plainChat}, nil
-	s.a.addUser("a task of a sub-agent", false)
+	main, seenMain := s.agent, s.sent
+	s.agent, s.sent = &agent{form: plainChat}, nil
+	s.agent.addUserMessage("a task of a sub-agent", false)
 	for i := range 5 {
 		s.send()
 		s.endTurn()
-		s.callOnce(fmt.Sprint(i), "x", false)
+		s.addCallWithResult(fmt.Sprint(i), "x", false)
 	}
-	s.a, s.sent = main, seenMain
-	s.a.addAnswer("ok")
-	s.a.addUser("go on", false)
+	s.agent, s.sent = main, seenMain
+	s.agent.addAnswer("ok")
+	s.agent.addUserMessage("go on", false)
 	if p := s.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
 		t.Errorf("edits of the main agent = %+v, want one, of item 1", p.Edits)
 	}
@@ -490,26 +490,26 @@ func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
 		want          bool
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
 		s := newTestSession(t, plainChat, injectAll(), newBook(l), "s")
-		s.beliefs = published{bandit.New(), tc.better, tc.worse}
-		s.a.addUser("deploy", false)
+		s.beliefs = fixedCounts{bandit.New(), tc.better, tc.worse}
+		s.agent.addUserMessage("deploy", false)
 		s.send()
 		if got := strings.Contains(s.upstream(), "Cautions"); got != tc.want {
 			t.Errorf("%v sessions above expectation and %v below: caution = %v, want %v", tc.better, tc.worse, got, tc.want)
 		}
 	}
-	off := Config{NoCautions: true}.Present(l, newBook(l).Text(l), published{bandit.New(), 4, 5})
+	off := Config{NoCautions: true}.Present(l, newBook(l).Text(l), fixedCounts{bandit.New(), 4, 5})
 	if off.Caution || strings.Contains(string(off.Arm), "caution") {
 		t.Errorf("inject.cautions is off: Present = %+v, want advice", off)
 	}
 }
 
-// published is a chooser with fixed counts of sessions above (better) and below (worse) expectation.
-type published struct {
+// fixedCounts is a chooser with fixed counts of sessions above (better) and below (worse) expectation.
+type fixedCounts struct {
 	*bandit.Chooser
 	better, worse float64
 }
 
-func (p published) Published(trial.Arm) (better, worse float64) { return p.better, p.worse }
+func (p fixedCounts) CautionEvidence(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
 // A lesson supersedes two lessons, of which the book contains only the second. The parent of the lesson is the arm of
 // this second lesson.
@@ -517,7 +517,7 @@ func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
 	s := newTestSession(t, plainChat, injectAll(), newBook(old, l), "s")
-	w := work{in: s.in, rec: s.rec, input: Input{Book: s.book}}
+	w := work{in: s.injector, rec: s.rec, input: Input{Book: s.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
 		t.Errorf("action = %+v, want slug new, epsilon %v and parent %q", c, trialEpsilon, w.present(old).Arm)
@@ -526,8 +526,8 @@ func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 
 func TestNilBookMatchesNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), nil, "s")
-	s.a.addUser("deploy", false)
-	if p := s.send(); p.Skip != SkipNoMatch {
+	s.agent.addUserMessage("deploy", false)
+	if p := s.send(); p.SkipReason != SkipNoMatch {
 		t.Errorf("plan without a book = %+v, want Skip %q", p, SkipNoMatch)
 	}
 }

@@ -45,27 +45,27 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 		s := newTestSession(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
 		keywords := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
 		cmd := rapid.SampledFrom([]string{"make", "make", "make", "go test ./...", "cat x"})
-		s.a.addUser("do "+keywords.Draw(t, "words"), true)
+		s.agent.addUserMessage("do "+keywords.Draw(t, "words"), true)
 		s.send()
 		for range rapid.IntRange(5, 25).Draw(t, "turns") {
 			switch rapid.SampledFrom([]string{"call", "call", "call", "parallel", "user", "interrupt", "retry", "repeat", "restart", "edit"}).Draw(t, "step") {
 			case "call":
 				s.endTurn()
-				s.callOnce(cmd.Draw(t, "cmd"), keywords.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
+				s.addCallWithResult(cmd.Draw(t, "cmd"), keywords.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
 			case "parallel":
 				s.endTurn()
-				a, b := s.a.addCall(cmd.Draw(t, "cmd")), s.a.addCall(cmd.Draw(t, "cmd"))
-				s.a.addResult(a, "bash: "+keywords.Draw(t, "words")+": command not found\nExit code 127", true)
-				s.a.addResult(b, "ok", false)
+				a, b := s.agent.addCall(cmd.Draw(t, "cmd")), s.agent.addCall(cmd.Draw(t, "cmd"))
+				s.agent.addResult(a, "bash: "+keywords.Draw(t, "words")+": command not found\nExit code 127", true)
+				s.agent.addResult(b, "ok", false)
 			case "user":
 				s.endTurn()
-				s.a.addAnswer("Done.")
-				s.a.addUser(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
+				s.agent.addAnswer("Done.")
+				s.agent.addUserMessage(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
 			case "interrupt": // no reply, then another user message
 				if form == claude {
 					continue // the lesson would be added to a message that was already sent
 				}
-				s.a.addUser("and "+keywords.Draw(t, "words"), false)
+				s.agent.addUserMessage("and "+keywords.Draw(t, "words"), false)
 			case "retry": // sends the same request again
 			case "repeat":
 				s.endTurn()
@@ -80,13 +80,13 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 	})
 }
 
-func (s *testSession) callOnce(cmd, word string, fails bool) {
-	id := s.a.addCall(cmd)
+func (s *testSession) addCallWithResult(cmd, keyword string, fails bool) {
+	id := s.agent.addCall(cmd)
 	out := "fine"
 	if fails {
-		out = "Error: " + word + " failed\nExit code 2"
+		out = "Error: " + keyword + " failed\nExit code 2"
 	}
-	s.a.addResult(id, out, fails)
+	s.agent.addResult(id, out, fails)
 }
 
 // assertBounds fails the test if the blocks and picks of the session exceed the limits of cfg.

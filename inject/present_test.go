@@ -40,7 +40,7 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 			list = append(list, l)
 		}
 		s := newTestSession(t, plainChat, injectAll(), newBook(list...), fmt.Sprint("s", n))
-		s.a.addUser("deploy", false)
+		s.agent.addUserMessage("deploy", false)
 		p := s.send()
 		for _, e := range p.Edits {
 			if len(e.Text) > defaultBudget {
@@ -74,11 +74,11 @@ func TestPresentationIsPartOfTheArm(t *testing.T) {
 	failed := activeLesson("a", "deploy", "x")
 	*failed = *l
 	failed.Outcome = "failure"
-	worse := published{better: 1, worse: 2}
+	worse := fixedCounts{better: 1, worse: 2}
 	for want, tc := range map[string]struct {
 		cfg Config
 		l   *lesson.Lesson
-		p   publisher
+		p   armEvidence
 	}{
 		"a@0123456789ab":                                  {Config{}, l, nil},
 		"a@0123456789ab.caution":                          {Config{}, l, worse},
@@ -109,7 +109,7 @@ func TestCautionStartsANewArm(t *testing.T) {
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
 	for i := range 300 { // sessions fail with the lesson and succeed without it
-		a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.7}}}
+		a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, Centre: 0.5, Offset: 0.7}}}
 		y := 0.0
 		if !a.Picks[0].Injected {
 			y = 1
@@ -139,7 +139,7 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	addPicks := func(arm trial.Arm, from, to int, with, without float64) {
 		for i := from; i < to; i++ {
 			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{
-				Slug: "a", Arm: arm, Eps: 0.5, Injected: i%2 > 0, C: 0.5, Off: 0.7, Trial: l.PlannedTrial(),
+				Slug: "a", Arm: arm, Eps: 0.5, Injected: i%2 > 0, Centre: 0.5, Offset: 0.7, Trial: l.PlannedTrialName(),
 			}}}
 			y := without
 			if a.Picks[0].Injected {
@@ -155,7 +155,7 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 		}
 	}
 	addPicks(advice.Arm, 0, 200, 0, 1)
-	if better, worse := c.Published(advice.Arm); worse <= better {
+	if better, worse := c.CautionEvidence(advice.Arm); worse <= better {
 		t.Fatalf("200 sessions, all worse with the lesson: got %v above and %v below expectation, want more below", better, worse)
 	}
 	checkArm("during the trial", advice.Arm)

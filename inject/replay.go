@@ -12,7 +12,7 @@ import (
 func (w *work) reinsertBlocks() {
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
-		if !w.isDue(b) {
+		if !w.needsInsertion(b) {
 			continue
 		}
 		if w.plan.Kind == session.Repeat && w.input.Request.Delta && !b.Anchor.IsInstructions() {
@@ -38,7 +38,7 @@ func (w *work) reinsertBlocks() {
 func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, input: input, plan: &p}
-	if p.Skip = w.idleReason(); p.Skip != "" {
+	if p.SkipReason = w.passThroughReason(); p.SkipReason != "" {
 		return p
 	}
 	w.cutSections()
@@ -47,11 +47,11 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	return p
 }
 
-// isDue reports whether the block has to be inserted into this request. A request with the full history needs every
-// block. The provider of a delta request has stored the history with its blocks. A delta request therefore needs a
-// block only if the agent repeats the request into which the block was first inserted. A block in the instructions is
+// needsInsertion reports whether the block has to be inserted into this request. A request with the full history needs
+// every block. The provider of a delta request has stored the history with its blocks. A delta request therefore needs
+// a block only if the agent repeats the request into which the block was first inserted. A block in the instructions is
 // due in each request, because the provider does not store instructions.
-func (w *work) isDue(b *session.Block) bool {
+func (w *work) needsInsertion(b *session.Block) bool {
 	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true
 	}

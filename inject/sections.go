@@ -14,7 +14,7 @@ import (
 // headSection is a registered section of a rules file in the head of the request. The head holds the system prompt and
 // the messages before the first answer, see wire.Request.Head.
 type headSection struct {
-	section *rules.Registered
+	section *rules.RegisteredSection
 	lines   []string
 	passage int // index of the passage of the head that contains the section
 	span    rules.Span
@@ -58,7 +58,7 @@ func (w *work) cutSections() {
 // turn.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
 	mayFlip := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.NoLearning && !w.isExcluded()
-	w.withCoins(func(u *session.Record) {
+	w.withUnitRecord(func(u *session.Record) {
 		for i := range registry.Sections {
 			s := &registry.Sections[i]
 			switch p, ok := u.Assignment.PickOf(s.Arm()); {
@@ -74,7 +74,7 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 
 // mayFlipSections reports whether the coins of sections may be flipped for a unit. A unit whose control coin was
 // flipped first belongs to the comparison of treated and control units, and keeps all sections.
-func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.Rules && !a.Control }
+func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.HasMeasuredRules && !a.Control }
 
 // dropEmptyingSections removes the sections of each passage in which the deletion of all found sections would leave a
 // part without text. Some APIs refuse an empty part.
@@ -87,7 +87,7 @@ func dropEmptyingSections(found []headSection, head []wire.Passage) []headSectio
 				spans = append(spans, found[k].span)
 			}
 		}
-		empties[i] = len(spans) > 0 && rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, rules.Widen(head[i].Text, spans))
+		empties[i] = len(spans) > 0 && rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, rules.AddEmptiedHeadings(head[i].Text, spans))
 	}
 	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
@@ -116,7 +116,7 @@ func (w *work) flipSections(found []headSection) {
 	for i := range found {
 		if s := found[i].section; !found[i].cut {
 			picks = append(picks, trial.Pick{
-				Slug: s.Slug(), Arm: s.Arm(), Eps: s.Share, Tokens: rules.Tokens(s.Text), Turn: w.rec.Thread.Turns, Trial: s.Trial(),
+				Slug: s.Slug(), Arm: s.Arm(), Eps: s.CutProbability, Tokens: rules.Tokens(s.Text), Turn: w.rec.Thread.Turns, Trial: s.Trial(),
 			})
 		}
 	}
@@ -124,12 +124,12 @@ func (w *work) flipSections(found []headSection) {
 		return
 	}
 	var earlier []trial.Pick // coins that another session of the unit has flipped since removableSections
-	w.withCoins(func(u *session.Record) {
+	w.withUnitRecord(func(u *session.Record) {
 		a := &u.Assignment
 		if !a.Decided {
-			a.Rules = true
+			a.HasMeasuredRules = true
 		}
-		if !a.Rules { // another session of the unit has flipped the control coin since removableSections
+		if !a.HasMeasuredRules { // another session of the unit has flipped the control coin since removableSections
 			picks = nil
 			return
 		}
@@ -171,7 +171,7 @@ func (w *work) planCuts(found []headSection, head []wire.Passage) {
 		if len(cuts) == 0 {
 			continue
 		}
-		cuts = rules.Widen(head[i].Text, cuts)
+		cuts = rules.AddEmptiedHeadings(head[i].Text, cuts)
 		if rules.LeavesEmptyPart(head[i].Text, head[i].Boundaries, cuts) {
 			continue
 		}

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	testSection = "## Testing\n\n- Run the tests.\n"
-	style       = "## Style\n\nUse tabs.\n"
+	testSection  = "## Testing\n\n- Run the tests.\n"
+	styleSection = "## Style\n\nUse tabs.\n"
 )
 
 // rulesFile is a system prompt with a rules file that has both sections.
-const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "\n## Last\nx"
+const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "\n## Last\nx"
 
 // newMeasuringRegistry returns a registry of sections that are measured since noon.
 func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), rules.RegistryName)
-	err := rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) {
+	err := rules.Update(path, func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) {
 		for _, text := range texts {
-			list = append(list, rules.Registered{
-				File: "AGENTS.md", Section: strings.Fields(text)[1], Hash: rules.Hash(text), Text: rules.Normalize(text), Share: 0.5,
+			list = append(list, rules.RegisteredSection{
+				File: "AGENTS.md", Section: strings.Fields(text)[1], Hash: rules.Hash(text), Text: rules.Normalize(text), CutProbability: 0.5,
 				State: rules.Measuring, Began: noon,
 			})
 		}
@@ -47,15 +47,15 @@ func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 
 // sectionSession is a session whose requests may have a rules file in the system prompt.
 type sectionSession struct {
-	t     *testing.T
-	in    *Injector
-	rec   *session.Record
-	unit  *session.Record
-	rules *rules.Registry
-	claim session.Claim
-	now   time.Time
+	t        *testing.T
+	injector *Injector
+	rec      *session.Record
+	unit     *session.Record
+	rules    *rules.Registry
+	claim    session.Claim
+	now      time.Time
 
-	unlearned bool
+	noLearning bool
 }
 
 // newSectionSession returns a new session with the given probability of control. Its rules file may have the sections
@@ -64,7 +64,7 @@ func newSectionSession(t *testing.T, name string, control float64, registry *rul
 	t.Helper()
 	id := session.IDOf("default", session.NamespaceSession, name)
 	return &sectionSession{
-		t: t, in: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: registry, now: noon,
+		t: t, injector: New(Config{Bandit: bandit.Config{K: 3, Salt: "s", Control: control}}), rules: registry, now: noon,
 		rec: session.NewRecord("default", session.Claim{}, session.Resolved{ID: id, Name: name}, noon),
 	}
 }
@@ -95,7 +95,7 @@ func (s *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := s.in.Plan(s.rec, Input{Request: req, Claim: s.claim, Beliefs: bandit.New(), Rules: s.rules, Unit: s.unit, Now: s.now, NoLearning: s.unlearned})
+	p := s.injector.Plan(s.rec, Input{Request: req, Claim: s.claim, Beliefs: bandit.New(), Rules: s.rules, Unit: s.unit, Now: s.now, NoLearning: s.noLearning})
 	out, err := req.Splice(nil, p.Edits, p.Cuts...)
 	if err != nil {
 		s.t.Fatal(err)
@@ -103,12 +103,12 @@ func (s *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	return out, p
 }
 
-// promptWithoutCuts returns rulesFile without the sections that the session withholds.
-func promptWithoutCuts(r *sectionSession) string {
+// promptAfterCuts returns rulesFile without the sections that the session withholds.
+func promptAfterCuts(r *sectionSession) string {
 	text := rulesFile
 	for _, p := range r.rec.Assignment.Picks {
 		if !p.Injected {
-			text = strings.Replace(text, map[string]string{"rule:AGENTS.md#Testing": testSection + "\n", "rule:AGENTS.md#Style": style + "\n"}[p.Slug], "", 1)
+			text = strings.Replace(text, map[string]string{"rule:AGENTS.md#Testing": testSection + "\n", "rule:AGENTS.md#Style": styleSection + "\n"}[p.Slug], "", 1)
 		}
 	}
 	return text
@@ -117,12 +117,12 @@ func promptWithoutCuts(r *sectionSession) string {
 // Each measured section is cut in about half of the sessions, independently of the other section. All requests of a
 // session have the same sections.
 func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
-	registry := newMeasuringRegistry(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, styleSection)
 	prompts := map[string]int{}
 	for i := range 200 {
 		s := newSectionSession(t, fmt.Sprint(i), 0, registry)
 		first, p := s.send(rulesFile, "a")
-		if len(p.Picks) != 2 || first != promptWithoutCuts(s) {
+		if len(p.Picks) != 2 || first != promptAfterCuts(s) {
 			t.Fatalf("session %d: picks = %+v, cuts = %v, prompt = %q, want 2 picks and the prompt without the withheld sections", i, p.Picks, p.Cuts, first)
 		}
 		prompts[first]++
@@ -156,7 +156,7 @@ func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 }
 
 func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
-	registry := newMeasuringRegistry(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, styleSection)
 	newSession := func(name string) *sectionSession { return newSectionSession(t, name, 0, registry) }
 	for _, tc := range []struct {
 		name   string
@@ -164,7 +164,7 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 		prompt string
 		picks  int // picks of the session after the request
 	}{
-		{"section occurs twice", func() *sectionSession { return newSession("x") }, rulesFile + "\n" + testSection + "\n" + style, 0},
+		{"section occurs twice", func() *sectionSession { return newSession("x") }, rulesFile + "\n" + testSection + "\n" + styleSection, 0},
 		{"section was edited", func() *sectionSession { return newSession("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
 		{"control session", func() *sectionSession { return newSectionSession(t, "x", 1, registry) }, rulesFile, 0},
 		{"no section is registered", func() *sectionSession { return newSectionSession(t, "x", 0, &rules.Registry{}) }, rulesFile, 0},
@@ -180,7 +180,7 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 		}, rulesFile, 2},
 		{"session is not learned from", func() *sectionSession {
 			s := newSession("x")
-			s.unlearned = true
+			s.noLearning = true
 			return s
 		}, rulesFile, 0},
 		{"session was assigned before its first section", func() *sectionSession {
@@ -189,18 +189,18 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 			return s
 		}, rulesFile, 0},
 		{"head is too long", func() *sectionSession { return newSession("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
-		{"sections are the whole message", func() *sectionSession { return newSession("x") }, testSection + "\n" + style, 0},
+		{"sections are the whole message", func() *sectionSession { return newSession("x") }, testSection + "\n" + styleSection, 0},
 		{"upstream refused the cuts", func() *sectionSession {
 			s := newCutSession(t, registry)
-			s.in.RecordRefusedCuts(s.rec)
+			s.injector.RecordRefusedCuts(s.rec)
 			return s
 		}, rulesFile, 2},
 		{"upstream refused the changed request", func() *sectionSession {
 			s := newCutSession(t, registry)
-			s.in.RecordRefusal(s.rec)
+			s.injector.RecordRefusal(s.rec)
 			return s
 		}, rulesFile, 2},
-		{"section occurs twice in a later turn", func() *sectionSession { return newCutSession(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
+		{"section occurs twice in a later turn", func() *sectionSession { return newCutSession(t, registry) }, rulesFile + "\n" + testSection + "\n" + styleSection, 2},
 	} {
 		r := tc.run()
 		got, _ := r.send(tc.prompt, "a", "b", "c")
@@ -212,7 +212,7 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 
 // The sessions of a run share one random decision for each section.
 func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
-	registry := newMeasuringRegistry(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, styleSection)
 	for i := range 20 {
 		run := session.NewRun("default", session.Claim{}, "run", session.IDOf("default", session.NamespaceSession, fmt.Sprint("run", i)), noon)
 		one, two := newSectionSession(t, fmt.Sprint("one", i), 0, registry), newSectionSession(t, fmt.Sprint("two", i), 0, registry)
@@ -226,9 +226,9 @@ func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 
 // After a person stops the measurement, open sessions keep their cuts, and new sessions get the whole file.
 func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
-	registry := newMeasuringRegistry(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, styleSection)
 	s := newCutSession(t, registry)
-	before := promptWithoutCuts(s)
+	before := promptAfterCuts(s)
 	for i := range registry.Sections {
 		registry.Sections[i].State = rules.Stopped
 	}
@@ -241,7 +241,7 @@ func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
 }
 
 func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
-	registry := newMeasuringRegistry(t, testSection, style)
+	registry := newMeasuringRegistry(t, testSection, styleSection)
 	user := func(text string) []byte {
 		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)
 	}
@@ -249,27 +249,27 @@ func TestUserMessageIsCutOnlyInsideARulesFile(t *testing.T) {
 		name, text string
 		picks      int
 	}{
-		{"quoted section", "Improve this text:\n" + testSection + "\n" + style, 0},
-		{"rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "</INSTRUCTIONS>", 2},
-		{"quoted section after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + style, 0},
+		{"quoted section", "Improve this text:\n" + testSection + "\n" + styleSection, 0},
+		{"rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "</INSTRUCTIONS>", 2},
+		{"quoted section after a rules file", "# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\nA shop.\n</INSTRUCTIONS>\n" + testSection + "\n" + styleSection, 0},
 	} {
 		_, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, user(tc.text))
 		if len(p.Picks) != tc.picks {
 			t.Errorf("%s: got %d picks, want %d", tc.name, len(p.Picks), tc.picks)
 		}
 	}
-	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
+	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + styleSection + "</INSTRUCTIONS>")[1:]...)
 	if _, p := newSectionSession(t, "x", 0, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
 		t.Errorf("delta request: picks = %+v, want none", p.Picks)
 	}
 }
 
 func TestExcludedSessionKeepsItsCuts(t *testing.T) {
-	s := newCutSession(t, newMeasuringRegistry(t, testSection, style))
-	before := promptWithoutCuts(s)
+	s := newCutSession(t, newMeasuringRegistry(t, testSection, styleSection))
+	before := promptAfterCuts(s)
 	s.rec.Assignment.Excluded = true
-	if got, p := s.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
-		t.Errorf("prompt = %q, Skip = %q, want %q and %q", got, p.Skip, before, SkipExcluded)
+	if got, p := s.send(rulesFile, "a", "b", "c"); got != before || p.SkipReason != SkipExcluded {
+		t.Errorf("prompt = %q, Skip = %q, want %q and %q", got, p.SkipReason, before, SkipExcluded)
 	}
 }
 
@@ -281,8 +281,8 @@ func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
 		with, without := newSectionSession(t, "x", control, registry), newSectionSession(t, "x", control, registry)
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")
-		if !with.rec.Assignment.Rules || without.rec.Assignment.Rules {
-			t.Errorf("control %v: Assignment.Rules = %t with a section and %t without, want true and false", control, with.rec.Assignment.Rules, without.rec.Assignment.Rules)
+		if !with.rec.Assignment.HasMeasuredRules || without.rec.Assignment.HasMeasuredRules {
+			t.Errorf("control %v: Assignment.Rules = %t with a section and %t without, want true and false", control, with.rec.Assignment.HasMeasuredRules, without.rec.Assignment.HasMeasuredRules)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (w *work) noneFromUser(words []string) bool {
 
 // isFromUser reports whether the user wrote the words. An agent writes some messages with the role user itself.
 func isFromUser(words string) bool {
-	_, synthetic := detect.Synthetic(words)
+	_, synthetic := detect.SyntheticRule(words)
 	return words != "" && !synthetic
 }
 

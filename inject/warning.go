@@ -16,7 +16,7 @@ const maxWarningArgs = 300
 // arguments are redacted, because the block is stored with the session.
 func loopWarning(l detect.Loop) string {
 	var b strings.Builder
-	if l.Again {
+	if l.IsSecondWarning {
 		b.WriteString("[LOOP DETECTED] Second notice: ")
 		b.WriteString(quotedCall(l))
 		b.WriteString(" was repeated after a warning, and the result is still the same.\n" +
@@ -67,5 +67,5 @@ func quotedCall(l detect.Loop) string {
 	const redactedBytes = 16 * maxWarningArgs // arguments may be as long as a file
 	args := detect.CanonicalArgs(l.Args)
 	args = redact.New(true).Text(args[:min(len(args), redactedBytes)])
-	return lesson.Quoted(l.Tool, 80) + " " + lesson.Quoted(args, maxWarningArgs)
+	return lesson.SanitizeExcerpt(l.Tool, 80) + " " + lesson.SanitizeExcerpt(args, maxWarningArgs)
 }

@@ -13,8 +13,9 @@ import (
 
 // Memory reads sessions whose newest state is not in the backend yet.
 type Memory interface {
-	// Newest returns the newest record of a closing session, from memory or, if the session is not in memory, from row.
-	Newest(row *session.Row) *session.Record
+	// NewestRecord returns the newest record of a closing session, from memory or, if the session is not in memory, from
+	// row.
+	NewestRecord(row *session.Row) *session.Record
 	// Snapshot returns a copy of the record of a session in memory, without the texts. The result is nil if the session
 	// is not in memory.
 	Snapshot(ref session.Ref) *session.Record
@@ -28,22 +29,22 @@ type Deliverer interface {
 	Deliver(ctx context.Context)
 	// WithDeliveryPaused calls f. Until f returns, no row is delivered and no session is deleted.
 	WithDeliveryPaused(f func())
-	// Undelivered returns the sessions with exchanges that the backend does not have yet. ok is false while these
-	// sessions are unknown. Undelivered is called inside of WithDeliveryPaused.
-	Undelivered() (sessions map[session.Ref]bool, ok bool)
+	// UndeliveredSessions returns the sessions with exchanges that the backend does not have yet. ok is false while
+	// these sessions are unknown. Undelivered is called inside of WithDeliveryPaused.
+	UndeliveredSessions() (sessions map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges of sessions that close.
 type Exchanges interface {
-	// ExchangesAtClosing returns the exchanges of a session. stored is the number of stored exchanges; 0 means unknown.
-	// ExchangesAtClosing is called inside of Deliverer.WithDeliveryPaused.
-	ExchangesAtClosing(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
+	// ExchangesAtClose returns the exchanges of a session. stored is the number of stored exchanges; 0 means unknown.
+	// ExchangesAtClose is called inside of Deliverer.WithDeliveryPaused.
+	ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 
 // Touches holds the touched sessions, which wait for a correction because of new feedback or a failed correction.
 type Touches interface {
 	Touch(tenant string, id session.ID)
-	Touched() map[session.Ref]bool
+	TakeTouched() map[session.Ref]bool
 	// PostFeedback adds feedback to sessions, and touches the sessions that did not have the feedback yet.
 	PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
@@ -56,7 +57,7 @@ type (
 		Tenants(ctx context.Context) ([]string, error)
 	}
 	priorStore interface {
-		Raise(ctx context.Context, tenant string, maxima []trial.Delta) error
+		RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error
 		Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
 		PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 	}
@@ -67,16 +68,16 @@ type (
 	openSessionReader interface {
 		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
+		DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
 	}
 	settler interface {
 		SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, state int64, err error)
-		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
+		SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error)
 		Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 	}
 	unsettledReader interface {
-		Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
-		Unsampled(ctx context.Context) (int64, error)
+		UnsettledSessions(ctx context.Context, limit int) ([]session.UnsettledSession, error)
+		CountUnsampled(ctx context.Context) (int64, error)
 	}
 	closingStore interface {
 		openSessionReader
@@ -104,17 +105,17 @@ type Backend interface {
 
 // Fleet is a backend that several replicas share.
 type Fleet interface {
-	// Moved returns, for each tenant in follow, the position of its newest counter change and of its newest feedback on
-	// an open session, from all replicas. Moved also returns every other tenant that has changed since the last call,
+	// Positions returns, for each tenant in follow, the position of its newest counter change and of its newest feedback
+	// on an open session, from all replicas. Moved also returns every other tenant that has changed since the last call,
 	// without its position. The first call returns all tenants with their positions.
-	Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
+	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas that are missing in the counters in memory: the settlements of other replicas between
 	// the last call of Counters or Changes and the last call of Moved, and this replica's settlements whose response
 	// was lost. ok is false if the deltas are incomplete. The caller never calls Changes during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
-	// OpenFeedback returns at most limit open sessions with all feedback on each session, in the order of their newest
-	// feedback. The list starts after the given position. last is the position at which the next call continues.
-	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
-	// Settled reports, for each of the sessions, whether a replica has settled the session.
-	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
+	// RatedOpenSessions returns at most limit open sessions with all feedback on each session, in the order of their
+	// newest feedback. The list starts after the given position. last is the position at which the next call continues.
+	RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
+	// AreSettled reports, for each of the sessions, whether a replica has settled the session.
+	AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

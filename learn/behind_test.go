@@ -39,8 +39,8 @@ func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	f.beginSession(tenantA, "last", newAssignment(true))
 	f.advancePastClose()
 	assertEqual(t, "version of the last session", f.applied(last).Version, 1)
-	assertEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), 1)
-	assertEqual(t, "sessions set aside", f.Store.Tally.SetAside.Load(), learn.CloseBatch)
+	assertEqual(t, "closed sessions in the tally", f.Learner.Metrics.Closed.Load(), 1)
+	assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), learn.CloseBatch)
 }
 
 // If a correction panics while the program stops, the session is recorded as a dead letter.
@@ -68,7 +68,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	for _, want := range []int{1, 0, 1, 0} {
 		f.closeDue(f.ctx())
 		assertEqual(t, "calls of Unsampled", f.countCalls("unsampled"), want)
-		f.clock.add(learn.UnsampledEvery / 2)
+		f.clock.add(learn.CountInterval / 2)
 	}
 }
 

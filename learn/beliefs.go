@@ -24,7 +24,7 @@ type beliefs struct {
 	// mu is held while counters change in the backend and in memory, and while the counters in memory are read again
 	// from the backend. A reward is therefore counted in both places or in neither. mu is locked before tenantsMu.
 	mu                sync.Mutex
-	openRewards       openRewards
+	provisional       provisionalSet
 	positions         map[string]string // by tenant in memory: position up to which the counters of other replicas were read
 	feedbackPositions map[string]string // by tenant in memory: position up to which the feedback on open sessions was read
 
@@ -37,7 +37,7 @@ type beliefs struct {
 
 func newBeliefs(t tools, rewardName string, backend counterStore) *beliefs {
 	return &beliefs{
-		tools: t, rewardName: rewardName, backend: backend, openRewards: openRewards{byTenant: map[string]map[session.ID]openReward{}},
+		tools: t, rewardName: rewardName, backend: backend, provisional: provisionalSet{byTenant: map[string]map[session.ID]provisionalReward{}},
 		positions: map[string]string{}, feedbackPositions: map[string]string{}, tenants: map[string]*tenant{}, order: list.New(),
 	}
 }
@@ -53,11 +53,11 @@ func (b *beliefs) readTenant(ctx context.Context, name string) (*tenant, error) 
 		return nil, err
 	}
 	t := &tenant{counters: bandit.New()}
-	t.counters.Today(b.tools.now())
-	deltas, t.otherDefinitions = ofDefinition(b.rewardName, deltas)
+	t.counters.AdvanceTo(b.tools.now())
+	deltas, t.otherDefinitions = selectDefinition(b.rewardName, deltas)
 	t.counters.Add(deltas)
-	maxima, _ = ofDefinition(b.rewardName, maxima)
-	t.counters.Measured().Raise(maxima)
+	maxima, _ = selectDefinition(b.rewardName, maxima)
+	t.counters.TrialCounters().MergeMaxima(maxima)
 	if err := b.adoptPriors(ctx, name, t); err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func (b *beliefs) adoptPriors(ctx context.Context, name string, t *tenant) error
 	return nil
 }
 
-// moveCounters runs a step that changes counters in the backend, and makes the same change in memory. To do so,
-// moveCounters removes the provisional rewards of the sessions that step returns, and adds the deltas of each tenant.
-func (b *beliefs) moveCounters(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
+// updateCounters runs a step that changes counters in the backend, and makes the same change in memory. To do so,
+// updateCounters removes the provisional rewards of the sessions that step returns, and adds the deltas of each tenant.
+func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	sessions, byTenant, err := step()
@@ -114,7 +114,7 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 	} else if b.isCrowded() {
 		return
 	} else if err := b.loadLocked(ctx, name); err != nil {
-		b.tools.failed(label.StepLoad, err)
+		b.tools.reportFailure(label.StepLoad, err)
 		b.chooser(name) // queues the tenant, which tidy reads
 		return
 	}
@@ -128,9 +128,9 @@ func (b *beliefs) publish(ctx context.Context, name string) {
 	if !read {
 		return
 	}
-	if raised := t.counters.Maxima(b.tools.now()); len(raised) > 0 {
-		if err := b.backend.Raise(ctx, name, underDefinition(b.rewardName, raised)); err != nil {
-			b.tools.failed(label.StepRaise, err)
+	if raised := t.counters.RaiseMaxima(b.tools.now()); len(raised) > 0 {
+		if err := b.backend.RaiseMaxima(ctx, name, addDefinitionPrefix(b.rewardName, raised)); err != nil {
+			b.tools.reportFailure(label.StepPublishMaxima, err)
 		}
 	}
 	b.refit(ctx, name)
@@ -154,20 +154,20 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	c := t.counters
 	t.newRewards = 0
 	p := c.Refit()
-	p.Rewards = c.Rewards() + b.openRewards.countRewarded(name)
+	p.Rewards = c.Rewards() + b.provisional.countRewarded(name)
 	data, err := json.Marshal(p)
 	if err != nil {
-		b.tools.failed(label.StepRefit, err)
+		b.tools.reportFailure(label.StepRefit, err)
 		return
 	}
 	ok, err := b.backend.PutPriors(ctx, name, t.version, data)
 	if err != nil {
-		b.tools.failed(label.StepRefit, err)
+		b.tools.reportFailure(label.StepRefit, err)
 		return
 	}
 	if !ok { // another replica has published priors first, so use the priors of that replica
 		if err := b.adoptPriors(ctx, name, t); err != nil {
-			b.tools.failed(label.StepRefit, err)
+			b.tools.reportFailure(label.StepRefit, err)
 		}
 		return
 	}
@@ -175,9 +175,9 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	c.SetPriors(p)
 }
 
-// loadSome reads the counters of the first tenantsAtStart tenants. The counters of other tenants are read at their
-// first use.
-func (b *beliefs) loadSome(ctx context.Context) error {
+// loadFirstTenants reads the counters of the first tenantsAtStart tenants. The counters of other tenants are read at
+// their first use.
+func (b *beliefs) loadFirstTenants(ctx context.Context) error {
 	names, err := b.backend.Tenants(ctx)
 	if err != nil {
 		return err
@@ -255,14 +255,14 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 		return false, nil
 	}
 	delete(b.positions, name) // changes returns the deltas only once, so after a failure the next call reads the counters
-	deltas, closed := ofDefinition(b.rewardName, deltas)
+	deltas, closed := selectDefinition(b.rewardName, deltas)
 	if len(closed) > 0 { // another replica uses another reward definition
 		return false, nil
 	}
-	t.counters.Today(b.tools.now())
+	t.counters.AdvanceTo(b.tools.now())
 	t.counters.Add(deltas)
-	maxima, _ = ofDefinition(b.rewardName, maxima)
-	t.counters.Measured().Raise(maxima)
+	maxima, _ = selectDefinition(b.rewardName, maxima)
+	t.counters.TrialCounters().MergeMaxima(maxima)
 	t.newRewards = max(0, t.counters.Rewards()-t.counters.Priors().Rewards)
 	return true, nil
 }

@@ -36,10 +36,10 @@ type closer struct {
 	backend     closingStore
 	touches     Touches
 	beliefs     *beliefs
-	provisional *provisionalRewards
+	provisional *provisionalTracker
 	units       *units
-	samples     *samples
-	tally       *Tally
+	samples     *sampleBuilder
+	metrics     *Metrics
 	reward      feedback.Definition
 	rewardName  string          // name of reward
 	changed     *changedTenants // tenants with settled sessions, for Learner.ChangedTenants
@@ -61,7 +61,7 @@ func (c *closer) closeInterval() time.Duration {
 // closed when its feedback arrived, the arms with shorter sessions would be counted first.
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
-		if _, ok := c.deliverer.Undelivered(); !ok {
+		if _, ok := c.deliverer.UndeliveredSessions(); !ok {
 			return // a session may have data that waits in the outbox or for a failed backend
 		}
 		if c.closeAll(ctx) {
@@ -80,25 +80,25 @@ func (c *closer) countUnsampled(ctx context.Context) {
 		return
 	}
 	c.nextCountAt = now.Add(countInterval)
-	n, err := c.backend.Unsampled(ctx)
+	n, err := c.backend.CountUnsampled(ctx)
 	if err != nil {
-		c.tools.failed(label.StepCount, err)
+		c.tools.reportFailure(label.StepCount, err)
 		return
 	}
-	c.tally.Unsampled.Store(n)
+	c.metrics.Unsampled.Store(n)
 }
 
 // closeAll closes the due sessions in batches, and reports whether the backend listed all of them.
 func (c *closer) closeAll(ctx context.Context) bool {
 	var after session.Row
 	for ctx.Err() == nil {
-		rows, err := c.backend.Due(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatchSize)
+		rows, err := c.backend.DueSessions(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatchSize)
 		if err != nil {
-			c.tools.failed(label.StepClose, err)
+			c.tools.reportFailure(label.StepClose, err)
 			return false
 		}
 		c.units.reset()
-		waiting, _ := c.deliverer.Undelivered()
+		waiting, _ := c.deliverer.UndeliveredSessions()
 		units := c.unitsOf(waiting)
 		work := make([]*pendingSettlement, 0, len(rows))
 		for i := range rows {
@@ -153,20 +153,20 @@ func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 // prepareSettlement returns the settlement of a closing session; nil after an error. A session with exchanges but
 // without a stored record adds nothing to the counters, but its samples are built.
 func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendingSettlement {
-	rec := c.memory.Newest(row)
+	rec := c.memory.NewestRecord(row)
 	if rec.Unit.ID != "" {
 		if err := c.units.shareFeedback(ctx, rec); err != nil {
-			c.tools.failed(label.StepClose, err)
+			c.tools.reportFailure(label.StepClose, err)
 			return nil
 		}
-		rec.Assignment = trial.MemberOf()
+		rec.Assignment = trial.MemberAssignment()
 	}
 	var entries []feedback.Entry
 	var state int64
 	if !row.Unrated {
 		var err error
 		if entries, state, err = c.backend.SessionFeedback(ctx, row.Tenant, row.ID); err != nil {
-			c.tools.failed(label.StepClose, err)
+			c.tools.reportFailure(label.StepClose, err)
 			return nil
 		}
 	}
@@ -175,15 +175,15 @@ func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendi
 	if c.rewardName == defaultReward {
 		rec.Assignment.Reward = ""
 	}
-	deltas := closingDeltas(c.beliefs.chooserAtClosing(row.Tenant), rec, out)
+	deltas := closingDeltas(c.beliefs.peekChooser(row.Tenant), rec, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
-		c.tools.failed(label.StepEncode, err)
+		c.tools.reportFailure(label.StepEncode, err)
 		return nil
 	}
 	st := &pendingSettlement{rewardName: c.rewardName, entries: entries, isRun: rec.Unit.IsRun, stored: row.Exchanges}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.FeedbackState, st.settlement.Deltas = row.Tenant, row.ID, state, deltas
-	st.settlement.To = session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
+	st.settlement.To = session.SettledState{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	reward := math.NaN()
 	if out.OK {
 		reward = out.Reward
@@ -194,15 +194,15 @@ func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendi
 
 // closingDeltas stores the reward at closing in the assignment of a session, and returns the deltas that the session
 // adds to the counters.
-func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.Outcome) []trial.Delta {
+func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.SessionReward) []trial.Delta {
 	a := &rec.Assignment
-	c.Admit(a)
-	a.First = nil
+	c.BoundNames(a)
+	a.RewardAtClose = nil
 	if out.OK {
-		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
+		a.RewardAtClose = &trial.RewardAtClose{Y: out.Reward, Tier: out.Tier}
 	}
-	a.Observe(rec.Thread.Tally)
-	deltas := append(a.Closing(), a.CostDeltas(rec.Thread.Used)...)
+	a.Observe(rec.Thread.Totals)
+	deltas := append(a.ClosingDeltas(), a.CostDeltas(rec.Thread.Used)...)
 	if out.OK {
 		deltas = append(deltas, bandit.Contribution(a, out.Reward, out.Tier)...)
 	}

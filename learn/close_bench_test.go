@@ -15,7 +15,7 @@ import (
 
 // toolTurn returns turn n of a session with tools: the result of the previous call, and the next call or, in the last
 // turn, text. If judged is set, the exchange has verdicts on the results, as an exchange from the proxy does.
-func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
+func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample.Exchange {
 	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
 	if n == 1 {
@@ -27,8 +27,8 @@ func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Excha
 			json.RawMessage(fmt.Sprintf(`{"role":"tool","tool_call_id":"call_%s_%d","content":"%s"}`, name, n-1, text)),
 		}
 		x.Repeated = 1
-		if judged {
-			x.Verdicts = &sample.Verdicts{Results: 1}
+		if withVerdicts {
+			x.ResultJudgements = &sample.ResultJudgements{Results: 1}
 		}
 	}
 	x.Reply = sample.Reply{ID: fmt.Sprintf("chatcmpl-%s-%d", name, n), InputTokens: 1200 * n, CachedTokens: 600 * n, OutputTokens: 90}
@@ -47,15 +47,15 @@ func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Excha
 // process while the sessions close.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
-		for _, judged := range []bool{false, true} {
+		for _, withVerdicts := range []bool{false, true} {
 			for _, memory := range []bool{false, true} {
-				b.Run(fmt.Sprintf("turns=%d/judged=%v/memory=%v", turns, judged, memory), func(b *testing.B) { benchClose(b, turns, judged, memory) })
+				b.Run(fmt.Sprintf("turns=%d/judged=%v/memory=%v", turns, withVerdicts, memory), func(b *testing.B) { benchClose(b, turns, withVerdicts, memory) })
 			}
 		}
 	}
 }
 
-func benchClose(b *testing.B, turns int, judged, memory bool) {
+func benchClose(b *testing.B, turns int, withVerdicts, memory bool) {
 	b.Helper()
 	const sessions = 400
 	size := int64(100)
@@ -72,7 +72,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 			n++
 			id := f.beginSession(tenantA, name, newAssignment(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
-				if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, turns, f.clock.now(), judged), Size: 1000}) {
+				if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, turns, f.clock.now(), withVerdicts), Size: 1000}) {
 					b.Fatal("Offer refused the turn")
 				}
 			}
@@ -84,12 +84,12 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 		f.deliverAndCorrect()
 		f.clock.add(closeAge + time.Second)
 		f.deliverAndCorrect()
-		before, closed := cpuTime(b), f.Learner.Tally.Closed.Load()
+		before, closed := cpuTime(b), f.Learner.Metrics.Closed.Load()
 		b.StartTimer()
 		f.closeDue(b.Context())
 		b.StopTimer()
 		cpu += cpuTime(b) - before
-		if got := f.Learner.Tally.Closed.Load() - closed; got != sessions {
+		if got := f.Learner.Metrics.Closed.Load() - closed; got != sessions {
 			b.Fatalf("got %d closed sessions, want %d", got, sessions)
 		}
 		b.StartTimer()

@@ -39,19 +39,19 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "version of the unrewarded session", f.applied(unrewarded).Version, 1)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 2)
 	assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
-	assertEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), 2)
-	assertEqual(t, "rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 1)
+	assertEqual(t, "closed sessions in the tally", f.Learner.Metrics.Closed.Load(), 2)
+	assertEqual(t, "rewarded sessions in the tally", f.Learner.Metrics.Rewarded.Load(), 1)
 	if a := f.applied(unrewarded); a.Rewarded || a.Reward != 0 {
 		t.Errorf("applied state of the unrewarded session = %+v, want no reward", a)
 	}
 	f.closeDue(f.ctx())
-	assertEqual(t, "closed sessions in the tally after a second pass", f.Learner.Tally.Closed.Load(), 2)
+	assertEqual(t, "closed sessions in the tally after a second pass", f.Learner.Metrics.Closed.Load(), 2)
 }
 
 // One pass closes more sessions than fit into one transaction.
 func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	const n = learn.CloseBatch + 30
 	for i := range n {
 		f.beginSession(tenantA, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), newAssignment(i%5 > 0))
@@ -59,7 +59,7 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 	f.deliverAndCorrect()
 	f.advancePastClose()
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), float64(n))
-	assertEqual(t, "closed sessions in the tally", f.Learner.Tally.Closed.Load(), int64(n))
+	assertEqual(t, "closed sessions in the tally", f.Learner.Metrics.Closed.Load(), int64(n))
 }
 
 func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
@@ -113,7 +113,7 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 			ses.Record.Mutex.Lock()
 			ses.Record.Thread.Turns++
 			ses.Record.Mutex.Unlock()
-			f.Release(ses, store.Decided)
+			f.Release(ses, store.DecisionsChanged)
 			f.deliverAndCorrect()
 			if restart {
 				f = f.reopen(nil)
@@ -177,14 +177,14 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 				assertEqual(t, "reward", a.Reward, tc.reward)
 				assertEqual(t, "tier", a.Tier, tc.tier)
 				assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
-				assertEqual(t, "rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 1)
-				assertEqual(t, "rewarded sessions in memory", f.Beliefs(tenantA).Measured().Global().All.Rewarded, 1)
+				assertEqual(t, "rewarded sessions in the tally", f.Learner.Metrics.Rewarded.Load(), 1)
+				assertEqual(t, "rewarded sessions in memory", f.Beliefs(tenantA).TrialCounters().Global().All.Rewarded, 1)
 			}
 		})
 	}
 }
 
-func TestOnlyConfiguredTiersCount(t *testing.T) {
+func TestRewardIgnoresFeedbackOfOtherTiers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := f.addSession("s", newAssignment(true))
@@ -193,11 +193,11 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	if a := f.applied(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("applied state after feedback of a tier that does not count = %+v, want no reward and version 1", a)
 	}
-	assertEqual(t, "definition", f.Definition(), "verifier@1h0m0s")
+	assertEqual(t, "definition", f.RewardDefinition(), "verifier@1h0m0s")
 }
 
 // An excluded session adds only one counter, for the reason of its exclusion. Its feedback changes no counter.
-func TestExcludedSessionCountsOnlyItsReason(t *testing.T) {
+func TestExcludedSessionAddsOneCountForItsReason(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	a := newAssignment(true)
@@ -226,7 +226,7 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	ses.Record.Mutex.Lock()
 	ses.Record.Assignment.Picks[0].Injected = true
 	ses.Record.Mutex.Unlock()
-	f.Release(ses, store.Decided)
+	f.Release(ses, store.DecisionsChanged)
 	f.deliverAndCorrect()
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.deliverAndCorrect()
@@ -292,7 +292,7 @@ func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	assertEqualList(t, "failures in the second pass", f.takeFailures(), nil)
 }
 
-func TestRunClosesDueSessions(t *testing.T) {
+func TestLearnerRunClosesDueSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Reward.CloseAfter = time.Second })
 	id := f.addSession("s", newAssignment(true))
@@ -315,12 +315,12 @@ func TestRunClosesDueSessions(t *testing.T) {
 	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
 }
 
-func TestCloseTickIsBounded(t *testing.T) {
+func TestCloseIntervalIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
 	} {
-		assertEqual(t, fmt.Sprintf("CloseTick(%v)", tc.age), learn.CloseTick(tc.age), tc.want)
+		assertEqual(t, fmt.Sprintf("CloseInterval(%v)", tc.age), learn.CloseInterval(tc.age), tc.want)
 	}
 }
 
@@ -332,7 +332,7 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	a := newAssignment(false)
-	a.Reward = f.Definition()
+	a.Reward = f.RewardDefinition()
 	frozen, _ := json.Marshal(a)
 	f.backend.hook = func(op string) {
 		if op != "settle" {
@@ -340,14 +340,14 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 		}
 		f.backend.hook = nil
 		done, err := f.backend.backend.Settle(f.ctx(), []session.Settlement{{
-			Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: learn.UnderDefinition(a.Reward, a.Closing()),
+			Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, Frozen: frozen}, Deltas: learn.AddDefinitionPrefix(a.Reward, a.ClosingDeltas()),
 		}})
 		if err != nil || !done[0] {
 			t.Errorf("Settle of the other replica = %v, %v, want true and no error", done, err)
 		}
 	}
 	f.advancePastClose()
-	assertEqual(t, "sessions closed by this replica", f.Learner.Tally.Closed.Load(), 0)
+	assertEqual(t, "sessions closed by this replica", f.Learner.Metrics.Closed.Load(), 0)
 	f.deliverAndCorrect()
 	assertEqual(t, "version", f.applied(id).Version, 2)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
@@ -392,7 +392,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
 	assertEqual(t, "reward after the second restart and a pass", f.applied(id).Reward, .75)
-	unsettled, err := f.backend.Unsettled(f.ctx(), 10)
+	unsettled, err := f.backend.UnsettledSessions(f.ctx(), 10)
 	if err != nil || len(unsettled) > 0 {
 		t.Errorf("Unsettled = %v, %v, want no sessions and no error", unsettled, err)
 	}
@@ -401,7 +401,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 
 // If the backend fails to list the unsettled sessions, the next pass lists them again. After a successful listing, the
 // next pass does not list them again.
-func TestUnsettledSessionsAreListedUntilSuccess(t *testing.T) {
+func TestFailedListingOfUnsettledSessionsIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.addSession("s", newAssignment(true))
@@ -427,7 +427,7 @@ func TestUnsettledSessionsAreListedUntilSuccess(t *testing.T) {
 
 // A run closes like a session, but the tally counts only its member sessions, whether the reward arrives before or
 // after close.
-func TestTallyCountsMembersButNotTheRun(t *testing.T) {
+func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {
 		f := newFixture(t, nil)
@@ -442,10 +442,10 @@ func TestTallyCountsMembersButNotTheRun(t *testing.T) {
 			}
 			f.AddMember(run, rec)
 			f.AddEchoes(session.Echo{Tenant: tenantA, Key: session.MemberKey(tenantA, id, i+1), ID: rec.Identity.ID, At: f.clock.now()})
-			f.Release(f.Add(rec), store.Decided)
+			f.Release(f.Add(rec), store.DecisionsChanged)
 			f.offer(member, 1)
 		}
-		f.Release(run, store.Decided)
+		f.Release(run, store.DecisionsChanged)
 		f.deliverAndCorrect()
 		if !late {
 			f.postFeedback(tenantA, id, userScore("f1", 1, 1))
@@ -461,7 +461,7 @@ func TestTallyCountsMembersButNotTheRun(t *testing.T) {
 		}
 		assertEqual(t, name+": version of the run is above 0", f.applied(id).Version > 0, true)
 		assertEqual(t, name+": run is rewarded", f.applied(id).Rewarded, true)
-		assertEqual(t, name+": closed sessions in the tally", f.Learner.Tally.Closed.Load(), 2)
-		assertEqual(t, name+": rewarded sessions in the tally", f.Learner.Tally.Rewarded.Load(), 2)
+		assertEqual(t, name+": closed sessions in the tally", f.Learner.Metrics.Closed.Load(), 2)
+		assertEqual(t, name+": rewarded sessions in the tally", f.Learner.Metrics.Rewarded.Load(), 2)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // correctTouched settles the touched sessions again, so that the counters include late feedback.
 func (c *closer) correctTouched(ctx context.Context) {
-	touched := c.touches.Touched()
+	touched := c.touches.TakeTouched()
 	if len(touched) == 0 {
 		return
 	}
@@ -32,7 +32,7 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 			continue
 		}
 		c.tools.guard.RunOn(label.StepCorrect, ref, "", func() {
-			if st := c.correct(ctx, ref); st != nil {
+			if st := c.prepareCorrection(ctx, ref); st != nil {
 				work = append(work, st)
 			}
 		})
@@ -40,10 +40,10 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	c.settle(ctx, work)
 }
 
-// finish makes the waiting corrections at shutdown.
-func (c *closer) finish(ctx context.Context) {
+// correctRemaining makes the waiting corrections at shutdown.
+func (c *closer) correctRemaining(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
-		if _, ok := c.deliverer.Undelivered(); ok {
+		if _, ok := c.deliverer.UndeliveredSessions(); ok {
 			c.nextTouchAt = time.Time{}
 			c.touchUnsettled(ctx)
 		}
@@ -66,9 +66,9 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 	if now.Before(c.nextTouchAt) {
 		return
 	}
-	list, err := c.backend.Unsettled(ctx, closeBatchSize)
+	list, err := c.backend.UnsettledSessions(ctx, closeBatchSize)
 	if err != nil {
-		c.tools.failed(label.StepPickUp, err)
+		c.tools.reportFailure(label.StepReadCorrections, err)
 		return
 	}
 	for _, u := range list {
@@ -80,24 +80,24 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 	}
 }
 
-// correct returns the settlement that replaces the reward of a closed session by the reward from all feedback that is
-// stored now. The result is nil for an open session and after an error. A failed correction is repeated.
-func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlement {
+// prepareCorrection returns the settlement that replaces the reward of a closed session by the reward from all feedback
+// that is stored now. The result is nil for an open session and after an error. A failed correction is repeated.
+func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendingSettlement {
 	retry := func(err error) *pendingSettlement {
-		c.tools.failed(label.StepCorrect, err)
+		c.tools.reportFailure(label.StepCorrect, err)
 		c.touches.Touch(ref.Tenant, ref.ID)
 		return nil
 	}
-	old, err := c.backend.Applied(ctx, ref.Tenant, ref.ID)
+	old, err := c.backend.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
 		return retry(err)
 	}
-	isRun, err := c.units.passToMembers(ctx, ref)
+	isRun, err := c.units.copyToMembers(ctx, ref)
 	if err != nil {
 		return retry(err)
 	}
 	if old.Version == 0 {
-		imported, err := c.settleImport(ctx, ref)
+		imported, err := c.prepareImport(ctx, ref)
 		if err != nil {
 			return retry(err)
 		}
@@ -113,7 +113,7 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlemen
 	var a trial.Assignment
 	def, err := decodeFrozen(old.Frozen, &a)
 	if err != nil {
-		c.tools.failed(label.StepDecode, err)
+		c.tools.reportFailure(label.StepDecode, err)
 		return nil
 	}
 	counted, err := c.dropLateFeedback(ctx, ref, entries, def.CloseAfter)
@@ -125,7 +125,7 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlemen
 		rewardName: def.String(), entries: entries, hadReward: old.Rewarded, isRun: isRun, isImport: a.ExcludedFor == trial.ExcludedImport,
 	}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
-	st.settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
+	st.settlement.To = session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // the counters do not change, but the samples get the new rating
 	}
@@ -138,9 +138,9 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *pendingSettlemen
 	return st
 }
 
-// settleImport returns the first settlement of a session that an earlier release imported. Such a session is closed,
+// prepareImport returns the first settlement of a session that an earlier release imported. Such a session is closed,
 // but not settled. The result is nil for any other session.
-func (c *closer) settleImport(ctx context.Context, ref session.Ref) (*pendingSettlement, error) {
+func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSettlement, error) {
 	row, ok, err := c.backend.Session(ctx, ref.Tenant, ref.ID)
 	if err != nil || !ok || !row.Closed {
 		return nil, err
@@ -153,7 +153,7 @@ func (c *closer) settleImport(ctx context.Context, ref session.Ref) (*pendingSet
 	if err != nil {
 		return nil, err
 	}
-	step, err := importSettlement(ref, session.Applied{}, entries, state)
+	step, err := importSettlement(ref, session.SettledState{}, entries, state)
 	return &pendingSettlement{settlement: step, rewardName: defaultReward, entries: entries, isImport: true}, err
 }
 

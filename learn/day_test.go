@@ -60,7 +60,7 @@ func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &daySimulation{
 		t: t, clock: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
-		events: map[int][]dayEvent{}, exported: map[string]string{}, began: time.Now(),
+		events: map[int][]dayEvent{}, exported: map[string]string{}, startedAt: time.Now(),
 	}
 	d.single = openFixture(t, t.TempDir(), d.clock, nil)
 	d.link, d.addrs = newLink(t, server.Addr), slices.Repeat([]string{server.Addr}, dayReplicas)
@@ -70,7 +70,7 @@ func TestADayOfAFleet(t *testing.T) {
 		d.fleet = append(d.fleet, d.openReplica(i))
 	}
 	d.lake = openStore(t, server.URL())
-	d.cooler = d.lake.NewCooler("lake", "exporter")
+	d.cooler = d.lake.NewExchangeDeleter("lake", "exporter")
 	newSessions := make([]int, daySteps) // by step
 	for range *daySessions {
 		newSessions[d.rng.IntN(daySteps)]++
@@ -119,13 +119,13 @@ type daySimulation struct {
 	actions [dayReplicas + 1][]func(f *fixture) // of the current step, by replica; the last element is the single process
 
 	lake     *redis.Store
-	cooler   *redis.Cooler
+	cooler   *redis.ExchangeDeleter
 	exported map[string]string // position up to which samples were read, by stream
 
-	began time.Time
+	startedAt time.Time
 	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas, exchanges
 	// deleted from Redis, and exported samples.
-	begun, moved, rewards, lateRewards, restarts, deleted, samples int
+	sessions, moved, rewards, lateRewards, restarts, deleted, samples int
 }
 
 // dayEvent is a scheduled event of a session: a request if y < 0, otherwise a reward of y.
@@ -168,9 +168,9 @@ func (d *daySimulation) addAction(replica int, action func(f *fixture)) {
 
 // startSession starts a session, and schedules its further requests and rewards.
 func (d *daySimulation) startSession(step int) {
-	i, home := d.begun, d.rng.IntN(dayReplicas)
+	i, home := d.sessions, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
-	d.begun++
+	d.sessions++
 	d.addAction(home, func(f *fixture) {
 		tenant, name := e.names()
 		id := session.IDOf(tenant, session.NamespaceSession, name)
@@ -178,7 +178,7 @@ func (d *daySimulation) startSession(step int) {
 			Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now(), Seen: f.clock.now()},
 			Thread:     session.Thread{Turns: *dayRequests, Used: trial.Usage{Input: int64(*dayRequests) * 9000, Cached: int64(*dayRequests) * 8000}},
 			Assignment: d.assignment(i),
-		}), store.Decided)
+		}), store.DecisionsChanged)
 		d.offerTurn(f, tenant, name, 1)
 	})
 	isCutOff := home == partitionedReplica && step >= cutFrom-1 && step < cutUntil
@@ -212,11 +212,11 @@ func (e *dayEvent) names() (tenant, name string) {
 func (d *daySimulation) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{
-		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740, Control: i%20 == 7,
-		Matched: []trial.Match{{Arm: arm, Del: .01}},
+		ControlP: .05, Category: "coder", Base: .5, Centre: .5, Decided: true, Day: 22740, Control: i%20 == 7,
+		Matched: []trial.Match{{Arm: arm, MatchEffect: .01}},
 	}
 	if !a.Control {
-		a.Picks = []trial.Pick{{Slug: arm.Slug(), Arm: arm, Eps: .2, Injected: i%5 != 3, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1, Propensity: .76}}
+		a.Picks = []trial.Pick{{Slug: arm.Slug(), Arm: arm, Eps: .2, Injected: i%5 != 3, MeanEffect: .02, Offset: .51, Centre: .52, Tokens: 40, Turn: 1, Propensity: .76}}
 	}
 	return a
 }
@@ -263,7 +263,7 @@ func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	ses.Record.Lock()
 	ses.Record.Identity.Seen = d.clock.now()
 	ses.Record.Unlock()
-	f.Release(ses, store.Decided)
+	f.Release(ses, store.DecisionsChanged)
 	d.offerTurn(f, tenant, name, 2)
 }
 
@@ -292,7 +292,7 @@ func (d *daySimulation) runStep(step int) {
 				f.closeDue(d.t.Context())
 			}
 			if f != d.single {
-				f.Tidy(d.t.Context())
+				f.LoadAndEvict(d.t.Context())
 			}
 			f.backend.takeCalls()
 		})
@@ -329,7 +329,7 @@ func (d *daySimulation) export() {
 	if err := d.lake.AckSamples(d.t.Context(), "lake", streams); err != nil {
 		d.t.Fatal(err)
 	}
-	n, _, err := d.cooler.Cool(d.t.Context(), d.clock.now().Add(-dayHot), time.Minute)
+	n, _, err := d.cooler.DeleteExchanges(d.t.Context(), d.clock.now().Add(-dayHot), time.Minute)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -368,7 +368,7 @@ func (d *daySimulation) report(server *storetest.Redis) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	info := strings.Fields(fmt.Sprint(server.Must(d.t, "INFO", "memory"), server.Must(d.t, "INFO", "cpu")))
+	info := strings.Fields(fmt.Sprint(server.MustDo(d.t, "INFO", "memory"), server.MustDo(d.t, "INFO", "cpu")))
 	field := func(name string) (value string) {
 		for _, f := range info {
 			if v, ok := strings.CutPrefix(f, name+":"); ok {
@@ -378,9 +378,9 @@ func (d *daySimulation) report(server *storetest.Redis) {
 		return value
 	}
 	figures := map[string]any{
-		"time": d.clock.now().Format("15:04"), "sessions": d.begun, "requests": d.begun * *dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.lateRewards,
-		"restarts": d.restarts, "samples exported": d.samples, "exchanges out of redis": d.deleted, "redis keys": server.Must(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
-		"redis cpu": field("used_cpu_user"), "outboxes": fileBytes(d.t, d.dirs...), "sqlite": fileBytes(d.t, d.single.dir), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.began).Seconds()),
+		"time": d.clock.now().Format("15:04"), "sessions": d.sessions, "requests": d.sessions * *dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.lateRewards,
+		"restarts": d.restarts, "samples exported": d.samples, "exchanges out of redis": d.deleted, "redis keys": server.MustDo(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
+		"redis cpu": field("used_cpu_user"), "outboxes": fileBytes(d.t, d.dirs...), "sqlite": fileBytes(d.t, d.single.dir), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.startedAt).Seconds()),
 	}
 	text, err := json.Marshal(figures)
 	if err != nil {
@@ -413,12 +413,12 @@ func fileBytes(t *testing.T, dirs ...string) (n int64) {
 func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
 	for cursor := "0"; ; {
-		reply, _ := server.Must(d.t, "SCAN", cursor, "COUNT", "10000").([]any)
+		reply, _ := server.MustDo(d.t, "SCAN", cursor, "COUNT", "10000").([]any)
 		keys, _ := reply[1].([]any)
 		for _, key := range keys {
 			kind := strings.Split(fmt.Sprint(key, ":::"), ":")[3]
 			if count[kind]++; sampled[kind] < 500 && count[kind]%7 == 1 {
-				n, _ := server.Must(d.t, "MEMORY", "USAGE", fmt.Sprint(key)).(int64)
+				n, _ := server.MustDo(d.t, "MEMORY", "USAGE", fmt.Sprint(key)).(int64)
 				sampled[kind]++
 				bytes[kind] += n
 			}

@@ -15,7 +15,7 @@ import (
 // A change of the reward definition starts new counters, and the report shows the number of sessions under the old
 // definition. If the change is undone, the old counters are in use again. Late feedback corrects the counters of the
 // definition under which the session closed.
-func TestCountersBelongToRewardDefinition(t *testing.T) {
+func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	for name, backend := range map[string]func(o *options, dir string){
@@ -37,13 +37,13 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 				}
 				return rep.Global.NTreated
 			}
-			checkOtherDefinitions := func(f *fixture, want ...report.Counted) {
+			checkOtherDefinitions := func(f *fixture, want ...report.DefinitionCount) {
 				t.Helper()
 				rep, err := f.Report(f.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
 					t.Fatal(err)
 				}
-				assertEqualList(t, "sessions under other definitions", rep.Elsewhere, want)
+				assertEqualList(t, "sessions under other definitions", rep.OtherDefinitions, want)
 			}
 			verified := userScore("v", 3, 1)
 			verified.Source, verified.Tier = feedback.SourceSystem, feedback.TierVerifier
@@ -61,7 +61,7 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 
 			verifierFixture := open(feedback.TierVerifier)
 			assertEqual(t, "verifier definition: rewarded sessions", rewardedSessions(verifierFixture), 0)
-			checkOtherDefinitions(verifierFixture, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
+			checkOtherDefinitions(verifierFixture, report.DefinitionCount{RewardDefinition: "user@1h0m0s", Sessions: 1})
 			assertEqual(t, "verifier definition: initial belief", verifierFixture.Beliefs(tenantA).Posterior(lookTwice), bandit.New().Posterior(lookTwice))
 			b := verifierFixture.addSession("b", newAssignment(true))
 			verifierFixture.postFeedback(tenantA, b, verified)
@@ -80,7 +80,7 @@ func TestCountersBelongToRewardDefinition(t *testing.T) {
 			userFixture = open(feedback.TierUser)
 			assertEqual(t, "user definition again: rewarded sessions", rewardedSessions(userFixture), 1)
 			assertEqual(t, "user definition again: sum of rewards after the correction", userFixture.counter("", "sumy"), 0)
-			checkOtherDefinitions(userFixture, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
+			checkOtherDefinitions(userFixture, report.DefinitionCount{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := userFixture.Beliefs(tenantA).Posterior(lookTwice); after.Mean >= before.Mean {
 				t.Errorf("user definition again: belief = %v, want a mean below that of %v", after, before)
 			}

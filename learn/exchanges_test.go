@@ -45,7 +45,7 @@ func (f *fixture) offerTurns(from, to int) {
 // samplesText returns all stored samples as JSON.
 func (f *fixture) samplesText() string {
 	f.t.Helper()
-	page, err := f.backend.NewestSamples(f.ctx(), tenantA, session.ListRange{Limit: 256})
+	page, err := f.backend.ListSamples(f.ctx(), tenantA, session.ListRange{Limit: 256})
 	if err != nil {
 		f.t.Fatal(err)
 	}

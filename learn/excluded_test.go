@@ -31,7 +31,7 @@ func (f *fixture) addExcludedAndOtherSessions() {
 	member.Record.Mutex.Lock()
 	member.Record.Unit.ID, member.Record.State.Dirty = sessionID("run").String(), true
 	member.Record.Mutex.Unlock()
-	f.Release(member, store.Decided)
+	f.Release(member, store.DecisionsChanged)
 
 	f.postFeedback(tenantA, f.addSession("injected", newAssignment(true)), userScore("a", 1, 1))
 	control := newAssignment(false)

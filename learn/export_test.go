@@ -12,13 +12,13 @@ import (
 
 // This file exports limits, the single steps of Run and Follow, and in-memory state to the tests in package learn_test.
 const (
-	CloseBatch     = closeBatchSize
-	CorrectEvery   = correctInterval
-	UnsampledEvery = countInterval
-	MaxTenants     = maxTenants
-	TenantIdle     = idleTime
-	MinTenants     = minTenants
-	TenantStep     = loadBatchSize
+	CloseBatch      = closeBatchSize
+	CorrectInterval = correctInterval
+	CountInterval   = countInterval
+	MaxTenants      = maxTenants
+	TenantIdle      = idleTime
+	MinTenants      = minTenants
+	TenantLoadBatch = loadBatchSize
 )
 
 func ErrNotLearning() error { return errNotLearning }
@@ -27,19 +27,19 @@ func (l *Learner) CloseDue(ctx context.Context) { l.closer.closeDue(ctx) }
 
 func (l *Learner) Correct(ctx context.Context) { l.closer.correctTouched(ctx) }
 
-func (l *Learner) Tidy(ctx context.Context) { l.beliefs.tidy(ctx) }
+func (l *Learner) LoadAndEvict(ctx context.Context) { l.beliefs.loadAndEvict(ctx) }
 
 func (l *Learner) Refresh(ctx context.Context) error { return l.follower.refresh(ctx) }
 
-// Definition returns the reward definition of the learner's counters.
-func (l *Learner) Definition() string { return l.rewardName }
+// RewardDefinition returns the reward definition of the learner's counters.
+func (l *Learner) RewardDefinition() string { return l.rewardName }
 
-// OpenRewards returns the number of open sessions with a provisional reward.
-func (l *Learner) OpenRewards() int { return l.beliefs.openRewards.count }
+// CountProvisional returns the number of open sessions with a provisional reward.
+func (l *Learner) CountProvisional() int { return l.beliefs.provisional.count }
 
-// Referenced reports whether an open reward of a tenant refers to beliefs of the tenant.
-func (l *Learner) Referenced(tenant string) bool {
-	for _, r := range l.beliefs.openRewards.byTenant[tenant] {
+// HasReferences reports whether an open reward of a tenant refers to beliefs of the tenant.
+func (l *Learner) HasReferences(tenant string) bool {
+	for _, r := range l.beliefs.provisional.byTenant[tenant] {
 		if r.addedTo != nil {
 			return true
 		}
@@ -63,10 +63,10 @@ func (l *Learner) CheckedSince(start time.Time) (n int) {
 	return n
 }
 
-// Holds reports whether a tenant is in memory, and whether the tenant was read from the backend.
-func (l *Learner) Holds(name string) (held, read bool) {
+// TenantState reports whether a tenant is in memory, and whether the tenant was read from the backend.
+func (l *Learner) TenantState(name string) (held, read bool) {
 	t := l.beliefs.tenant(name)
-	return t != nil, t != nil && t.isRead
+	return t != nil, t != nil && t.isLoaded
 }
 
 // RefitAfter makes the learner fit the priors of a tenant again after the given number of rewards.
@@ -75,20 +75,20 @@ func (l *Learner) RefitAfter(name string, rewards int) {
 	l.beliefs.tenants[name].newRewards = bandit.RefitEvery - rewards
 }
 
-// CloseTick returns the interval between two searches for due sessions if sessions close at the given age.
-func CloseTick(age time.Duration) time.Duration {
+// CloseInterval returns the interval between two searches for due sessions if sessions close at the given age.
+func CloseInterval(age time.Duration) time.Duration {
 	return (&closer{reward: feedback.Definition{CloseAfter: age}}).closeInterval()
 }
 
-// UnderDefinition returns deltas with their keys in the namespace of a reward definition.
-func UnderDefinition(definition string, ds []trial.Delta) []trial.Delta {
-	return underDefinition(definition, ds)
+// AddDefinitionPrefix returns deltas with their keys in the namespace of a reward definition.
+func AddDefinitionPrefix(definition string, ds []trial.Delta) []trial.Delta {
+	return addDefinitionPrefix(definition, ds)
 }
 
-// OfDefinition returns the deltas in the namespace of a reward definition.
-func OfDefinition(definition string, ds []trial.Delta) []trial.Delta {
-	own, _ := ofDefinition(definition, ds)
-	return own
+// SelectDefinition returns the deltas in the namespace of a reward definition.
+func SelectDefinition(definition string, ds []trial.Delta) []trial.Delta {
+	selected, _ := selectDefinition(definition, ds)
+	return selected
 }
 
 // LessonsOf returns the lessons of a query's book in the form of the report.

@@ -11,16 +11,16 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackBatch is the maximum number of open sessions whose feedback one call of OpenFeedback reads.
+// feedbackBatch is the maximum number of open sessions whose feedback one call of RatedOpenSessions reads.
 const feedbackBatch = 500
 
 // follower updates the beliefs with the settlements and the feedback that other replicas have stored.
 type follower struct {
 	tools       tools
 	beliefs     *beliefs
-	provisional *provisionalRewards
+	provisional *provisionalTracker
 	fleet       Fleet       // nil means no other replicas
-	hasStarted  atomic.Bool // Fleet.Moved has returned a result before
+	hasStarted  atomic.Bool // Fleet.Positions has returned a result before
 }
 
 // run refreshes the counters until ctx ends, with a pause of every between two rounds. Without a fleet, run returns at
@@ -32,7 +32,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	for {
 		begin := f.tools.now()
 		if err := f.tools.guard.RunErr(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
-			f.tools.failed(label.StepFollow, err)
+			f.tools.reportFailure(label.StepFollow, err)
 		}
 		// If a read is slow, wait longer, so that reads take at most a small share of the time.
 		wait := max(every, 20*f.tools.now().Sub(begin))
@@ -48,7 +48,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 func (f *follower) start(ctx context.Context) error {
 	err := f.tools.guard.RunErr(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
-		f.tools.failed(label.StepLoad, err)
+		f.tools.reportFailure(label.StepLoad, err)
 		return nil
 	}
 	return err
@@ -60,12 +60,12 @@ func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
 	}
-	moved, err := f.fleet.Moved(ctx, f.beliefs.names())
+	moved, err := f.fleet.Positions(ctx, f.beliefs.names())
 	if err != nil {
 		return err
 	}
 	first, readCount := !f.hasStarted.Swap(true), 0
-	var faults []error
+	var errs []error
 	for name, progress := range moved {
 		f.beliefs.noteTenant(name)
 		if f.beliefs.tenant(name) == nil { // the counters of the tenant are not in memory
@@ -75,7 +75,7 @@ func (f *follower) refresh(ctx context.Context) error {
 			readCount++
 		}
 		err := f.tools.guard.RunErr(label.StepFollow, func() error {
-			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.Settled(ctx, name, ids) }
+			settled := func(ids []session.ID) ([]bool, error) { return f.fleet.AreSettled(ctx, name, ids) }
 			if err := f.beliefs.follow(ctx, name, progress.Counters, f.fleet.Changes, settled); err != nil {
 				return err
 			}
@@ -86,10 +86,10 @@ func (f *follower) refresh(ctx context.Context) error {
 		case ctx.Err() != nil, errors.Is(err, session.ErrUnavailable):
 			return err
 		default: // continue with the next tenant, whose counters may be intact
-			faults = append(faults, err)
+			errs = append(errs, err)
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // followFeedback adds the feedback that other replicas received on open sessions to the chooser.
@@ -99,7 +99,7 @@ func (f *follower) followFeedback(ctx context.Context, name string, latest strin
 		if from == latest {
 			return nil
 		}
-		rows, entries, last, err := f.fleet.OpenFeedback(ctx, name, from, feedbackBatch)
+		rows, entries, last, err := f.fleet.RatedOpenSessions(ctx, name, from, feedbackBatch)
 		if err != nil {
 			return err
 		}

@@ -32,26 +32,26 @@ func (r remoteBackend) Erasures(ctx context.Context, after string) ([]session.Er
 	return r.redis.Erasures(ctx, after)
 }
 
-func (r remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
-	return r.redis.KeepOptOuts(ctx, marks)
+func (r remoteBackend) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	return r.redis.PutOptOutMarks(ctx, marks)
 }
 
 func (r remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
 	return r.redis.OptOutMark(ctx, id)
 }
 
-func (r remoteBackend) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
-	return r.redis.Moved(ctx, follow)
+func (r remoteBackend) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
+	return r.redis.Positions(ctx, follow)
 }
 
 func (r remoteBackend) Changes(tenant string) ([]trial.Delta, bool) { return r.redis.Changes(tenant) }
 
-func (r remoteBackend) OpenFeedback(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
-	return r.redis.OpenFeedback(ctx, tenant, after, limit)
+func (r remoteBackend) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) ([]session.Row, [][]feedback.Entry, string, error) {
+	return r.redis.RatedOpenSessions(ctx, tenant, after, limit)
 }
 
-func (r remoteBackend) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
-	return r.redis.Settled(ctx, tenant, ids)
+func (r remoteBackend) AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+	return r.redis.AreSettled(ctx, tenant, ids)
 }
 
 // inRedis returns a function that changes the options of a fixture to a Redis backend.
@@ -78,11 +78,11 @@ type panickingRedis struct {
 	counters atomic.Pointer[string] // the tenant for which Counters panics
 }
 
-func (p *panickingRedis) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
+func (p *panickingRedis) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	if p.moved.Load() {
 		panic("moved")
 	}
-	return p.remoteBackend.Moved(ctx, follow)
+	return p.remoteBackend.Positions(ctx, follow)
 }
 
 func (p *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
@@ -143,7 +143,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	addRewarded(tenantA, "good", 1)
 	waitForRise("the reward of the good session", tenantA, prior)
 	assertEqual(t, "panics", sessionPanic.panics.Load(), 1)
-	assertEqual(t, "Tally.SetAside", follower.Store.Tally.SetAside.Load(), 1)
+	assertEqual(t, "Tally.SetAside", follower.Store.Metrics.SetAside.Load(), 1)
 	follower.Guard().StorePending(follower.ctx(), follower.backend)
 	letters, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(letters) != 1 || letters[0].ID != bad || letters[0].Step != "follow" {

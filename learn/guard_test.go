@@ -95,7 +95,7 @@ func (f *fixture) storedSamples(id session.ID) (list []sample.Sample) {
 // unsampled returns the number of stored exchanges without a sample.
 func (f *fixture) unsampled() int64 {
 	f.t.Helper()
-	n, err := f.backend.Unsampled(f.ctx())
+	n, err := f.backend.CountUnsampled(f.ctx())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -131,8 +131,8 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 					id := f.beginSession(tenantA, name, newAssignment(true))
 					for turn := 1; turn <= 2; turn++ {
 						x := newExchange(tenantA, name, turn, f.clock.now())
-						begun := f.Begin(x)
-						time.Sleep(2 * learn.CorrectEvery) // the recorder writes while the exchange is in flight
+						begun := f.BeginTurn(x)
+						time.Sleep(2 * learn.CorrectInterval) // the recorder writes while the exchange is in flight
 						f.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
 					waitFor(t, "a stored exchange of session "+name, func() bool { return f.exchangeCount(id) >= 1 })
@@ -141,7 +141,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				f.clock.add(2 * time.Second)
 				waitFor(t, "the good session to close with samples", func() bool { return f.applied(good).Rewarded && len(f.storedSamples(good)) > 0 })
 				waitFor(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(f.deadLetters()) > 0 })
-				time.Sleep(3 * learn.CorrectEvery)
+				time.Sleep(3 * learn.CorrectInterval)
 				stop()
 				assertEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), tc.stored)
 				assertEqual(t, "panics", p.panics.Load(), 1)
@@ -149,7 +149,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.exchange || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
 					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, tc.step, tc.exchange)
 				}
-				assertEqual(t, "Tally.SetAside", f.Store.Tally.SetAside.Load(), 1)
+				assertEqual(t, "Tally.SetAside", f.Store.Metrics.SetAside.Load(), 1)
 				if tc.closed != (f.applied(bad).Version > 0) && tc.step != "encode" {
 					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, tc.closed)
 				}
@@ -183,11 +183,11 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			if !f.applied(good).Rewarded || len(f.storedSamples(good)) != 1 {
 				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.applied(good), len(f.storedSamples(good)))
 			}
-			if ids, late := f.Echoes(f.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
+			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
 				t.Errorf("Echoes for the good session = %v, timed out = %v, want one session and false", ids, late)
 			}
 			if operation == "exchange" {
-				assertEqual(t, "dropped exchanges", f.Store.Tally.DroppedBad.Load(), 1)
+				assertEqual(t, "dropped exchanges", f.Store.Metrics.DroppedBad.Load(), 1)
 			}
 			f.Guard().StorePending(f.ctx(), f.backend)
 			if m := f.panickingBackend().deadLetters; operation != "echo" && (len(m) == 0 || m[0].ID != bad) {
@@ -250,9 +250,9 @@ func (p *panickingBackend) SessionFeedback(ctx context.Context, tenant string, i
 	return p.backend.SessionFeedback(ctx, tenant, id)
 }
 
-func (p *panickingBackend) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
+func (p *panickingBackend) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
 	p.panicIf("applied", id)
-	return p.backend.Applied(ctx, tenant, id)
+	return p.backend.SettledState(ctx, tenant, id)
 }
 
 func (p *panickingBackend) SetAside(ctx context.Context, list []session.DeadLetter) error {
@@ -282,13 +282,13 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 			f.closeDue(f.ctx())
 			f.Guard().StorePending(f.ctx(), f.backend)
 		}
-		assertEqual(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.Tries)))
+		assertEqual(t, fmt.Sprintf("panics after start %d", start), p.panics.Load(), int64(min(start, guard.MaxTries)))
 		assertEqual(t, "unsampled exchanges", f.unsampled(), 1)
 		f = f.reopen(hook)
 	}
 	m := f.deadLetters()
-	if len(m) != 1 || m[0].Tries != guard.Tries {
-		t.Errorf("dead letters = %+v, want one with %d tries", m, guard.Tries)
+	if len(m) != 1 || m[0].Tries != guard.MaxTries {
+		t.Errorf("dead letters = %+v, want one with %d tries", m, guard.MaxTries)
 	}
 	if n, err := f.backend.Readmit(f.ctx(), 100); n != 1 || err != nil {
 		t.Fatalf("Readmit = %d, %v, want 1 and no error", n, err)
@@ -325,7 +325,7 @@ func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 		case err := <-forgotten:
 			t.Errorf("ForgetSession did not wait for the close to end (error: %v)", err)
 			forgotten <- err
-		case <-time.After(10 * learn.CorrectEvery):
+		case <-time.After(10 * learn.CorrectInterval):
 		}
 	}
 	f.clock.add(closeAge + time.Second)

@@ -150,39 +150,39 @@ func (f *faultyBackend) SessionFeedback(ctx context.Context, tenant string, id s
 	return f.backend.SessionFeedback(ctx, tenant, id)
 }
 
-func (f *faultyBackend) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
+func (f *faultyBackend) UnsettledSessions(ctx context.Context, limit int) ([]session.UnsettledSession, error) {
 	if err := f.call("unsettled"); err != nil {
 		return nil, err
 	}
-	return f.backend.Unsettled(ctx, limit)
+	return f.backend.UnsettledSessions(ctx, limit)
 }
 
-func (f *faultyBackend) Unsampled(ctx context.Context) (int64, error) {
+func (f *faultyBackend) CountUnsampled(ctx context.Context) (int64, error) {
 	if err := f.call("unsampled"); err != nil {
 		return 0, err
 	}
-	return f.backend.Unsampled(ctx)
+	return f.backend.CountUnsampled(ctx)
 }
 
-func (f *faultyBackend) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err
 	}
-	return f.backend.Join(ctx, tenant, owners)
+	return f.backend.Unpark(ctx, tenant, owners)
 }
 
-func (f *faultyBackend) Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error) {
+func (f *faultyBackend) DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error) {
 	if err := f.call("due"); err != nil {
 		return nil, err
 	}
-	return f.backend.Due(ctx, before, after, limit)
+	return f.backend.DueSessions(ctx, before, after, limit)
 }
 
-func (f *faultyBackend) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
+func (f *faultyBackend) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
 	if err := f.call("applied"); err != nil {
-		return session.Applied{}, err
+		return session.SettledState{}, err
 	}
-	return f.backend.Applied(ctx, tenant, id)
+	return f.backend.SettledState(ctx, tenant, id)
 }
 
 func (f *faultyBackend) Settle(ctx context.Context, s []session.Settlement) ([]bool, error) {
@@ -245,7 +245,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 		Now: clk.now, Backend: f.backend,
 		LookupTimeout: 5 * time.Second, // long enough for a loaded machine
 		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 30},
-		Content:       store.ContentOptions{Keep: true, RedactPersonal: true},
+		Content:       store.ContentOptions{StoreContent: true, RedactPersonal: true},
 		Hooks: store.Hooks{
 			OnFailure: func(step label.Step, _ error) { f.recordFailure(step) },
 			OnPanic:   func(step label.Step, _ any) { f.recordFailure("panic " + step) },
@@ -259,7 +259,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	}
 	learnOptions := learn.Options{
 		Now: o.Now, Backend: o.Backend.(backend), Memory: f.Store, Deliverer: f.Store, Touches: f.Store, Exchanges: f.Store, Guard: f.Guard(),
-		Reward: o.Reward, KeepSamples: o.Content.Keep, OnFailure: o.Hooks.OnFailure,
+		Reward: o.Reward, KeepSamples: o.Content.StoreContent, OnFailure: o.Hooks.OnFailure,
 	}
 	if o.Fleet != nil {
 		learnOptions.Fleet = o.Fleet.(learn.Fleet)
@@ -334,7 +334,7 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 		Thread:     session.Thread{Turns: 1},
 		Assignment: a,
 	})
-	f.Release(ses, store.Decided)
+	f.Release(ses, store.DecisionsChanged)
 	return id
 }
 
@@ -416,18 +416,18 @@ func (f *fixture) counter(scope, field string) float64 {
 		f.t.Fatal(err)
 	}
 	sum := 0.0
-	for _, d := range learn.OfDefinition(f.Definition(), list) {
+	for _, d := range learn.SelectDefinition(f.RewardDefinition(), list) {
 		if d.Key.Scope == scope && d.Key.Field == field {
-			sum += float64(d.Value) / trial.One
+			sum += float64(d.Value) / trial.FixedScale
 		}
 	}
 	return sum
 }
 
 // applied returns the state that the close and the corrections of a session stored.
-func (f *fixture) applied(id session.ID) session.Applied {
+func (f *fixture) applied(id session.ID) session.SettledState {
 	f.t.Helper()
-	a, err := f.backend.Applied(f.ctx(), tenantA, id)
+	a, err := f.backend.SettledState(f.ctx(), tenantA, id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -448,10 +448,10 @@ func (f *fixture) exchangeCount(id session.ID) int {
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
-		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740,
-		Matched: []trial.Match{{Arm: arm, Del: .01}},
+		ControlP: .05, Category: "coder", Base: .5, Centre: .5, Decided: true, Day: 22740,
+		Matched: []trial.Match{{Arm: arm, MatchEffect: .01}},
 		Picks: []trial.Pick{{
-			Slug: "look-twice", Arm: arm, Eps: .2, Injected: injected, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1, Propensity: .76,
+			Slug: "look-twice", Arm: arm, Eps: .2, Injected: injected, MeanEffect: .02, Offset: .51, Centre: .52, Tokens: 40, Turn: 1, Propensity: .76,
 		}},
 	}
 }

@@ -26,20 +26,20 @@ var errNotLearning = errors.New("learning.enabled is false, so no transcript is 
 
 // ImportCounts holds the counts of one import.
 type ImportCounts struct {
-	Exchanges int `json:"exchanges"`
-	Samples   int `json:"samples"`
-	New       int `json:"fresh"`     // new samples
-	OptedOut  int `json:"opted_out"` // exchanges that an opt-out excludes
-	Recorded  int `json:"recorded"`  // transcripts that are skipped, because precept recorded the conversation live
+	Exchanges  int `json:"exchanges"`
+	Samples    int `json:"samples"`
+	NewSamples int `json:"fresh"`     // new samples
+	OptedOut   int `json:"opted_out"` // exchanges that an opt-out excludes
+	Recorded   int `json:"recorded"`  // transcripts that are skipped, because precept recorded the conversation live
 }
 
 // Importer stores past conversations. Every field is required.
 type Importer struct {
 	Now             func() time.Time
 	LearningEnabled bool // learning is enabled
-	// Sessions finds the session of a stored sample, so that ImportCounts.New counts only new samples. Sessions also
-	// finds the sessions that precept has recorded live, stores the outcomes of transcripts, and settles the imported
-	// sessions.
+	// Sessions finds the session of a stored sample, so that ImportCounts.NewSamples counts only new samples. Sessions
+	// also finds the sessions that precept has recorded live, stores the outcomes of transcripts, and settles the
+	// imported sessions.
 	Sessions interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 		AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error)
@@ -47,11 +47,11 @@ type Importer struct {
 		pastSessions
 		settler
 	}
-	Openings *Openings
+	Openings *OpeningIndex
 	Write    func(ctx context.Context, b session.Batch) error // stores a conversation
-	// Cleanse redacts exchanges and removes opted-out exchanges. answered has, for each exchange, the arguments of the
-	// calls whose results are in the exchange.
-	Cleanse func(list []sample.Exchange, answered [][]string) []sample.Exchange
+	// RedactImported redacts exchanges and removes opted-out exchanges. answered has, for each exchange, the arguments
+	// of the calls whose results are in the exchange.
+	RedactImported func(list []sample.Exchange, answered [][]string) []sample.Exchange
 }
 
 // Import stores a past conversation as a session with samples. The conversation is redacted, and opted-out exchanges
@@ -74,7 +74,7 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		x.Tenant, x.Agent, x.Session, x.SessionName, x.At = tenant, agent, id.String(), name, at.UTC()
 		x.ID = exchangeID(id, x)
 	}
-	cleansed := i.Cleanse(list, answered)
+	cleansed := i.RedactImported(list, answered)
 	out.OptedOut = len(list) - len(cleansed)
 	if len(cleansed) == 0 {
 		return out, nil
@@ -102,7 +102,7 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		return out, err
 	}
 	if longer && t.Reward != nil {
-		if err := i.rate(ctx, tenant, id, *t.Reward, at); err != nil {
+		if err := i.storeOutcome(ctx, tenant, id, *t.Reward, at); err != nil {
 			return out, err
 		}
 	}
@@ -148,9 +148,9 @@ func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (li
 // outcomeID is the feedback id of the outcome of a transcript.
 const outcomeID = "import"
 
-// rate stores the outcome of a transcript as feedback on its session. An equal stored outcome stays, and a different
-// one is replaced.
-func (i *Importer) rate(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
+// storeOutcome stores the outcome of a transcript as feedback on its session. An equal stored outcome stays, and a
+// different one is replaced.
+func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
 	e := feedback.Entry{ID: outcomeID, At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: reward, Tier: feedback.TierVerifier}
 	stored, ok, err := i.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
 	switch {
@@ -173,7 +173,7 @@ func (i *Importer) rate(ctx context.Context, tenant string, id session.ID, rewar
 // session, so that later feedback and longer transcripts rebuild the samples as for a live session. settle changes
 // nothing if the session is settled and has no new data. counts gets the numbers of samples.
 func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
-	old, err := i.Sessions.Applied(ctx, ref.Tenant, ref.ID)
+	old, err := i.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 			return err
 		}
 		if !known {
-			counts.New++
+			counts.NewSamples++
 		}
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: ref.Tenant, Agent: exchanges[0].Agent, ID: ref.ID, Sample: built})
 	}
@@ -214,7 +214,7 @@ func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 
 // importSettlement returns the settlement of an imported session, which moves no counter. entries is the feedback of
 // the session, and state its feedback state.
-func importSettlement(ref session.Ref, old session.Applied, entries []feedback.Entry, state int64) (session.Settlement, error) {
+func importSettlement(ref session.Ref, old session.SettledState, entries []feedback.Entry, state int64) (session.Settlement, error) {
 	var a trial.Assignment
 	a.Exclude(trial.ExcludedImport)
 	frozen, err := json.Marshal(&a)
@@ -228,7 +228,7 @@ func importSettlement(ref session.Ref, old session.Applied, entries []feedback.E
 	out := feedback.Reward(entries, def.Tiers)
 	return session.Settlement{
 		Tenant: ref.Tenant, ID: ref.ID, From: old.Version, FeedbackState: state,
-		To: session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen},
+		To: session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen},
 	}, nil
 }
 
@@ -244,20 +244,20 @@ func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 	return slices.DeleteFunc(slices.Clone(list), func(x sample.Exchange) bool { return x.Outcome == sample.Incomplete && finished[x.Turn] })
 }
 
-// ImportSum is the result of ImportAll.
-type ImportSum struct {
+// ImportResult is the result of ImportAll.
+type ImportResult struct {
 	Transcripts int `json:"transcripts"`
 	ImportCounts
-	Faults []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
+	Errors []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
 }
 
-// ImportAll imports the transcripts in r, which has one of the formats of detect.Read. at is the time of the
+// ImportAll imports the transcripts in r, which has one of the formats of detect.ReadTranscripts. at is the time of the
 // transcripts, and agent is their agent. If agent is "", the agent of a transcript is its source or, without a source,
 // "import". ImportAll calls done after each transcript.
-func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportSum, error) {
-	sum := ImportSum{Faults: []string{}}
+func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportResult, error) {
+	sum := ImportResult{Errors: []string{}}
 	var fatal error
-	err := detect.Read(r, func(t detect.Transcript) error {
+	err := detect.ReadTranscripts(r, func(t detect.Transcript) error {
 		var got ImportCounts
 		if got, fatal = i.Import(ctx, tenant, cmp.Or(agent, t.Source, "import"), t, at); fatal != nil {
 			return fatal
@@ -271,23 +271,23 @@ func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Rea
 		return sum, fatal
 	}
 	if err != nil {
-		sum.Faults = strings.Split(err.Error(), "\n")
+		sum.Errors = strings.Split(err.Error(), "\n")
 	}
 	return sum, nil
 }
 
 // Add adds the counts and faults of another import.
-func (s *ImportSum) Add(other ImportSum) {
+func (s *ImportResult) Add(other ImportResult) {
 	s.Transcripts += other.Transcripts
 	s.ImportCounts.add(other.ImportCounts)
-	s.Faults = append(s.Faults, other.Faults...)
+	s.Errors = append(s.Errors, other.Errors...)
 }
 
 // add adds the counts of another import.
 func (i *ImportCounts) add(other ImportCounts) {
 	i.Exchanges += other.Exchanges
 	i.Samples += other.Samples
-	i.New += other.New
+	i.NewSamples += other.NewSamples
 	i.OptedOut += other.OptedOut
 	i.Recorded += other.Recorded
 }
@@ -333,7 +333,7 @@ func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 
 // exchangesOf splits the items of a transcript into the turns that the proxy would have recorded. answered has, for
 // each turn, the arguments of the calls whose results are in the turn.
-func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
+func exchangesOf(req *wire.Request) (list []sample.Exchange, callArgs [][]string) {
 	var results detect.Results
 	for from := 0; from < req.Len(); {
 		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, FirstNew: from}
@@ -345,7 +345,7 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 			x.New = append(x.New, json.RawMessage(slices.Clone(req.Raw(pos))))
 			pos++
 		}
-		args := judgeResults(&x, &results, req, from, pos)
+		args := classifyResults(&x, &results, req, from, pos)
 		var words []string
 		for ; pos < req.Len() && req.Role(pos) == wire.RoleAssistant; pos++ {
 			it := req.Item(pos)
@@ -358,16 +358,16 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 			x.Outcome = sample.Complete
 		}
 		x.Reply.Text = strings.Join(words, "\n")
-		list, answered = append(list, x), append(answered, args)
+		list, callArgs = append(list, x), append(callArgs, args)
 		from = pos
 	}
-	return list, answered
+	return list, callArgs
 }
 
-// judgeResults classifies the tool results in the items [from, to), adds their outcomes to x, and returns the arguments
-// of their calls.
-func judgeResults(x *sample.Exchange, results *detect.Results, req *wire.Request, from, to int) (args []string) {
-	var judged sample.Verdicts
+// classifyResults classifies the tool results in the items [from, to), adds their outcomes to x, and returns the
+// arguments of their calls.
+func classifyResults(x *sample.Exchange, results *detect.Results, req *wire.Request, from, to int) (args []string) {
+	var verdicts sample.ResultJudgements
 	for ; from < to; from++ {
 		for _, res := range req.Item(from).Results {
 			c, ok := req.CallOf(res.CallID)
@@ -375,16 +375,16 @@ func judgeResults(x *sample.Exchange, results *detect.Results, req *wire.Request
 				args = append(args, c.Args)
 			}
 			if results.Classify(c, res).Outcome == detect.Error {
-				judged.Failed = append(judged.Failed, judged.Results)
+				verdicts.Failed = append(verdicts.Failed, verdicts.Results)
 				for _, kind := range results.Kinds(c, res) {
 					x.Facts.Kinds = append(x.Facts.Kinds, string(kind))
 				}
 			}
-			judged.Results++
+			verdicts.Results++
 		}
 	}
-	if judged.Results > 0 {
-		x.Verdicts = &judged
+	if verdicts.Results > 0 {
+		x.ResultJudgements = &verdicts
 	}
 	return args
 }

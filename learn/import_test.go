@@ -25,7 +25,7 @@ const unterminatedTranscript = `{"source":"ci","id":"1","messages":[{"role":"use
 func mustTranscript(t *testing.T, text string) detect.Transcript {
 	t.Helper()
 	var out detect.Transcript
-	if err := detect.Read(strings.NewReader(text), func(tr detect.Transcript) error { out = tr; return nil }); err != nil {
+	if err := detect.ReadTranscripts(strings.NewReader(text), func(tr detect.Transcript) error { out = tr; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -33,7 +33,7 @@ func mustTranscript(t *testing.T, text string) detect.Transcript {
 
 // importer returns an importer that writes to the backend of the fixture.
 func (f *fixture) importer() *learn.Importer {
-	return &learn.Importer{Now: f.clock.now, LearningEnabled: f.opts.Content.Keep, Sessions: f.backend, Openings: &learn.Openings{}, Write: f.Import, Cleanse: f.Cleanse}
+	return &learn.Importer{Now: f.clock.now, LearningEnabled: f.opts.Content.StoreContent, Sessions: f.backend, Openings: &learn.OpeningIndex{}, Write: f.Import, RedactImported: f.RedactImported}
 }
 
 // readAllFiles returns the content of all files in a directory.
@@ -80,7 +80,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		}
 		return got
 	}
-	assertEqual(t, "first import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1})
+	assertEqual(t, "first import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1, NewSamples: 1})
 	before := f.allSamples()
 	f.clock.add(time.Hour)
 	assertEqual(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1})
@@ -89,10 +89,10 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 			t.Errorf("sample %s: CreatedAt = %v after the second import and %v before, want the time %v of the transcript", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
-	assertEqual(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.ImportCounts{Exchanges: 2, Samples: 2, New: 1})
-	assertEqual(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1})
-	assertEqual(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
-	assertEqual(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
+	assertEqual(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.ImportCounts{Exchanges: 2, Samples: 2, NewSamples: 1})
+	assertEqual(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1, NewSamples: 1})
+	assertEqual(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).NewSamples, 1)
+	assertEqual(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).NewSamples, 1)
 	assertEqual(t, "number of stored samples", len(f.allSamples()), 5)
 	if strings.Contains(string(readAllFiles(t, f.dir)), "amy@example.com") {
 		t.Error("the files contain the email address of the transcript")
@@ -103,7 +103,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 
 func TestImportWithLearningDisabledFails(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	_, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 	if !errors.Is(err, learn.ErrNotLearning()) {
 		t.Errorf("Import: err = %v, want learn.ErrNotLearning", err)
@@ -128,9 +128,9 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 
 // importRated imports one conversation about a login bug for tenantA, and returns the counts. more contains further
 // messages, and outcome contains the field success. Both are JSON that begins with a comma.
-func (f *fixture) importRated(more, outcome string, at time.Time) learn.ImportCounts {
+func (f *fixture) importRated(messages, outcome string, at time.Time) learn.ImportCounts {
 	f.t.Helper()
-	text := `{"source":"claude-code","id":"abc","messages":[{"role":"user","content":"Fix the login bug."},{"role":"assistant","content":"Done."}` + more + `]` + outcome + `}`
+	text := `{"source":"claude-code","id":"abc","messages":[{"role":"user","content":"Fix the login bug."},{"role":"assistant","content":"Done."}` + messages + `]` + outcome + `}`
 	got, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(f.t.(*testing.T), text), at)
 	if err != nil {
 		f.t.Fatal(err)
@@ -142,8 +142,8 @@ func (f *fixture) importRated(more, outcome string, at time.Time) learn.ImportCo
 func (f *fixture) importedSession() session.ID {
 	f.t.Helper()
 	page, err := f.backend.backend.(interface {
-		Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
-	}).Newest(f.ctx(), tenantA, session.ListRange{Limit: 10})
+		ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
+	}).ListSessions(f.ctx(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(page.List) != 1 {
 		f.t.Fatalf("got %d sessions and the error %v, want 1 session", len(page.List), err)
 	}
@@ -161,7 +161,7 @@ func (f *fixture) sampleLabels() string {
 	return strings.Join(slices.Compact(labels), " ")
 }
 
-func TestOutcomeOfAnImportIsFeedback(t *testing.T) {
+func TestImportStoresOutcomeAsFeedback(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	at := time.Unix(1_700_000_000, 0)

@@ -164,6 +164,6 @@ func TestLateWebhookEventsCorrectReward(t *testing.T) {
 	assertEqual(t, "reward after the revert", f.applied(id).Reward, 0)
 	postEvent("merged", 2, 1)
 	assertEqual(t, "reward after a repeated event", f.applied(id).Reward, 0)
-	row := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab").Strata[0]
+	row := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab").Strata[0]
 	assertEqual(t, "number of rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

@@ -39,8 +39,8 @@ type Options struct {
 	OnFailure   func(step label.Step, err error) // called after every failure; must not block
 }
 
-// Tally holds the counts for metrics. All fields except Unsampled only grow.
-type Tally struct {
+// Metrics holds the counts for metrics. All fields except Unsampled only grow.
+type Metrics struct {
 	Samples   atomic.Int64 // samples written
 	Closed    atomic.Int64 // sessions closed
 	Rewarded  atomic.Int64 // closed sessions with a reward
@@ -49,11 +49,11 @@ type Tally struct {
 
 // Learner closes sessions and holds the beliefs of the chooser. The caller runs Run and Follow in a goroutine each.
 type Learner struct {
-	Tally Tally
+	Metrics Metrics
 
 	tools       tools
 	beliefs     *beliefs
-	provisional *provisionalRewards
+	provisional *provisionalTracker
 	follower    *follower
 	closer      *closer
 	marks       guard.Marks
@@ -63,9 +63,9 @@ type Learner struct {
 
 // tools holds the clock, the guard and the error hook, which all parts of a Learner use.
 type tools struct {
-	now    func() time.Time
-	guard  *guard.Guard
-	failed func(step label.Step, err error)
+	now           func() time.Time
+	guard         *guard.Guard
+	reportFailure func(step label.Step, err error)
 }
 
 // Open loads the counters of the first tenants and starts no goroutine. If a backend that replicas share is
@@ -75,23 +75,23 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 		o.Memory = noMemory{}
 	}
 	if o.Exchanges == nil {
-		o.Exchanges = onlyStored{o.Backend}
+		o.Exchanges = storedExchanges{o.Backend}
 	}
 	t := tools{o.Now, o.Guard, o.OnFailure}
 	l := &Learner{tools: t, marks: o.Backend, deliverer: o.Deliverer, rewardName: o.Reward.String()}
 	l.beliefs = newBeliefs(t, l.rewardName, o.Backend)
-	l.provisional = &provisionalRewards{tools: t, beliefs: l.beliefs, memory: o.Memory, backend: o.Backend, reward: o.Reward, startedAt: o.Now()}
+	l.provisional = &provisionalTracker{tools: t, beliefs: l.beliefs, memory: o.Memory, backend: o.Backend, reward: o.Reward, startedAt: o.Now()}
 	l.follower = &follower{tools: t, beliefs: l.beliefs, provisional: l.provisional, fleet: o.Fleet}
 	l.closer = &closer{
-		tools: t, deliverer: o.Deliverer, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, provisional: l.provisional, tally: &l.Tally,
+		tools: t, deliverer: o.Deliverer, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, provisional: l.provisional, metrics: &l.Metrics,
 		units:  &units{memory: o.Memory, backend: o.Backend, touches: o.Touches},
 		reward: o.Reward, rewardName: l.rewardName, changed: &changedTenants{}, isFleet: o.Fleet != nil, seed: maphash.MakeSeed(),
-		samples: &samples{tools: t, backend: o.Backend, exchanges: o.Exchanges, isEnabled: o.KeepSamples, writtenCount: &l.Tally.Samples},
+		samples: &sampleBuilder{tools: t, backend: o.Backend, exchanges: o.Exchanges, isEnabled: o.KeepSamples, writtenCount: &l.Metrics.Samples},
 	}
 	if o.Fleet != nil {
 		return l, l.follower.start(ctx)
 	}
-	return l, l.beliefs.loadSome(ctx)
+	return l, l.beliefs.loadFirstTenants(ctx)
 }
 
 // OnlyTenant returns the name of the tenant if the store and this process have seen exactly one tenant, and ""
@@ -123,11 +123,11 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():
-			l.finish(drained) //nolint:contextcheck // ctx has ended, so finish has its own timeout
+			l.shutDown(drained) //nolint:contextcheck // ctx has ended, so finish has its own timeout
 			return nil
 		case <-tick.C:
 			l.tools.guard.Run(label.StepCorrect, func() { l.closer.correctTouched(ctx) })
-			l.tools.guard.Run(label.StepLoad, func() { l.beliefs.tidy(ctx) })
+			l.tools.guard.Run(label.StepLoad, func() { l.beliefs.loadAndEvict(ctx) })
 		case <-closing.C:
 			l.deliverer.Deliver(ctx)
 			l.tools.guard.Run(label.StepClose, func() { l.closer.closeDue(ctx) })
@@ -135,20 +135,20 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	}
 }
 
-// finish waits until drained is closed, and makes the last corrections in one attempt. The attempt ends finishTimeout
+// shutDown waits until drained is closed, and makes the last corrections in one attempt. The attempt ends finishTimeout
 // after the start of finish.
-func (l *Learner) finish(drained <-chan struct{}) {
+func (l *Learner) shutDown(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
 	<-drained
-	l.tools.guard.Run(label.StepCorrect, func() { l.closer.finish(ctx) })
+	l.tools.guard.Run(label.StepCorrect, func() { l.closer.correctRemaining(ctx) })
 	l.tools.guard.StorePending(ctx, l.marks)
 }
 
 // noMemory is the Memory of a program that has no sessions in memory.
 type noMemory struct{}
 
-func (noMemory) Newest(row *session.Row) *session.Record {
+func (noMemory) NewestRecord(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
@@ -162,9 +162,9 @@ func (noMemory) Member(context.Context, string, session.ID) (session.Member, boo
 	return session.Member{}, false, nil
 }
 
-// onlyStored reads the exchanges of closing sessions from the backend.
-type onlyStored struct{ backend sampleWriter }
+// storedExchanges reads the exchanges of closing sessions from the backend.
+type storedExchanges struct{ backend sampleWriter }
 
-func (s onlyStored) ExchangesAtClosing(ctx context.Context, ref session.Ref, _ int) ([]sample.Exchange, error) {
+func (s storedExchanges) ExchangesAtClose(ctx context.Context, ref session.Ref, _ int) ([]sample.Exchange, error) {
 	return s.backend.Exchanges(ctx, ref.Tenant, ref.ID)
 }

@@ -25,7 +25,7 @@ func TestMigrationChild(t *testing.T) {
 	if url == "" {
 		t.Skip("TestReportDuringAMigration runs this test")
 	}
-	_, err := openStore(t, url).Migrate(t.Context(), redis.Migration{Owner: "child", Progress: func(n int64) {
+	_, err := openStore(t, url).Migrate(t.Context(), redis.MigrateOptions{Owner: "child", Progress: func(n int64) {
 		fmt.Println("copied", n)
 		time.Sleep(10 * time.Millisecond)
 	}})
@@ -90,7 +90,7 @@ func TestReportDuringAMigration(t *testing.T) {
 	wantReport, wantNumbers := mustReportAndCounts(t, openStore(t, reference.URL()))
 
 	server := storetest.StartRedis(t)
-	server.Must(t, "SET", "precept:{precept}:shards", "1") // the layout of a release without shards
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // the layout of a release without shards
 	checkReport := func(when, wantReport, wantNumbers string) {
 		t.Helper()
 		report, numbers := mustReportAndCounts(t, openStore(t, server.URL()))
@@ -105,12 +105,12 @@ func TestReportDuringAMigration(t *testing.T) {
 	checkReport("before the migration", halfReport, halfNumbers)
 	runKilledMigration(t, server.URL(), 5, func() bool { return true })
 	checkReport("after a killed copy", halfReport, halfNumbers)
-	endLease := func() { server.Must(t, "DEL", "precept:{precept}:lock:claim:migrate") }
+	endLease := func() { server.MustDo(t, "DEL", "precept:{precept}:lock:claim:migrate") }
 	endLease()
 	batches.Store(0)
 	send(server.URL(), sessions/2, sessions, 300*time.Millisecond, func() {
 		runKilledMigration(t, server.URL(), 1, func() bool {
-			n, _ := server.Must(t, "EXISTS", "precept:{precept}:frozen").(int64)
+			n, _ := server.MustDo(t, "EXISTS", "precept:{precept}:frozen").(int64)
 			return n > 0
 		})
 		frozen := batches.Load()
@@ -119,8 +119,8 @@ func TestReportDuringAMigration(t *testing.T) {
 		}
 		endLease()
 		// On a busy machine the child may finish its migration before the kill.
-		ended := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")) == "256"
-		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.Migration{Owner: "parent", Pause: time.Second})
+		ended := fmt.Sprint(server.MustDo(t, "GET", "precept:{precept}:shards")) == "256"
+		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.MigrateOptions{Owner: "parent", Pause: time.Second})
 		if err != nil || done.Sessions == 0 && !ended {
 			t.Errorf("Migrate = %+v, %v, want Sessions > 0 and no error", done, err)
 		}
@@ -129,7 +129,7 @@ func TestReportDuringAMigration(t *testing.T) {
 			t.Errorf("%d batches were sent before the end of the migration, want fewer than %d (all)", n, sessions/2/trafficBatch)
 		}
 	})
-	if n := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")); n != "256" {
+	if n := fmt.Sprint(server.MustDo(t, "GET", "precept:{precept}:shards")); n != "256" {
 		t.Errorf("number of shards = %s, want 256", n)
 	}
 	checkReport("after the migration", wantReport, wantNumbers)

@@ -12,7 +12,7 @@ import (
 // openSessions is a store of open sessions, the oldest first.
 type openSessions []session.Row
 
-func (o openSessions) Due(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
+func (o openSessions) DueSessions(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
 	from := 0
 	if !after.Started.IsZero() {
 		from = int(after.Started.Unix()) + 1
@@ -20,9 +20,9 @@ func (o openSessions) Due(_ context.Context, _ time.Time, after session.Row, lim
 	return o[min(from, len(o)):min(len(o), from+limit)], nil
 }
 
-// openAfter returns 400 open sessions of the tenant "small", and the given number of older sessions of the tenant
+// newOpenSessions returns 400 open sessions of the tenant "small", and the given number of older sessions of the tenant
 // "big".
-func openAfter(older int) (list openSessions) {
+func newOpenSessions(older int) (list openSessions) {
 	for i := range older + 400 {
 		tenant := "big"
 		if i >= older {
@@ -37,7 +37,7 @@ func openAfter(older int) (list openSessions) {
 // tenant has many older ones. Behind too many older sessions, the number is unknown instead of 0.
 func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
-		open, err := learn.CountOpen(t.Context(), openAfter(older), "small", 24*time.Hour, time.Unix(1e9, 0))
+		open, err := learn.CountOpen(t.Context(), newOpenSessions(older), "small", 24*time.Hour, time.Unix(1e9, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 			t.Errorf("400 open sessions after %d older sessions of another tenant: got %+v, want %d sessions and IsLowerBound = %v", older, open, want, wantLowerBound)
 		}
 	}
-	open, err := learn.CountOpen(t.Context(), openAfter(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
+	open, err := learn.CountOpen(t.Context(), newOpenSessions(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
 	if err != nil || open == nil || !open.IsLowerBound || open.Sessions != 0 {
 		t.Fatalf("400 open sessions after 30,000 older sessions of another tenant: got %+v, error %v, want at least 0 sessions", open, err)
 	}

@@ -53,7 +53,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 // running maxima and the numbers of rewards at and after close, which do depend on the order.
 func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
@@ -115,20 +115,20 @@ func memoryState(f *fixture, tenant string) string {
 	believed := f.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)
 	believed.SetPriors(bandit.DefaultPriors())
-	c, text := believed.Measured(), ""
+	c, text := believed.TrialCounters(), ""
 	for _, arm := range append(c.Arms(), "") {
 		st := c.Stats(arm)
 		if arm == "" {
 			st = c.Global()
 		}
-		for _, strata := range [][]trial.Stratum{st.Strata, st.All.Any} {
+		for _, strata := range [][]trial.Stratum{st.Strata, st.All.AnyInjected} {
 			for i := range strata {
 				strata[i].RewardedAtClose, strata[i].Late = [2][4]int64{}, [2]int64{}
 			}
 		}
-		st.Proof.LogEHelps, st.Proof.LogEHarms, st.Proof.ProvenAt, st.Recent = 0, 0, 0, 0
-		p := believed.Counted(bandit.Action{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
-		text += fmt.Sprintf("%s %+v, believed %v %v %v\n", arm, st, p.Mean, p.Var, p.Match)
+		st.Maxima.LogEHelps, st.Maxima.LogEHarms, st.Maxima.ProvenAt, st.Recent = 0, 0, 0, 0
+		p := believed.PosteriorFromCounters(bandit.Action{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
+		text += fmt.Sprintf("%s %+v, believed %v %v %v\n", arm, st, p.Mean, p.Var, p.MatchEffect)
 	}
 	return text
 }

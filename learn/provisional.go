@@ -14,9 +14,9 @@ import (
 // of a session until then.
 const closingGracePeriod = 5 * time.Second
 
-// provisionalRewards adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without provisional
+// provisionalTracker adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without provisional
 // rewards, the chooser would ignore the newest feedback until the closing age, which is a day by default.
-type provisionalRewards struct {
+type provisionalTracker struct {
 	tools   tools
 	beliefs *beliefs
 	memory  Memory
@@ -30,7 +30,7 @@ type provisionalRewards struct {
 }
 
 // addSession reads the record of an open session, and adds the session's reward to the beliefs.
-func (p *provisionalRewards) addSession(ctx context.Context, ref session.Ref) {
+func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
 	rec := p.memory.Snapshot(ref)
 	if rec == nil {
 		row, ok, err := p.backend.Session(ctx, ref.Tenant, ref.ID)
@@ -44,7 +44,7 @@ func (p *provisionalRewards) addSession(ctx context.Context, ref session.Ref) {
 
 // newestRecord returns the newer record of a session: the record in memory or the record in the row. The result is nil
 // for a row that cannot be decoded. The closing of the session reports such a row.
-func (p *provisionalRewards) newestRecord(row *session.Row) *session.Record {
+func (p *provisionalTracker) newestRecord(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
@@ -57,20 +57,20 @@ func (p *provisionalRewards) newestRecord(row *session.Row) *session.Record {
 }
 
 // addRecord reads the feedback of a session and adds the session's reward to the beliefs.
-func (p *provisionalRewards) addRecord(ctx context.Context, rec *session.Record) {
+func (p *provisionalTracker) addRecord(ctx context.Context, rec *session.Record) {
 	if rec == nil {
 		return
 	}
 	entries, err := p.backend.Feedback(ctx, rec.Identity.Tenant, rec.Identity.ID)
 	if err != nil {
-		p.tools.failed(label.StepEarly, err)
+		p.tools.reportFailure(label.StepEarlyVerdict, err)
 		return
 	}
 	p.addReward(rec, entries)
 }
 
 // addReward computes the reward of a session from its feedback, and adds the reward to the beliefs.
-func (p *provisionalRewards) addReward(rec *session.Record, entries []feedback.Entry) {
+func (p *provisionalTracker) addReward(rec *session.Record, entries []feedback.Entry) {
 	if rec == nil || rec.Unit.ID != "" { // the unit of the session counts the feedback
 		return
 	}
@@ -80,21 +80,21 @@ func (p *provisionalRewards) addReward(rec *session.Record, entries []feedback.E
 
 // expire removes the rewards of sessions that are so old that another replica has closed them. interval is the time
 // between two rounds of closing.
-func (p *provisionalRewards) expire(interval time.Duration) {
+func (p *provisionalTracker) expire(interval time.Duration) {
 	p.beliefs.expire(p.tools.now().Add(-closingGracePeriod - (2+maxIntervals)*interval))
 }
 
 // restore adds the rewards of sessions that were open when an earlier process stopped to the beliefs, closeBatchSize
 // per call.
-func (p *provisionalRewards) restore(ctx context.Context) {
+func (p *provisionalTracker) restore(ctx context.Context) {
 	if p.isRestored {
 		return
 	}
 	p.isRestored = true // reset below if the read fails or sessions remain
-	rows, err := p.backend.Due(ctx, p.startedAt, p.after, closeBatchSize)
+	rows, err := p.backend.DueSessions(ctx, p.startedAt, p.after, closeBatchSize)
 	if err != nil {
 		p.isRestored = false
-		p.tools.failed(label.StepEarly, err)
+		p.tools.reportFailure(label.StepEarlyVerdict, err)
 		return
 	}
 	for i := range rows {

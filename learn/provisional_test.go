@@ -34,7 +34,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 		t.Fatalf("mean after a failure = %v, want below %v", down, prior)
 	}
 	f.advancePastClose()
-	assertEqual(t, "open sessions with a reward", f.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward", f.CountProvisional(), 0)
 	closed := mean()
 	reopened := openFixture(t, f.dir, f.clock, nil)
 	if restarted := reopened.Beliefs(tenantA).Posterior(lookTwice).Mean; restarted != closed {
@@ -59,10 +59,10 @@ func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	}
 	assertEqual(t, "Restored", reopened.Restored(), true)
 	f.advancePastClose() // the other replica closes the session
-	assertEqual(t, "open sessions with a reward after the other replica closed one", reopened.OpenRewards(), 1)
+	assertEqual(t, "open sessions with a reward after the other replica closed one", reopened.CountProvisional(), 1)
 	f.clock.add(time.Minute)
 	reopened.closeDue(reopened.ctx())
-	assertEqual(t, "open sessions with a reward after the next pass", reopened.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward after the next pass", reopened.CountProvisional(), 0)
 }
 
 // Replicas on one Redis have the same belief after a reward of an open session, whichever replica received the reward.
@@ -84,7 +84,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	belief := func(f *fixture) bandit.Posterior { return f.Beliefs(tenantA).Posterior(lookTwice) }
 	checkEqualBeliefs := func(when string) {
 		t.Helper()
-		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
+		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.MatchEffect-y.MatchEffect) > 1e-6 || x.Var != y.Var {
 			t.Errorf("%s: beliefs of the replicas differ: %+v and %+v", when, x, y)
 		}
 	}
@@ -113,7 +113,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	replica.advancePastClose()
 	otherReplica.clock.add(closeAge + time.Second)
 	follow(otherReplica)
-	assertEqual(t, "open sessions with a reward", otherReplica.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward", otherReplica.CountProvisional(), 0)
 	checkEqualBeliefs("after close")
 	assertEqualList(t, "failures", append(replica.takeFailures(), otherReplica.takeFailures()...), nil)
 }

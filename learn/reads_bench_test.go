@@ -92,12 +92,12 @@ func lessonSettlement(n int) session.Settlement {
 	a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
 	for k := range 3 {
 		slug := fmt.Sprintf("lesson-%04d", (n*7+k*701)%readLessons)
-		a.Picks = append(a.Picks, trial.Pick{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Eps: .5, Injected: (n+k)%2 == 0, Off: .5, C: .5, Propensity: .5})
+		a.Picks = append(a.Picks, trial.Pick{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Eps: .5, Injected: (n+k)%2 == 0, Offset: .5, Centre: .5, Propensity: .5})
 	}
 	y := math.Mod(float64(n)*.37, 1)
 	return session.Settlement{
-		Tenant: "default", ID: sessionID(fmt.Sprint("reads-", n)), To: session.Applied{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")},
-		Deltas: append(a.Closing(), bandit.Contribution(&a, y, 1)...),
+		Tenant: "default", ID: sessionID(fmt.Sprint("reads-", n)), To: session.SettledState{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")},
+		Deltas: append(a.ClosingDeltas(), bandit.Contribution(&a, y, 1)...),
 	}
 }
 
@@ -128,7 +128,7 @@ func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read fu
 // redisInfo returns the sum of numeric fields in the reply to INFO.
 func redisInfo(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
 	b.Helper()
-	info := fmt.Sprint(server.Must(b, "INFO"))
+	info := fmt.Sprint(server.MustDo(b, "INFO"))
 	for _, f := range fields {
 		found := regexp.MustCompile(f + `:([\d.]+)`).FindStringSubmatch(info)
 		v, err := strconv.ParseFloat(found[1], 64)

@@ -21,7 +21,7 @@ type pastSessions interface {
 	session.Finder
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
-	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
+	ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 }
 
 // isRecorded reports whether precept has recorded the conversation of a transcript live, and not by an import. cleansed
@@ -30,28 +30,28 @@ type pastSessions interface {
 // conditions in this order.
 func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(t.Request)
-	if found, err := i.hasName(ctx, tenant, t.ID, opening); found || err != nil {
+	if found, err := i.matchesName(ctx, tenant, t.ID, opening); found || err != nil {
 		return found, err
 	}
-	if found, err := i.hasUniqueID(ctx, tenant, t); found || err != nil {
+	if found, err := i.matchesUniqueID(ctx, tenant, t); found || err != nil {
 		return found, err
 	}
-	if opening == 0 || len(replies(cleansed)) == 0 {
+	if opening == 0 || len(normalizedReplies(cleansed)) == 0 {
 		return false, nil
 	}
-	return i.hasReplies(ctx, tenant, opening, cleansed)
+	return i.matchesReplies(ctx, tenant, opening, cleansed)
 }
 
-// hasName reports whether a live session has the name of a transcript. If other conversations may have the same name,
-// the openings must also be equal.
-func (i *Importer) hasName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
+// matchesName reports whether a live session has the name of a transcript. If other conversations may have the same
+// name, the openings must also be equal.
+func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
 	for _, name := range sessionNames(transcript) {
 		key := session.EchoKeyOf(tenant, "s:"+name)
-		noted, err := i.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
+		idsByKey, err := i.Sessions.FindEcho(ctx, tenant, []session.EchoKey{key})
 		if err != nil {
 			return false, err
 		}
-		for _, id := range append(session.IDsOfName(tenant, name), noted[key]...) {
+		for _, id := range append(session.IDsByName(tenant, name), idsByKey[key]...) {
 			rec, err := i.liveRecord(ctx, tenant, id)
 			if err != nil {
 				return false, err
@@ -64,8 +64,8 @@ func (i *Importer) hasName(ctx context.Context, tenant, transcript string, openi
 	return false, nil
 }
 
-// hasUniqueID reports whether a random id in a transcript also occurs in a live session.
-func (i *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
+// matchesUniqueID reports whether a random id in a transcript also occurs in a live session.
+func (i *Importer) matchesUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
 	keys := session.UniqueEchoes(tenant, t.Request)
 	if len(keys) == 0 {
 		return false, nil
@@ -84,13 +84,13 @@ func (i *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Tran
 	return false, nil
 }
 
-// hasReplies reports whether a live session with the opening has the replies in cleansed.
-func (i *Importer) hasReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
-	alike, err := i.Openings.find(ctx, i.Sessions, tenant, opening)
+// matchesReplies reports whether a live session with the opening has the replies in cleansed.
+func (i *Importer) matchesReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
+	candidates, err := i.Openings.find(ctx, i.Sessions, tenant, opening)
 	if err != nil {
 		return false, err
 	}
-	for _, id := range alike {
+	for _, id := range candidates {
 		list, err := i.Sessions.Exchanges(ctx, tenant, id)
 		if err != nil {
 			return false, err
@@ -134,7 +134,7 @@ func sessionNames(id string) (names []string) {
 // haveSameReplies reports whether the replies of the shorter conversation occur in the longer conversation, in the same
 // order. White space is ignored, because histories divide the text of a reply in different ways.
 func haveSameReplies(live, past []sample.Exchange) bool {
-	shorter, longer := replies(live), replies(past)
+	shorter, longer := normalizedReplies(live), normalizedReplies(past)
 	if len(shorter) > len(longer) {
 		shorter, longer = longer, shorter
 	}
@@ -151,8 +151,8 @@ func haveSameReplies(live, past []sample.Exchange) bool {
 	return true
 }
 
-// replies returns the non-empty replies of a conversation as text without white space.
-func replies(list []sample.Exchange) (all []string) {
+// normalizedReplies returns the non-empty replies of a conversation as text without white space.
+func normalizedReplies(list []sample.Exchange) (all []string) {
 	for i := range list {
 		var b strings.Builder
 		b.WriteString(list[i].Reply.Text)
@@ -172,15 +172,15 @@ func replies(list []sample.Exchange) (all []string) {
 	return all
 }
 
-// Openings finds live sessions by their opening, which is a hash of the first words. The first call of find reads all
-// sessions of a tenant. A later call reads only newer sessions, so that an import of many files does not read all
+// OpeningIndex finds live sessions by their opening, which is a hash of the first words. The first call of find reads
+// all sessions of a tenant. A later call reads only newer sessions, so that an import of many files does not read all
 // sessions for each file. The zero value is ready for use. Openings is safe for concurrent use.
-type Openings struct {
-	mu      sync.Mutex // held while the backend is read
-	tenant  string
-	newest  time.Time // start of the newest session that was read
-	byWords map[uint64][]session.ID
-	count   int // number of sessions in byWords
+type OpeningIndex struct {
+	mu        sync.Mutex // held while the backend is read
+	tenant    string
+	newest    time.Time // start of the newest session that was read
+	byOpening map[uint64][]session.ID
+	count     int // number of sessions in byOpening
 }
 
 const (
@@ -190,11 +190,11 @@ const (
 )
 
 // find returns the live sessions of a tenant that have the opening.
-func (o *Openings) find(ctx context.Context, from pastSessions, tenant string, opening uint64) ([]session.ID, error) {
+func (o *OpeningIndex) find(ctx context.Context, from pastSessions, tenant string, opening uint64) ([]session.ID, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.byWords == nil || o.tenant != tenant {
-		o.tenant, o.newest, o.byWords, o.count = tenant, time.Time{}, map[uint64][]session.ID{}, 0
+	if o.byOpening == nil || o.tenant != tenant {
+		o.tenant, o.newest, o.byOpening, o.count = tenant, time.Time{}, map[uint64][]session.ID{}, 0
 	}
 	within := session.ListRange{Limit: openingsPage}
 	if !o.newest.IsZero() {
@@ -202,7 +202,7 @@ func (o *Openings) find(ctx context.Context, from pastSessions, tenant string, o
 	}
 	newest := o.newest
 	for {
-		page, err := from.Newest(ctx, tenant, within)
+		page, err := from.ListSessions(ctx, tenant, within)
 		if err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func (o *Openings) find(ctx context.Context, from pastSessions, tenant string, o
 		}
 	}
 	o.newest = newest
-	return slices.Clone(o.byWords[opening]), nil
+	return slices.Clone(o.byOpening[opening]), nil
 }
 
 // firstWordsField is the JSON key of Thread.FirstWords in a row. The rows of imported sessions and runs do not have the
@@ -226,16 +226,16 @@ const firstWordsField = `"first_words":`
 
 // add adds a session without decoding its row. A string value in the row cannot contain firstWordsField, because JSON
 // escapes quotation marks.
-func (o *Openings) add(row *session.Row) {
+func (o *OpeningIndex) add(row *session.Row) {
 	_, rest, ok := bytes.Cut(row.Data, []byte(firstWordsField))
 	if !ok {
 		return
 	}
 	end := bytes.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
 	words, err := strconv.ParseUint(string(rest[:max(end, 0)]), 10, 64)
-	if err != nil || slices.Contains(o.byWords[words], row.ID) {
+	if err != nil || slices.Contains(o.byOpening[words], row.ID) {
 		return
 	}
-	o.byWords[words] = append(o.byWords[words], row.ID)
+	o.byOpening[words] = append(o.byOpening[words], row.ID)
 	o.count++
 }

@@ -20,7 +20,7 @@ func (f *fixture) recordLive(namespace session.Namespace, name string, method se
 		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: method, Started: f.clock.now(), Seen: f.clock.now()},
 		Thread:   session.Thread{Turns: 1, FirstWords: session.OpeningHash(tr.Request)},
 	})
-	f.Release(ses, store.Decided)
+	f.Release(ses, store.DecisionsChanged)
 	x := newExchange(tenantA, name, 1, f.clock.now())
 	x.Session = id.String()
 	if !f.Offer(store.Turn{Exchange: x, Size: 100}) {
@@ -46,7 +46,7 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		shed  = `"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is  painted."}`
 		calls = `"messages":[{"role":"user","content":"Paint it."},{"role":"assistant","content":null,"tool_calls":[{"id":"call_Zx81kQpLm9aYt42bCw7","type":"function","function":{"name":"bash","arguments":"{}"}}]}]}`
 	)
-	skipped, added := learn.ImportCounts{Recorded: 1}, learn.ImportCounts{Exchanges: 1, Samples: 1, New: 1}
+	skipped, added := learn.ImportCounts{Recorded: 1}, learn.ImportCounts{Exchanges: 1, Samples: 1, NewSamples: 1}
 	for name, tc := range map[string]struct {
 		namespace session.Namespace
 		name      string
@@ -76,7 +76,7 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tc.want.New = 0
+			tc.want.NewSamples = 0
 			assertEqual(t, "repeated import", got, tc.want)
 		})
 	}

@@ -19,18 +19,18 @@ import (
 
 // ReportQuery selects a report.
 type ReportQuery struct {
-	Tenant      string
-	Window      time.Duration // 0 means all
-	Provisional bool          // also count the current rewards of open sessions
-	NoOpenCount bool          // leave out Report.Open, which needs a search for open sessions
-	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0 if none
-	Bands       bool          // include the effect over time
-	Explain     string        // slug of the lesson whose rows are explained; "" means none
-	Guardrails  []string      // names of the outcomes whose increase the report shows next to the verdict
-	Book        *lesson.Book
-	Rules       *rules.Registry // sections of rules files; nil if none
-	Config      bandit.Config
-	Inject      inject.Config // how lessons are presented
+	Tenant        string
+	Window        time.Duration // 0 means all
+	Provisional   bool          // also count the current rewards of open sessions
+	SkipOpenCount bool          // leave out Report.Open, which needs a search for open sessions
+	WhatIf        float64       // share of withheld picks for which the report projects a duration; 0 if none
+	EffectHistory bool          // include the effect over time
+	Explain       string        // slug of the lesson whose rows are explained; "" means none
+	Guardrails    []string      // names of the outcomes whose increase the report shows next to the verdict
+	Book          *lesson.Book
+	Rules         *rules.Registry // sections of rules files; nil if none
+	Config        bandit.Config
+	Inject        inject.Config // how lessons are presented
 }
 
 // maxProvisionalSessions is the maximum number of open sessions in a provisional report.
@@ -40,10 +40,10 @@ const maxProvisionalSessions = 100_000
 // other replicas.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
 	if err := l.follower.refresh(ctx); err != nil { // after an error, the report uses the counters of the last read
-		l.tools.failed(label.StepFollow, err)
+		l.tools.reportFailure(label.StepFollow, err)
 	}
 	if err := l.beliefs.load(ctx, q.Tenant); err != nil {
-		l.tools.failed(label.StepLoad, err)
+		l.tools.reportFailure(label.StepLoad, err)
 	}
 	c := l.beliefs.chooser(q.Tenant)
 	if q.Provisional {
@@ -52,7 +52,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 			return report.Report{}, err
 		}
 	}
-	policy := Policy(q.Config)
+	policy := ReportPolicy(q.Config)
 	policy.NoCautions = q.Inject.NoCautions
 	build := func(c *bandit.Chooser) report.Report {
 		var archived func(slug string) bool
@@ -60,12 +60,12 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 			archived = q.Book.Archived
 		}
 		return report.Build(report.Input{
-			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.rewardName, Elsewhere: countedElsewhere(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: policy,
-			Lessons: append(lessonsOf(&q, c, l.tools.now()), sectionsOf(q.Rules)...), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain, Guardrails: q.Guardrails,
+			Now: l.tools.now(), Tenant: q.Tenant, RewardDefinition: l.rewardName, OtherDefinitions: reportOtherDefinitions(l.beliefs.otherDefinitions(q.Tenant)), Counters: c.TrialCounters(), Chooser: ReportChooser(c, q.Config), Policy: policy,
+			Lessons: append(lessonsOf(&q, c, l.tools.now()), sectionsOf(q.Rules)...), Archived: archived, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.EffectHistory, Explain: q.Explain, Guardrails: q.Guardrails,
 		})
 	}
 	r := build(c)
-	if !q.Provisional && !q.NoOpenCount {
+	if !q.Provisional && !q.SkipOpenCount {
 		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // after an error, only this count is missing
 	}
 	if r.Open != nil && !r.Open.IsLowerBound && r.Global.NTreated+r.Global.NControl == 0 {
@@ -89,13 +89,13 @@ const (
 // is nil if no session is open. If CountOpen stopped before the last open session, the result is a lower bound, and
 // may be 0.
 func CountOpen(ctx context.Context, backend interface {
-	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
+	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
-) (*report.Open, error) {
-	open := report.Open{CloseAfter: closeAfter.String()}
+) (*report.OpenSessions, error) {
+	open := report.OpenSessions{CloseAfter: closeAfter.String()}
 	var after session.Row
 	for read := 0; ; {
-		rows, err := backend.Due(ctx, now, after, closeBatchSize)
+		rows, err := backend.DueSessions(ctx, now, after, closeBatchSize)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func CountOpen(ctx context.Context, backend interface {
 
 // countOpenSession adds a session to the counts in open. A run is not a session, but its record has the matches and the
 // picks of its sessions. A row that cannot be decoded counts as a session without a match.
-func countOpenSession(open *report.Open, row *session.Row, closeAfter time.Duration) {
+func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter time.Duration) {
 	if open.FirstCloses.IsZero() { // the oldest session comes first
 		open.FirstCloses = row.Started.Add(closeAfter)
 	}
@@ -149,7 +149,7 @@ func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *ba
 	c := closed.Clone()
 	var after session.Row
 	for seen := 0; seen < maxProvisionalSessions; {
-		rows, err := l.provisional.backend.Due(ctx, l.tools.now(), after, closeBatchSize)
+		rows, err := l.provisional.backend.DueSessions(ctx, l.tools.now(), after, closeBatchSize)
 		if err != nil {
 			return nil, err
 		}
@@ -174,8 +174,8 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 		return nil
 	}
 	if rec.Unit.ID != "" { // the reward of a member is counted in its unit
-		member := trial.MemberOf()
-		return member.Closing()
+		member := trial.MemberAssignment()
+		return member.ClosingDeltas()
 	}
 	entries, err := l.provisional.backend.Feedback(ctx, row.Tenant, row.ID)
 	if err != nil {
@@ -200,7 +200,7 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: len(book.Successors(l.Slug, now)) > 0,
 		}
 		if l.State == lesson.Trial {
-			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, trial.Epsilon), l.Plan.Until, l.PlannedTrial()
+			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, trial.Epsilon), l.Plan.Until, l.PlannedTrialName()
 		}
 		for _, old := range l.Supersedes {
 			if parent, ok := book.Get(old); ok {
@@ -209,8 +209,8 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 			}
 		}
 		out = append(out, r)
-		if l.Trigger.Like {
-			r.Slug, r.Arm, r.Trial, r.Parent = trial.LikeSlug(r.Slug), r.Arm.Like(), "", ""
+		if l.Trigger.ByLikeness {
+			r.Slug, r.Arm, r.Trial, r.Parent = trial.LikenessSlug(r.Slug), r.Arm.LikenessArm(), "", ""
 			out = append(out, r)
 		}
 	}
@@ -231,21 +231,23 @@ func sectionsOf(registry *rules.Registry) []report.Lesson {
 			continue
 		}
 		listed[s.Slug()] = true
-		l := report.Lesson{Slug: s.Slug(), Arm: s.Arm(), State: string(s.State), Confidence: 0.5, Tokens: rules.Tokens(s.Text), Share: s.Share}
+		l := report.Lesson{Slug: s.Slug(), Arm: s.Arm(), State: string(s.State), Confidence: 0.5, Tokens: rules.Tokens(s.Text), Share: s.CutProbability}
 		if s.Picks > 0 {
-			l.Epsilon, l.Trial = s.Share, s.Trial()
+			l.Epsilon, l.Trial = s.CutProbability, s.Trial()
 		}
 		out = append(out, l)
 	}
 	return out
 }
 
-// Chooser returns the beliefs of a chooser under a configuration. The beliefs depend only on the counters, so they are
-// equal on every replica and after a restart.
-func Chooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser { return configuredChooser{c, cfg} }
+// ReportChooser returns the beliefs of a chooser under a configuration. The beliefs depend only on the counters, so
+// they are equal on every replica and after a restart.
+func ReportChooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser {
+	return configuredChooser{c, cfg}
+}
 
-// Policy converts the settings for the choice of lessons to the type of the report.
-func Policy(cfg bandit.Config) report.Policy {
+// ReportPolicy converts the settings for the choice of lessons to the type of the report.
+func ReportPolicy(cfg bandit.Config) report.Policy {
 	return report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,
 		ProbeShare: bandit.ProbeShare,
@@ -263,8 +265,8 @@ func (c configuredChooser) Belief(l report.Lesson) report.Belief {
 		return report.Belief{Epsilon: l.Share}
 	}
 	k := actionOf(l)
-	p := c.beliefs.Counted(k)
-	better, worse := c.beliefs.Published(l.Arm)
+	p := c.beliefs.PosteriorFromCounters(k)
+	better, worse := c.beliefs.CautionEvidence(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
 }
 
@@ -272,7 +274,7 @@ func (c configuredChooser) BelievedAt(l report.Lesson, day int32) float64 {
 	if l.Arm.IsRule() {
 		return 0
 	}
-	return c.beliefs.MeanAt(actionOf(l), day)
+	return c.beliefs.MeanBefore(actionOf(l), day)
 }
 
 func (c configuredChooser) Sigma2() float64 { return c.beliefs.Priors().Sigma2 }

@@ -60,22 +60,22 @@ func toJSON(t *testing.T, v any) string {
 
 func TestRestartKeepsTheReport(t *testing.T) {
 	t.Parallel()
-	withoutContent := func(o *options) { o.Content.Keep = false }
+	withoutContent := func(o *options) { o.Content.StoreContent = false }
 	f := newFixture(t, withoutContent)
 	f.refit(0, 60)
-	before, priors := toJSON(t, f.mustReport(learn.ReportQuery{Bands: true})), f.Beliefs(tenantA).Priors()
+	before, priors := toJSON(t, f.mustReport(learn.ReportQuery{EffectHistory: true})), f.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
 		t.Fatalf("report = %s, priors = %+v, want at least 500 bytes and fitted priors", before, priors)
 	}
-	if st := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogEHelps == 0 && st.Proof.LogEHarms == 0 {
-		t.Errorf("before the restart: LogEHelps = %v, LogEHarms = %v, want at least one above 0", st.Proof.LogEHelps, st.Proof.LogEHarms)
+	if st := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab"); st.Maxima.LogEHelps == 0 && st.Maxima.LogEHarms == 0 {
+		t.Errorf("before the restart: LogEHelps = %v, LogEHarms = %v, want at least one above 0", st.Maxima.LogEHelps, st.Maxima.LogEHarms)
 	}
-	counted := f.Beliefs(tenantA).Counted(lookTwice)
+	counted := f.Beliefs(tenantA).PosteriorFromCounters(lookTwice)
 	for range 2 {
 		f = f.reopen(withoutContent)
-		assertEqual(t, "report", toJSON(t, f.mustReport(learn.ReportQuery{Bands: true})), before)
+		assertEqual(t, "report", toJSON(t, f.mustReport(learn.ReportQuery{EffectHistory: true})), before)
 		assertEqual(t, "priors", f.Beliefs(tenantA).Priors(), priors)
-		assertEqual(t, "posterior", f.Beliefs(tenantA).Counted(lookTwice), counted)
+		assertEqual(t, "posterior", f.Beliefs(tenantA).PosteriorFromCounters(lookTwice), counted)
 		assertEqual(t, "belief of the chooser", f.Beliefs(tenantA).Posterior(lookTwice), counted)
 	}
 	assertEqual(t, "definition", f.mustReport(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
@@ -87,24 +87,24 @@ func TestRestartKeepsTheReport(t *testing.T) {
 // The maxima of the evidence (Proof.LogEHelps, Proof.LogEHarms) do not decrease after corrections and a restart.
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	f.addRewardedSessions(0, 100)
-	before := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
+	before := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab")
 	for i := range 100 {
 		f.postFeedback(tenantA, session.IDOf(tenantA, session.NamespaceSession, fmt.Sprint("s", i)), userScore("b", 2, .5))
 	}
 	f.deliverAndCorrect()
 	f = f.reopen(nil)
-	got := f.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
-	if got.Proof.LogEHelps < before.Proof.LogEHelps || got.Proof.LogEHarms < before.Proof.LogEHarms || before.Proof.LogEHelps <= 0 {
-		t.Errorf("LogEHelps = %v, LogEHarms = %v, want at least %v (above 0) and %v", got.Proof.LogEHelps, got.Proof.LogEHarms, before.Proof.LogEHelps, before.Proof.LogEHarms)
+	got := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab")
+	if got.Maxima.LogEHelps < before.Maxima.LogEHelps || got.Maxima.LogEHarms < before.Maxima.LogEHarms || before.Maxima.LogEHelps <= 0 {
+		t.Errorf("LogEHelps = %v, LogEHarms = %v, want at least %v (above 0) and %v", got.Maxima.LogEHelps, got.Maxima.LogEHarms, before.Maxima.LogEHelps, before.Maxima.LogEHarms)
 	}
 }
 
 // A replica adopts the priors that another replica has published, and its next fit starts from them.
 func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	published := bandit.DefaultPriors()
 	published.Version, published.Mu0 = 7, .0123
 	f.Beliefs(tenantA)
@@ -127,7 +127,7 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 
 func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	f.backend.failNext("priors", 1, errDown)
 	f.refit(0, 30)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"refit"})
@@ -212,5 +212,5 @@ func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	f := newFixture(t, nil)
 	c := f.Beliefs("new")
 	assertEqual(t, "second call of Beliefs", f.Beliefs("new"), c)
-	assertEqual(t, "rewarded sessions", c.Measured().Global().All.Rewarded, 0)
+	assertEqual(t, "rewarded sessions", c.TrialCounters().Global().All.Rewarded, 0)
 }

@@ -13,25 +13,25 @@ import (
 // sessions only when they close.
 const maxProvisional = 50_000
 
-// openReward is the provisional reward of an open session. Only the chooser uses provisional rewards
+// provisionalReward is the provisional reward of an open session. Only the chooser uses provisional rewards
 // (bandit.Chooser.AddProvisional).
-type openReward struct {
+type provisionalReward struct {
 	provisional bandit.Provisional
 	due         time.Time // closing time of the session
 	addedTo     *tenant   // tenant whose counters contain the reward; nil if none; may be evicted from memory
 }
 
-// openRewards holds the provisional rewards of all tenants, including tenants that were evicted from memory.
-type openRewards struct {
-	byTenant map[string]map[session.ID]openReward
+// provisionalSet holds the provisional rewards of all tenants, including tenants that were evicted from memory.
+type provisionalSet struct {
+	byTenant map[string]map[session.ID]provisionalReward
 	count    int      // number of rewards
 	closings dueTimes // closing times of the rewards, and of some rewards that were removed
 }
 
 // add adds the reward of a session.
-func (o *openRewards) add(ref session.Ref, r openReward) {
+func (o *provisionalSet) add(ref session.Ref, r provisionalReward) {
 	if o.byTenant[ref.Tenant] == nil {
-		o.byTenant[ref.Tenant] = map[session.ID]openReward{}
+		o.byTenant[ref.Tenant] = map[session.ID]provisionalReward{}
 	}
 	o.byTenant[ref.Tenant][ref.ID] = r
 	o.count++
@@ -39,13 +39,13 @@ func (o *openRewards) add(ref session.Ref, r openReward) {
 }
 
 // remove removes and returns the reward of a session. ok is false if the session has no reward.
-func (o *openRewards) remove(ref session.Ref) (r openReward, ok bool) {
-	own := o.byTenant[ref.Tenant]
-	if r, ok = own[ref.ID]; !ok {
+func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) {
+	rewards := o.byTenant[ref.Tenant]
+	if r, ok = rewards[ref.ID]; !ok {
 		return r, false
 	}
-	delete(own, ref.ID)
-	if len(own) == 0 {
+	delete(rewards, ref.ID)
+	if len(rewards) == 0 {
 		delete(o.byTenant, ref.Tenant)
 	}
 	o.count--
@@ -56,10 +56,10 @@ func (o *openRewards) remove(ref session.Ref) (r openReward, ok bool) {
 }
 
 // reschedule rebuilds the heap of closing times from the rewards.
-func (o *openRewards) reschedule() {
+func (o *provisionalSet) reschedule() {
 	o.closings = o.closings[:0]
-	for name, own := range o.byTenant {
-		for id, r := range own {
+	for name, rewards := range o.byTenant {
+		for id, r := range rewards {
 			o.closings = append(o.closings, dueTime{r.due, session.Ref{Tenant: name, ID: id}})
 		}
 	}
@@ -86,7 +86,7 @@ func (d *dueTimes) Pop() any {
 }
 
 // reassign changes addedTo from the old copy of a tenant to the fresh copy, whose counters have inherited the rewards.
-func (o *openRewards) reassign(name string, old, fresh *tenant) {
+func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == old {
 			r.addedTo = fresh
@@ -97,15 +97,16 @@ func (o *openRewards) reassign(name string, old, fresh *tenant) {
 
 // detach removes the references from the open rewards of a tenant to its beliefs. Otherwise the memory of the beliefs
 // of an evicted tenant would not be freed.
-func (o *openRewards) detach(name string) {
+func (o *provisionalSet) detach(name string) {
 	for id, r := range o.byTenant[name] {
 		r.addedTo = nil
 		o.byTenant[name][id] = r
 	}
 }
 
-// addTo adds the open rewards of a tenant to the counters of t, except rewards that these counters already include.
-func (o *openRewards) addTo(name string, t *tenant) {
+// addToCounters adds the open rewards of a tenant to the counters of t, except rewards that these counters already
+// include.
+func (o *provisionalSet) addToCounters(name string, t *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == t {
 			continue
@@ -120,7 +121,7 @@ func (o *openRewards) addTo(name string, t *tenant) {
 }
 
 // countRewarded returns how many open sessions of a tenant have a reward.
-func (o *openRewards) countRewarded(name string) (n int) {
+func (o *provisionalSet) countRewarded(name string) (n int) {
 	for _, r := range o.byTenant[name] {
 		if r.provisional.Rewarded() {
 			n++
@@ -130,25 +131,25 @@ func (o *openRewards) countRewarded(name string) (n int) {
 }
 
 // setProvisional replaces the provisional reward of a session.
-func (b *beliefs) setProvisional(rec *session.Record, out feedback.Outcome, due time.Time) {
+func (b *beliefs) setProvisional(rec *session.Record, out feedback.SessionReward, due time.Time) {
 	ref := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropProvisional(ref)
-	if !out.OK || b.openRewards.count >= maxProvisional {
+	if !out.OK || b.provisional.count >= maxProvisional {
 		return
 	}
 	t := b.getOrAdd(ref.Tenant)
-	r := openReward{t.counters.AddProvisional(&rec.Assignment, out.Reward, out.Tier), due, t}
+	r := provisionalReward{t.counters.AddProvisional(&rec.Assignment, out.Reward, out.Tier), due, t}
 	if r.provisional.Rewarded() {
 		t.newRewards++
 	}
-	b.openRewards.add(ref, r)
+	b.provisional.add(ref, r)
 }
 
 // dropProvisional removes the provisional reward of a session. The caller holds b.mu.
 func (b *beliefs) dropProvisional(ref session.Ref) {
-	r, ok := b.openRewards.remove(ref)
+	r, ok := b.provisional.remove(ref)
 	if !ok || r.addedTo == nil || r.addedTo != b.tenant(ref.Tenant) {
 		return
 	}
@@ -161,7 +162,7 @@ func (b *beliefs) dropProvisional(ref session.Ref) {
 // dueSessions returns the sessions of a tenant that have a provisional reward and close at deadline or earlier. The
 // caller holds b.mu.
 func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID) {
-	for id, r := range b.openRewards.byTenant[name] {
+	for id, r := range b.provisional.byTenant[name] {
 		if !r.due.After(deadline) {
 			ids = append(ids, id)
 		}
@@ -173,9 +174,9 @@ func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID
 func (b *beliefs) expire(limit time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.openRewards.closings) > 0 && b.openRewards.closings[0].at.Before(limit) {
-		next := heap.Pop(&b.openRewards.closings).(dueTime) //nolint:forcetypeassert // only add pushes
-		if r, ok := b.openRewards.byTenant[next.ref.Tenant][next.ref.ID]; ok && r.due.Equal(next.at) {
+	for len(b.provisional.closings) > 0 && b.provisional.closings[0].at.Before(limit) {
+		next := heap.Pop(&b.provisional.closings).(dueTime) //nolint:forcetypeassert // only add pushes
+		if r, ok := b.provisional.byTenant[next.ref.Tenant][next.ref.ID]; ok && r.due.Equal(next.at) {
 			b.dropProvisional(next.ref)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// samples builds and writes the samples of sessions.
-type samples struct {
+// sampleBuilder builds and writes the samples of sessions.
+type sampleBuilder struct {
 	tools        tools
 	backend      sampleWriter
 	exchanges    Exchanges
@@ -25,7 +25,7 @@ type samples struct {
 // write builds and writes the samples of sessions that close, got a new rating, or continued after closing. ok is false
 // if the exchanges could not be read or the samples could not be written. finished holds the sessions that the guard
 // has not set aside. The guard sets aside a session if its step panicked or its samples are invalid.
-func (s *samples) write(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
+func (s *sampleBuilder) write(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
 	if !s.isEnabled {
 		return work, true
 	}
@@ -37,7 +37,7 @@ func (s *samples) write(ctx context.Context, work []*pendingSettlement) (finishe
 			finished = append(finished, st)
 		}
 		if err != nil {
-			s.tools.failed(label.StepSamples, err)
+			s.tools.reportFailure(label.StepSamples, err)
 			return append(finished, work[n+1:]...), false
 		}
 	}
@@ -49,7 +49,7 @@ func (s *samples) write(ctx context.Context, work []*pendingSettlement) (finishe
 		return s.writeEach(ctx, finished)
 	}
 	if err != nil {
-		s.tools.failed(label.StepSamples, err)
+		s.tools.reportFailure(label.StepSamples, err)
 		return finished, false
 	}
 	s.writtenCount.Add(int64(len(b.Samples)))
@@ -57,8 +57,8 @@ func (s *samples) write(ctx context.Context, work []*pendingSettlement) (finishe
 }
 
 // build adds all samples of one session to a batch.
-func (s *samples) build(ctx context.Context, b *session.Batch, st *pendingSettlement) error {
-	exchanges, err := s.exchanges.ExchangesAtClosing(ctx, st.ref(), st.stored)
+func (s *sampleBuilder) build(ctx context.Context, b *session.Batch, st *pendingSettlement) error {
+	exchanges, err := s.exchanges.ExchangesAtClose(ctx, st.ref(), st.stored)
 	if err != nil || len(exchanges) == 0 {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *pendingSettle
 
 // writeEach writes the samples of each session in a separate batch. In a common batch, one value that the backend
 // rejects would block all sessions.
-func (s *samples) writeEach(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
+func (s *sampleBuilder) writeEach(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
 	for n, st := range work {
 		var b session.Batch
 		var err error
@@ -86,10 +86,10 @@ func (s *samples) writeEach(ctx context.Context, work []*pendingSettlement) (fin
 		switch {
 		case !returned:
 		case errors.Is(err, session.ErrInvalid):
-			s.tools.failed(label.StepSamples, err)
+			s.tools.reportFailure(label.StepSamples, err)
 			s.tools.guard.SetAside(label.StepSamples, st.ref(), "", err)
 		case err != nil:
-			s.tools.failed(label.StepSamples, err)
+			s.tools.reportFailure(label.StepSamples, err)
 			return append(finished, work[n:]...), false
 		default:
 			s.writtenCount.Add(int64(len(b.Samples)))

@@ -59,7 +59,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 
 // Only the replica that has a due session in memory closes it. If that replica has stopped, another replica closes the
 // session a few close intervals later.
-func TestReplicaWithSessionInMemoryClosesIt(t *testing.T) {
+func TestOnlyReplicaWithSessionInMemoryClosesSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	replica := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))

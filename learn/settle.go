@@ -38,30 +38,30 @@ func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 		c.retryCorrections(work)
 		return
 	}
-	err := c.tools.guard.RunErr(label.StepSettle, func() error { return c.settleAll(ctx, work) })
+	err := c.tools.guard.RunErr(label.StepSettle, func() error { return c.applySettlements(ctx, work) })
 	if errors.Is(err, guard.ErrPanicked) { // one session panicked, so settle each session by itself
 		for _, st := range work {
 			c.tools.guard.RunOn(label.StepSettle, st.ref(), "", func() {
-				if err := c.settleAll(ctx, []*pendingSettlement{st}); err != nil {
-					c.retry([]*pendingSettlement{st}, err)
+				if err := c.applySettlements(ctx, []*pendingSettlement{st}); err != nil {
+					c.reportAndRetry([]*pendingSettlement{st}, err)
 				}
 			})
 		}
 		return
 	}
 	if err != nil {
-		c.retry(work, err)
+		c.reportAndRetry(work, err)
 	}
 }
 
-// settleAll moves the counters in the backend and in memory.
-func (c *closer) settleAll(ctx context.Context, work []*pendingSettlement) error {
+// applySettlements moves the counters in the backend and in memory.
+func (c *closer) applySettlements(ctx context.Context, work []*pendingSettlement) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
 		steps[i] = st.settlement
-		steps[i].Deltas = underDefinition(st.rewardName, st.settlement.Deltas)
+		steps[i].Deltas = addDefinitionPrefix(st.rewardName, st.settlement.Deltas)
 	}
-	return c.beliefs.moveCounters(ctx, func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error) {
+	return c.beliefs.updateCounters(ctx, func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error) {
 		done, err := c.backend.Settle(ctx, steps)
 		if err != nil {
 			return nil, nil, err
@@ -90,16 +90,16 @@ func (c *closer) countApplied(st *pendingSettlement, byTenant map[string][]trial
 		return
 	}
 	if st.settlement.From == 0 {
-		c.tally.Closed.Add(1)
+		c.metrics.Closed.Add(1)
 	}
 	if st.settlement.To.Rewarded && !st.hadReward {
-		c.tally.Rewarded.Add(1)
+		c.metrics.Rewarded.Add(1)
 	}
 }
 
-// retry reports an error, and schedules the corrections that failed.
-func (c *closer) retry(work []*pendingSettlement, err error) {
-	c.tools.failed(label.StepSettle, err)
+// reportAndRetry reports an error, and schedules the corrections that failed.
+func (c *closer) reportAndRetry(work []*pendingSettlement, err error) {
+	c.tools.reportFailure(label.StepSettle, err)
 	c.retryCorrections(work)
 }
 

@@ -75,18 +75,18 @@ func (x shardedTraffic) send(s *redis.Store) {
 			a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
 			for k := range 3 {
 				slug := fmt.Sprint("lesson-", (n+7*k)%20)
-				a.Picks = append(a.Picks, trial.Pick{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5, Injected: (n+k)%2 == 0, Off: .5, C: .5, Propensity: .5})
+				a.Picks = append(a.Picks, trial.Pick{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5, Injected: (n+k)%2 == 0, Offset: .5, Centre: .5, Propensity: .5})
 			}
 			y := math.Mod(float64(n)*.37, 1)
-			deltas := append(a.Closing(), bandit.Contribution(&a, y, 1)...)
-			steps = append(steps, session.Settlement{Tenant: "default", ID: id, FeedbackState: 4, To: session.Applied{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")}, Deltas: deltas})
+			deltas := append(a.ClosingDeltas(), bandit.Contribution(&a, y, 1)...)
+			steps = append(steps, session.Settlement{Tenant: "default", ID: id, FeedbackState: 4, To: session.SettledState{Version: 1, Rewarded: true, Reward: y, Tier: 1, Frozen: []byte("{}")}, Deltas: deltas})
 			counters.Add(deltas)
 		}
 		retry("write", func() error { return s.Write(ctx, b) })
 		retry("feedback", func() error { _, err := s.AddFeedback(ctx, "default", entries); return err })
 		retry("settle", func() error { _, err := s.Settle(ctx, steps); return err })
-		if up := counters.Maxima(trafficStart()); len(up) > 0 {
-			retry("raise", func() error { return s.Raise(ctx, "default", up) })
+		if up := counters.RaiseMaxima(trafficStart()); len(up) > 0 {
+			retry("raise", func() error { return s.RaiseMaxima(ctx, "default", up) })
 		}
 	}
 }
@@ -205,7 +205,7 @@ func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	for _, key := range keys[:len(keys)/2] {
 		slot, err := from.Do("CLUSTER", "KEYSLOT", fmt.Sprint(key))
 		if err == nil {
-			err = c.Move(fmt.Sprint(slot), from, to)
+			err = c.MoveSlot(fmt.Sprint(slot), from, to)
 		}
 		if err != nil {
 			return err
@@ -220,7 +220,7 @@ func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 	t.Helper()
 	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
 	for i, n := range c.Nodes {
-		size, _ := n.Must(t, "DBSIZE").(int64)
+		size, _ := n.MustDo(t, "DBSIZE").(int64)
 		keys[i], bytes[i] = float64(size), usedMemory(t, n)-emptyBytes[i]
 	}
 	for unit, list := range map[string][]float64{"keys": keys, "bytes": bytes} {
@@ -241,7 +241,7 @@ func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 // usedMemory returns the number of bytes that a Redis server uses.
 func usedMemory(t *testing.T, n *storetest.Redis) float64 {
 	t.Helper()
-	found := regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(fmt.Sprint(n.Must(t, "INFO", "memory")))
+	found := regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(fmt.Sprint(n.MustDo(t, "INFO", "memory")))
 	v, err := strconv.ParseFloat(found[1], 64)
 	if err != nil {
 		t.Fatal(err)

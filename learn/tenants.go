@@ -33,7 +33,7 @@ type tenant struct {
 	usedAt           atomic.Int64     // time of the last use, in unix nanoseconds
 
 	// The following fields are guarded by tenantsMu.
-	isRead    bool          // the counters of the backend are loaded
+	isLoaded  bool          // the counters of the backend are loaded
 	isQueued  bool          // the tenant is in beliefs.unread
 	checkedAt int64         // time of the last check for use, in unix nanoseconds
 	element   *list.Element // in beliefs.order
@@ -44,12 +44,12 @@ type tenant struct {
 func (b *beliefs) chooser(name string) *bandit.Chooser {
 	b.tenantsMu.RLock()
 	t := b.tenants[name]
-	ready := t != nil && (t.isRead || t.isQueued)
+	ready := t != nil && (t.isLoaded || t.isQueued)
 	b.tenantsMu.RUnlock()
 	if !ready {
 		b.tenantsMu.Lock()
 		t = b.getOrAddLocked(name)
-		if !t.isRead && !t.isQueued {
+		if !t.isLoaded && !t.isQueued {
 			t.isQueued = true
 			b.unread = append(b.unread, name)
 		}
@@ -59,9 +59,9 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 	return t.counters
 }
 
-// chooserAtClosing returns the chooser of a tenant with a closing session. Unlike chooser, chooserAtClosing does not
+// peekChooser returns the chooser of a tenant with a closing session. Unlike chooser, peekChooser does not
 // count as a use of the tenant, and does not queue the tenant for reading.
-func (b *beliefs) chooserAtClosing(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
+func (b *beliefs) peekChooser(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
 // getOrAdd returns a tenant. If the tenant is not in memory, getOrAdd adds the tenant without its counters, and does
 // not queue the tenant for reading.
@@ -79,7 +79,7 @@ func (b *beliefs) getOrAddLocked(name string) *tenant {
 	t := b.tenants[name]
 	if t == nil {
 		t = &tenant{counters: bandit.New(), checkedAt: b.tools.now().UnixNano(), element: b.order.PushFront(name)}
-		t.counters.Today(b.tools.now())
+		t.counters.AdvanceTo(b.tools.now())
 		b.tenants[name] = t
 		b.known.add(name)
 	}
@@ -97,7 +97,7 @@ func (b *beliefs) get(name string) (t *tenant, read bool) {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	t = b.tenants[name]
-	return t, t != nil && t.isRead
+	return t, t != nil && t.isLoaded
 }
 
 // names returns the names of the tenants in memory.
@@ -123,13 +123,13 @@ func (b *beliefs) replace(name string, fresh *tenant) {
 	if _, read := b.get(name); read {
 		fresh.newRewards = old.newRewards
 		fresh.counters.Inherit(old.counters)
-		b.openRewards.reassign(name, old, fresh)
+		b.provisional.reassign(name, old, fresh)
 	}
-	b.openRewards.addTo(name, fresh)
+	b.provisional.addToCounters(name, fresh)
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()
 	fresh.usedAt.Store(old.usedAt.Load())
-	fresh.isRead, fresh.isQueued, fresh.checkedAt, fresh.element = true, old.isQueued, old.checkedAt, old.element
+	fresh.isLoaded, fresh.isQueued, fresh.checkedAt, fresh.element = true, old.isQueued, old.checkedAt, old.element
 	b.tenants[name] = fresh
 }
 
@@ -163,8 +163,9 @@ func (b *beliefs) isCrowded() bool {
 	return len(b.tenants) > maxTenants/2
 }
 
-// tidy reads the counters of tenants in use that are not in memory, and evicts tenants that were not used recently.
-func (b *beliefs) tidy(ctx context.Context) {
+// loadAndEvict reads the counters of tenants in use that are not in memory, and evicts tenants that were not used
+// recently.
+func (b *beliefs) loadAndEvict(ctx context.Context) {
 	b.tenantsMu.Lock()
 	n := min(len(b.unread), loadBatchSize)
 	names := b.unread[:n:n]
@@ -189,7 +190,7 @@ func (b *beliefs) tidy(ctx context.Context) {
 		}
 		b.tenantsMu.Unlock()
 		if failed {
-			b.tools.failed(label.StepLoad, err)
+			b.tools.reportFailure(label.StepLoad, err)
 			break
 		}
 	}
@@ -227,7 +228,7 @@ func (b *beliefs) evict() {
 			delete(b.tenants, name)
 			delete(b.positions, name)
 			delete(b.feedbackPositions, name)
-			b.openRewards.detach(name)
+			b.provisional.detach(name)
 		}
 	}
 }

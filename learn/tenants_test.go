@@ -21,19 +21,19 @@ func TestNumberOfTenantsInMemoryIsBounded(t *testing.T) {
 	for i := range 20_000 {
 		f.Beliefs(fmt.Sprint("tenant", i))
 		if i%1000 == 0 {
-			f.Tidy(f.ctx())
+			f.LoadAndEvict(f.ctx())
 		}
 	}
-	f.Tidy(f.ctx())
+	f.LoadAndEvict(f.ctx())
 	if n := f.TenantsInMemory(); n > learn.MaxTenants {
 		t.Errorf("tenants in memory: got %d, want at most %d", n, learn.MaxTenants)
 	}
-	if held, _ := f.Holds(tenantA); held {
+	if held, _ := f.TenantState(tenantA); held {
 		t.Fatal("the first tenant was not evicted")
 	}
 	f.Beliefs(tenantA)
-	for held, read := f.Holds(tenantA); held && !read; held, read = f.Holds(tenantA) {
-		f.Tidy(f.ctx())
+	for held, read := f.TenantState(tenantA); held && !read; held, read = f.TenantState(tenantA) {
+		f.LoadAndEvict(f.ctx())
 	}
 	assertEqual(t, "baseline after the eviction", baseline(), before)
 }
@@ -51,34 +51,34 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	f.recomputeRewards(f.ctx())
 	before := f.Beliefs(tenantA).Posterior(lookTwice)
 	f.clock.add(learn.TenantIdle / 2)
-	f.Tidy(f.ctx())
-	if held, _ := f.Holds(tenantA); !held {
+	f.LoadAndEvict(f.ctx())
+	if held, _ := f.TenantState(tenantA); !held {
 		t.Fatal("the tenant was evicted after half of the idle time")
 	}
 	passIdleTime := func() {
 		for range 2 {
 			f.clock.add(learn.TenantIdle)
-			f.Tidy(f.ctx())
+			f.LoadAndEvict(f.ctx())
 		}
 	}
 	passIdleTime()
-	if held, read := f.Holds(tenantA); !held || !read {
+	if held, read := f.TenantState(tenantA); !held || !read {
 		t.Fatalf("only tenant after the idle time: in memory = %v, read from the backend = %v, want true and true", held, read)
 	}
 	for i := range learn.MinTenants {
 		f.Beliefs(fmt.Sprint("tenant", i))
 	}
 	passIdleTime()
-	if held, _ := f.Holds(tenantA); held {
+	if held, _ := f.TenantState(tenantA); held {
 		t.Fatal("the idle tenant was not evicted, although memory holds more than MinTenants")
 	}
-	assertEqual(t, "open reward refers to the evicted beliefs", f.Referenced(tenantA), false)
+	assertEqual(t, "open reward refers to the evicted beliefs", f.HasReferences(tenantA), false)
 	f.Beliefs(tenantA)
-	f.Tidy(f.ctx())
+	f.LoadAndEvict(f.ctx())
 	assertEqual(t, "belief after the eviction", f.Beliefs(tenantA).Posterior(lookTwice), before)
 	f.clock.add(closeAge)
 	f.closeDue(f.ctx())
-	assertEqual(t, "open sessions with a reward", f.OpenRewards(), 0)
+	assertEqual(t, "open sessions with a reward", f.CountProvisional(), 0)
 }
 
 // Tidy runs 20 times a second. It checks each tenant only once per TenantIdle, so that no call visits all tenants.
@@ -89,22 +89,22 @@ func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	for i := range tenants {
 		f.Beliefs(fmt.Sprint("tenant", i))
 	}
-	for range tenants/learn.TenantStep + 1 {
-		f.Tidy(f.ctx())
+	for range tenants/learn.TenantLoadBatch + 1 {
+		f.LoadAndEvict(f.ctx())
 	}
 	f.backend.takeCalls()
 	f.clock.add(time.Second)
 	begin := f.clock.now()
 	for range 100 {
-		f.clock.add(learn.CorrectEvery)
-		f.Tidy(f.ctx())
+		f.clock.add(learn.CorrectInterval)
+		f.LoadAndEvict(f.ctx())
 		f.recomputeRewards(f.ctx())
 	}
 	assertEqual(t, "tenants checked by 100 calls of Tidy", f.CheckedSince(begin), 0)
 	assertEqualList(t, "backend calls", f.backend.takeCalls(), nil)
 	f.Beliefs("tenant0")
 	f.clock.add(learn.TenantIdle - 3*time.Second)
-	f.Tidy(f.ctx())
+	f.LoadAndEvict(f.ctx())
 	assertEqual(t, "checked tenants after the idle time", f.CheckedSince(begin), 1)
 	assertEqual(t, "tenants in memory", f.TenantsInMemory(), learn.MinTenants)
 }

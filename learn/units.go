@@ -8,9 +8,9 @@ import (
 	"precept/internal/session"
 )
 
-// maxPassedOn is the maximum size of units.lastPassed. A full map is emptied. Members then get the same feedback a
+// maxLastCopied is the maximum size of units.lastCopied. A full map is emptied. Members then get the same feedback a
 // second time, which has no effect.
-const maxPassedOn = 4096
+const maxLastCopied = 4096
 
 // units copies feedback from units to their members and from members to their units (feedback/unit.go). Only the
 // goroutine of Learner.Run uses units.
@@ -20,7 +20,7 @@ type units struct {
 	touches Touches
 
 	feedback   map[session.Ref][]feedback.Entry // feedback of units with closing members
-	lastPassed map[session.Ref]string           // by unit: hashes of the feedback that the members got last
+	lastCopied map[session.Ref]string           // by unit: hashes of the feedback that the members got last
 }
 
 // reset empties the cache of the units' feedback.
@@ -38,24 +38,24 @@ func (u *units) shareFeedback(ctx context.Context, rec *session.Record) error {
 		}
 		u.feedback[unit] = entries
 	}
-	own, err := u.backend.Feedback(ctx, rec.Identity.Tenant, member.ID)
+	memberEntries, err := u.backend.Feedback(ctx, rec.Identity.Tenant, member.ID)
 	if err != nil {
 		return err
 	}
-	if list := feedback.Missing(feedback.ForUnit(member.ID.String(), member.MemberNumber, own), entries); len(list) > 0 {
+	if list := feedback.Missing(feedback.ForUnit(member.ID.String(), member.MemberNumber, memberEntries), entries); len(list) > 0 {
 		if err := u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{member.Unit: list}); err != nil {
 			return err
 		}
 	}
-	if list := feedback.Missing(feedback.ForMembers(member.Unit.String(), entries), own); len(list) > 0 {
+	if list := feedback.Missing(feedback.ForMembers(member.Unit.String(), entries), memberEntries); len(list) > 0 {
 		err = u.touches.PostFeedback(ctx, rec.Identity.Tenant, map[session.ID][]feedback.Entry{member.ID: list})
 	}
 	return err
 }
 
-// passToMembers copies new feedback on a unit to the members, and reports whether the unit is a run. A session that
+// copyToMembers copies new feedback on a unit to the members, and reports whether the unit is a run. A session that
 // becomes a member later gets the feedback when it closes.
-func (u *units) passToMembers(ctx context.Context, ref session.Ref) (isRun bool, err error) {
+func (u *units) copyToMembers(ctx context.Context, ref session.Ref) (isRun bool, err error) {
 	unit, ok, err := u.memory.Member(ctx, ref.Tenant, ref.ID)
 	isRun = unit.Run != ""
 	if err != nil || !ok || unit.Members == 0 {
@@ -74,11 +74,11 @@ func (u *units) passToMembers(ctx context.Context, ref session.Ref) (isRun bool,
 		hashes.WriteString(list[i].Hash)
 	}
 	hashesText := hashes.String()
-	if u.lastPassed[ref] == hashesText {
+	if u.lastCopied[ref] == hashesText {
 		return isRun, nil
 	}
-	if len(u.lastPassed) >= maxPassedOn || u.lastPassed == nil {
-		u.lastPassed = map[session.Ref]string{}
+	if len(u.lastCopied) >= maxLastCopied || u.lastCopied == nil {
+		u.lastCopied = map[session.Ref]string{}
 	}
 	err = session.EachMember(ctx, u.backend, ref.Tenant, &unit, func(ids []session.ID) error {
 		perMember := make(map[session.ID][]feedback.Entry, len(ids))
@@ -88,7 +88,7 @@ func (u *units) passToMembers(ctx context.Context, ref session.Ref) (isRun bool,
 		return u.touches.PostFeedback(ctx, ref.Tenant, perMember)
 	})
 	if err == nil {
-		u.lastPassed[ref] = hashesText
+		u.lastCopied[ref] = hashesText
 	}
 	return isRun, err
 }

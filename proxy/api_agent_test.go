@@ -34,7 +34,7 @@ func (a *apiAgent) path() string {
 	return map[string]string{"chat": chatPath, "responses": "/v1/responses", "messages": "/v1/messages"}[a.api]
 }
 
-func (a *apiAgent) addUser(text string) {
+func (a *apiAgent) addUserMessage(text string) {
 	a.history = append(a.history, historyItem{kind: "user", text: text})
 }
 

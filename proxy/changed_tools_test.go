@@ -43,7 +43,7 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 					_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, in its own words.", n)))
 					return
 				}
-				_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)))
+				_, _ = io.WriteString(w, jsonReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)))
 			})
 			f := newFixture(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
 			var list []obj

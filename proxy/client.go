@@ -26,7 +26,7 @@ type clientWriter struct {
 	now         func() time.Time
 	deadlineSet time.Time // time at which the write deadline was last set
 	body        *clientBody
-	dialect     wire.Dialect // dialect of an inspected path; wire.None for other paths
+	dialect     wire.Dialect // dialect of an inspected path; wire.NoDialect for other paths
 	code        int          // 0 means no answer yet
 	id          string       // Precept-Request-Id; empty before the first use
 	unknownKey  string       // unknown key of the path form, which is logged at the end; see PathForm.Unknown
@@ -93,9 +93,9 @@ type clientBody struct {
 	ended       atomic.Pointer[error] // first error of Read, which is io.EOF after the whole body; nil before
 }
 
-// receive returns a copy of a request with a bounded body. The original request stays unchanged, because the server
+// boundBody returns a copy of a request with a bounded body. The original request stays unchanged, because the server
 // reads its body to decide whether the connection can be used again.
-func (w *clientWriter) receive(r *http.Request, maxBytes int64) *http.Request {
+func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
@@ -113,11 +113,11 @@ func (w *clientWriter) receive(r *http.Request, maxBytes int64) *http.Request {
 // bodyOf returns the body of a request to precept's own API. tooLong is the error for a body above maxBytes.
 func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
-	body, err := io.ReadAll(w.receive(c.Request(), maxBytes).Body)
+	body, err := io.ReadAll(w.boundBody(c.Request(), maxBytes).Body)
 	if err == nil {
 		return body, nil
 	}
-	fault := w.body.fault(wire.None)
+	fault := w.body.readError(wire.NoDialect)
 	switch {
 	case fault == nil:
 		return nil, err
@@ -146,8 +146,8 @@ func (b *clientBody) complete() bool {
 	return err != nil && errors.Is(*err, io.EOF)
 }
 
-// fault returns precept's answer if a read of the body has failed, nil otherwise.
-func (b *clientBody) fault(d wire.Dialect) *problem {
+// readError returns precept's answer if a read of the body has failed, nil otherwise.
+func (b *clientBody) readError(d wire.Dialect) *apiError {
 	if b == nil {
 		return nil
 	}
@@ -156,12 +156,12 @@ func (b *clientBody) fault(d wire.Dialect) *problem {
 		return nil
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](*err); ok {
-		return refusal(d, http.StatusRequestEntityTooLarge, tooLarge)
+		return newAPIError(d, http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	if errors.Is(*err, os.ErrDeadlineExceeded) {
-		return refusal(d, http.StatusRequestTimeout, "no byte of the request body came within limits.client_write_timeout; send the request again")
+		return newAPIError(d, http.StatusRequestTimeout, "no byte of the request body came within limits.client_write_timeout; send the request again")
 	}
-	return refusal(d, http.StatusBadRequest, "the request body ended early")
+	return newAPIError(d, http.StatusBadRequest, "the request body ended early")
 }
 
 // tooLarge is the answer to a body that exceeds limits.body_bytes.

@@ -20,8 +20,8 @@ const maxAnswerBytes = 16 << 10
 // metric. Commands have the permissions of /v1/lessons. The answer to a failed command does not repeat the command,
 // because the text of the command may have failed the checks on lessons.
 func (req lessonsRequest) execute(ctx context.Context, c writ.Command, conversation session.ID) (answer, result string) {
-	if c.Fault != "" {
-		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
+	if c.Problem != "" {
+		return writ.Answer(string(c.Verb), false, c.Problem+"."), "refused"
 	}
 	command, text, lines, err := req.dispatch(ctx, c, conversation)
 	if err != nil {
@@ -47,7 +47,7 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, conversa
 	case writ.Create:
 		var l *lesson.Lesson
 		if l, text, err = req.record(ctx, c, conversation); err == nil {
-			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), quarantineNotice(l)
+			command, lines = lesson.SanitizeLine(command+" "+l.Title+": "+c.Text), quarantineNotice(l)
 		}
 	}
 	return command, text, lines, err
@@ -67,11 +67,11 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversati
 		return nil, "", err
 	}
 	l = r.Lesson
-	if outcome != bank.RecordedSame {
+	if outcome != bank.RecordedUnchanged {
 		req.shared.cache.clear()
 	}
 	text := map[bank.RecordOutcome]string{
-		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedText: "rewrote lesson " + idOf(l), bank.RecordedSame: "lesson " + idOf(l) + " says so already",
+		bank.RecordedNew: "recorded lesson " + idOf(l), bank.RecordedNewText: "rewrote lesson " + idOf(l), bank.RecordedUnchanged: "lesson " + idOf(l) + " says so already",
 	}[outcome]
 	return l, text + " — " + lessonLine(l), nil
 }
@@ -88,7 +88,7 @@ func idOf(l *lesson.Lesson) string {
 // lessonLine formats a lesson as one line. If the lesson contains a delimiter of inserted blocks, the line
 // omits the lesson's title and text.
 func lessonLine(l *lesson.Lesson) string {
-	if line := lesson.Line(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
+	if line := lesson.SanitizeLine(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
 	}
 	return idOf(l) + " is not shown: the lesson holds a delimiter of precept's blocks"
@@ -118,7 +118,7 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 	if err != nil {
 		return "", nil, err
 	}
-	views, err := req.all(ctx, words)
+	views, err := req.search(ctx, words)
 	if err != nil {
 		return "", nil, err
 	}
@@ -149,7 +149,7 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 // explain returns the reason of a failed command as text for the agent, and the label of the metric.
 func (req lessonsRequest) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
-		return lesson.Line(r.Error()) + ".", "refused"
+		return lesson.SanitizeLine(r.Error()) + ".", "refused"
 	}
 	switch {
 	case errors.Is(err, errNoLesson), errors.Is(err, bank.ErrNoLesson):
@@ -159,7 +159,7 @@ func (req lessonsRequest) explain(err error) (text, result string) {
 	case errors.Is(err, bank.ErrTooMany):
 		return "you wrote too many lessons within the hour, or too many of them wait for a person; try again later, or delete some.", "refused"
 	}
-	req.shared.opts.Metrics.FailedOpen(label.StepWrit)
+	req.shared.opts.Metrics.FailedOpen(label.StepWritCommand)
 	req.log.Warn("lesson of an agent could not be written; the agent was asked to try again", "error", err)
 	return "the lessons cannot be written at present; try again later.", "failed"
 }

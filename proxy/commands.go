@@ -26,7 +26,7 @@ const (
 
 // commandJob holds the commands of one reply.
 type commandJob struct {
-	set      *settings
+	settings *settings
 	scope    lesson.Scope
 	session  session.ID
 	request  string // id of the request whose reply has the commands
@@ -83,7 +83,7 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 func (j *commandJob) refuse() {
 	refused := make([]writ.Command, len(j.commands))
 	for i, c := range j.commands {
-		refused[i] = writ.Command{Verb: c.Verb, Fault: tooManyWait}
+		refused[i] = writ.Command{Verb: c.Verb, Problem: tooManyWait}
 	}
 	j.commands = refused
 }
@@ -137,11 +137,11 @@ func (q *commandQueue) executeAll() {
 // execute executes the commands of one reply.
 func (q *commandQueue) execute(job commandJob) {
 	defer q.pending.end(job.session)
-	req := lessonsRequest{q.lessons, job.set, job.scope, q.lessons.opts.logOf(job.request)}
+	req := lessonsRequest{q.lessons, job.settings, job.scope, q.lessons.opts.logOf(job.request)}
 	var answers []string
 	for _, c := range job.commands {
 		answer, result := writ.Answer(string(c.Verb), false, "the command could not be executed; try again later."), "failed"
-		q.lessons.opts.runStep(label.StepWrit, func() *slog.Logger { return q.lessons.opts.logOf(job.request) }, func() {
+		q.lessons.opts.runStep(label.StepWritCommand, func() *slog.Logger { return q.lessons.opts.logOf(job.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 			defer cancel()
 			answer, result = req.execute(ctx, c, job.session)
@@ -160,7 +160,7 @@ func (q *commandQueue) execute(job commandJob) {
 	ses.Record.Mutex.Lock()
 	addAnswers(ses.Record, answers)
 	ses.Record.Mutex.Unlock()
-	q.lessons.opts.Store.Release(ses, store.Decided)
+	q.lessons.opts.Store.Release(ses, store.DecisionsChanged)
 }
 
 // send stores the answers for the replica that serves the next turn. If the store is unreachable, the answers are lost.
@@ -169,7 +169,7 @@ func (q *commandQueue) send(job commandJob, answers []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	if err = errors.Join(err, q.lessons.opts.Pending.PutAnswer(ctx, job.scope.Tenant, job.session, job.request, string(text))); err != nil {
-		q.lessons.opts.Metrics.FailedOpen(label.StepWrit)
+		q.lessons.opts.Metrics.FailedOpen(label.StepWritCommand)
 		q.lessons.opts.logOf(job.request).Warn("answers to the commands of an agent could not be stored; the agent gets no answer", "error", err)
 	}
 }

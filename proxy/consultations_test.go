@@ -16,7 +16,7 @@ type lossyTally struct {
 	batches    map[string]map[string]bank.Consultation
 }
 
-func (l *lossyTally) Consult(_ context.Context, batch string, counts map[string]bank.Consultation) error {
+func (l *lossyTally) AddConsultations(_ context.Context, batch string, counts map[string]bank.Consultation) error {
 	if l.batches[batch] == nil {
 		l.batches[batch] = maps.Clone(counts)
 	}
@@ -41,8 +41,8 @@ func (l *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 func TestRetriedBatchIsCountedOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}
-	open := func(start time.Time) *Consulted {
-		c, err := NewConsulted("", tally, func() time.Time { return start })
+	open := func(start time.Time) *ConsultationCounter {
+		c, err := NewConsultationCounter("", tally, func() time.Time { return start })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,20 +22,21 @@ const (
 	tallyTimeout = 2 * time.Second // maximum time of one call of the tally
 )
 
-// Tally stores the counts of all replicas.
-type Tally interface {
-	// Consult adds counts, by slug. batch is the name of the counts. A second call with the same name adds nothing.
-	Consult(ctx context.Context, batch string, counts map[string]bank.Consultation) error
+// ConsultationTally stores the counts of all replicas.
+type ConsultationTally interface {
+	// AddConsultations adds counts, by slug. batch is the name of the counts. A second call with the same name adds
+	// nothing.
+	AddConsultations(ctx context.Context, batch string, counts map[string]bank.Consultation) error
 	// Consultations returns the counts of lessons.
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
-// Consulted counts the matches of each lesson, which the API calls consultations, and records the time of the newest
-// match. The agent that wrote a lesson can read both. With a tally, the counts cover all replicas, otherwise only this
-// server. A nil Consulted counts nothing.
-type Consulted struct {
+// ConsultationCounter counts the matches of each lesson, which the API calls consultations, and records the time of the
+// newest match. The agent that wrote a lesson can read both. With a tally, the counts cover all replicas, otherwise
+// only this server. A nil Consulted counts nothing.
+type ConsultationCounter struct {
 	file    string
-	tally   Tally
+	tally   ConsultationTally
 	now     func() time.Time
 	started int64 // time of the start in nanoseconds; part of the names of this replica's batches
 
@@ -49,10 +50,10 @@ type Consulted struct {
 	dirty       bool                         // counts changed, or a batch is unconfirmed, since the last successful save
 }
 
-// NewConsulted returns a counter with a tally. Without a tally, the counts continue from the named file. Without a
-// file name, the counts are kept in memory only. A file that cannot be read is replaced.
-func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, error) {
-	c := &Consulted{file: file, tally: tally, now: now, started: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
+// NewConsultationCounter returns a counter with a tally. Without a tally, the counts continue from the named file.
+// Without a file name, the counts are kept in memory only. A file that cannot be read is replaced.
+func NewConsultationCounter(file string, tally ConsultationTally, now func() time.Time) (*ConsultationCounter, error) {
+	c := &ConsultationCounter{file: file, tally: tally, now: now, started: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {
 		return c, nil
 	}
@@ -70,7 +71,7 @@ func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, e
 }
 
 // countMatch counts one match of each lesson.
-func (c *Consulted) countMatch(slugs []string) {
+func (c *ConsultationCounter) countMatch(slugs []string) {
 	if c == nil || len(slugs) == 0 {
 		return
 	}
@@ -91,7 +92,7 @@ func (c *Consulted) countMatch(slugs []string) {
 }
 
 // lookup returns the number of matches of a lesson and the time of the newest match.
-func (c *Consulted) lookup(slug string) (count int64, last time.Time) {
+func (c *ConsultationCounter) lookup(slug string) (count int64, last time.Time) {
 	if c == nil {
 		return 0, time.Time{}
 	}
@@ -102,7 +103,7 @@ func (c *Consulted) lookup(slug string) (count int64, last time.Time) {
 }
 
 // refresh reads the counts of lessons from the tally. While the tally is unreachable, the known counts stay.
-func (c *Consulted) refresh(ctx context.Context, slugs []string) {
+func (c *ConsultationCounter) refresh(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
 	}
@@ -122,7 +123,7 @@ func (c *Consulted) refresh(ctx context.Context, slugs []string) {
 }
 
 // Run saves the counts until ctx is done.
-func (c *Consulted) Run(ctx context.Context) error {
+func (c *ConsultationCounter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(saveInterval)
 	defer ticker.Stop()
 	for {
@@ -142,7 +143,7 @@ func (c *Consulted) Run(ctx context.Context) error {
 
 // save writes the counts to the file, or sends the counts that the tally has not confirmed. After an error, the next
 // call tries again.
-func (c *Consulted) save(ctx context.Context) error {
+func (c *ConsultationCounter) save(ctx context.Context) error {
 	c.syncMu.Lock()
 	defer c.syncMu.Unlock()
 	c.mu.Lock()
@@ -166,7 +167,7 @@ func (c *Consulted) save(ctx context.Context) error {
 	case c.tally != nil:
 		ctx, cancel := context.WithTimeout(ctx, tallyTimeout)
 		defer cancel()
-		err = c.tally.Consult(ctx, fmt.Sprintf("%x-%d", c.started, c.batch), c.unconfirmed)
+		err = c.tally.AddConsultations(ctx, fmt.Sprintf("%x-%d", c.started, c.batch), c.unconfirmed)
 	default:
 		err = file.Write(c.file, 0o600, text)
 	}

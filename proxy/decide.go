@@ -9,16 +9,16 @@ import (
 
 // plan is the decision of a turn.
 type plan struct {
-	insert  inject.Plan    // matches, picks, loops and the resulting edits
-	results detect.Results // cache of the judgements of the tool results
-	number  int            // number of the turn in its session
-	base    int            // number of items that an earlier turn sent
+	insert       inject.Plan    // matches, picks, loops and the resulting edits
+	results      detect.Results // cache of the judgements of the tool results
+	number       int            // number of the turn in its session
+	earlierItems int            // number of items that an earlier turn sent
 }
 
 // decide plans the insertions and deletions of the turn. decide needs no time limit, because the size of the matched
 // text and of the searched history is bounded.
 func (t *turn) decide() {
-	if t.in.body.exceeds != "" {
+	if t.in.body.exceededLimit != "" {
 		t.replayBlocks()
 		return
 	}
@@ -30,29 +30,29 @@ func (t *turn) decide() {
 	input := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: now, Unit: t.session.UnitRecord()}
 	if why, side := t.p.resolver.SideOf(rec, &t.query); side {
 		t.markSide(why)
-		if repeatsConversation(why) && rec.ContinuesUnderSystemText(t.in.req) {
-			t.plan.insert = t.set.injector.Replay(rec, input)
+		if repeatsConversation(why) && rec.ContinuesWithSystemPrompt(t.in.req) {
+			t.plan.insert = t.settings.injector.Replay(rec, input)
 		}
 		return
 	}
-	input.Book, input.Beliefs, input.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
+	input.Book, input.Beliefs, input.Results = t.book, t.p.opts.Chooser(t.in.identity.tenant), &t.plan.results
 	input.Rules, input.NoLearning = t.p.opts.rules(), !t.query.Learn || rec.OptOut.ByRequest
-	input.ReadsCommands = t.query.Learn && t.set.cfg.Limits.CaptureBytes > 0
+	input.ReadsCommands = t.query.Learn && t.settings.cfg.Limits.CaptureBytes > 0
 	if t.p.opts.Meaning != nil {
-		input.Meaning = t.p.opts.Meaning(rec.Identity.ID)
+		input.MeaningMatches = t.p.opts.Meaning(rec.Identity.ID)
 	}
-	t.plan.insert = t.set.injector.Plan(rec, input)
+	t.plan.insert = t.settings.injector.Plan(rec, input)
 	t.session.ChangeUnit(func(u *session.Record) { u.CountTurn(now) })
 	t.p.resolver.AddTurn(rec, &t.query)
-	t.plan.number, t.plan.base = rec.Thread.Turns, rec.Thread.ItemsBefore
+	t.plan.number, t.plan.earlierItems = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
 		rec.AddPendingTurn(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls SetOptedOut
 	} else {
 		rec.SetOptedOut(t.plan.number, true)
 		rec.OptOut.ByRequest = rec.OptOut.ByRequest || t.query.Claim.LearnOff
 	}
-	t.skip = t.plan.insert.Skip
-	t.p.opts.Consulted.countMatch(t.plan.insert.Matched)
+	t.skip = t.plan.insert.SkipReason
+	t.p.opts.Consultations.countMatch(t.plan.insert.Matched)
 	t.p.opts.Metrics.countDecision(&t.plan.insert)
 }
 
@@ -70,13 +70,13 @@ func (t *turn) replayBlocks() {
 	rec.Lock()
 	defer rec.Unlock()
 	why, side := t.p.resolver.SideOf(rec, &t.query)
-	if side && !(repeatsConversation(why) && rec.ContinuesUnderSystemText(t.in.req)) {
+	if side && !(repeatsConversation(why) && rec.ContinuesWithSystemPrompt(t.in.req)) {
 		return
 	}
 	if !rec.State.OverLimit {
 		rec.State.OverLimit, rec.State.Dirty = true, true
 		limit := "limits.inspect_bytes"
-		if t.in.body.exceeds == label.UninspectedItems {
+		if t.in.body.exceededLimit == label.UninspectedItems {
 			limit = "limits.items"
 		}
 		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
@@ -85,7 +85,7 @@ func (t *turn) replayBlocks() {
 	if !side { // no section of a rules file is deleted from a side request
 		input.Rules = t.p.opts.rules()
 	}
-	t.plan.insert = t.set.injector.Replay(rec, input)
+	t.plan.insert = t.settings.injector.Replay(rec, input)
 }
 
 // splice makes the body with the insertions and deletions of the plan.
@@ -125,10 +125,10 @@ func (t *turn) recordRejection() {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if len(t.plan.insert.Edits) == 0 {
-		t.set.injector.RecordRefusedCuts(ses.Record)
-		t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Uncut, u.State.Dirty = true, true })
+		t.settings.injector.RecordRefusedCuts(ses.Record)
+		t.session.ChangeUnit(func(u *session.Record) { u.Assignment.CutRefused, u.State.Dirty = true, true })
 		return
 	}
-	t.set.injector.RecordRefusal(ses.Record)
+	t.settings.injector.RecordRefusal(ses.Record)
 	t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.State.Dirty = true, true })
 }

@@ -80,7 +80,7 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 			f = newFixture(t, up, dir, book, injectAll())
 		}
 		if turn == 8 {
-			s.addUser("Now deploy it.")
+			s.addUserMessage("Now deploy it.")
 		}
 		res, call, list := s.sendNext(t, f, h)
 		if session == "" {

@@ -152,7 +152,7 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = time.Minute
-			l := &pipes{dialled: make(chan net.Conn)}
+			l := &pipeListener{dialled: make(chan net.Conn)}
 			srv := &http.Server{Handler: newHandler(t, "http://127.0.0.1:1", "limits.client_write_timeout=1m"), ReadHeaderTimeout: limit}
 			go func() { _ = srv.Serve(l) }()
 			defer func() { _ = srv.Close() }()
@@ -189,16 +189,16 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 	}
 }
 
-// pipes is a listener for in-process connections.
-type pipes struct{ dialled chan net.Conn }
+// pipeListener is a listener for in-process connections.
+type pipeListener struct{ dialled chan net.Conn }
 
-func (p *pipes) dial() net.Conn {
+func (p *pipeListener) dial() net.Conn {
 	clientEnd, serverEnd := net.Pipe()
 	p.dialled <- serverEnd
 	return clientEnd
 }
 
-func (p *pipes) Accept() (net.Conn, error) {
+func (p *pipeListener) Accept() (net.Conn, error) {
 	c, ok := <-p.dialled
 	if !ok {
 		return nil, net.ErrClosed
@@ -206,8 +206,8 @@ func (p *pipes) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-func (p *pipes) Close() error   { close(p.dialled); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p *pipeListener) Close() error   { close(p.dialled); return nil }
+func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // If a body exceeds the limit while an early response of the upstream is forwarded, only one goroutine may access the
 // headers of the response. The race detector reports a second one.

@@ -50,7 +50,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	sessions, err := store.Open(ctx, store.Options{Now: time.Now, Backend: db, Content: store.ContentOptions{Keep: true}, Queue: store.QueueOptions{MaxMemoryBytes: 1 << 20}})
+	sessions, err := store.Open(ctx, store.Options{Now: time.Now, Backend: db, Content: store.ContentOptions{StoreContent: true}, Queue: store.QueueOptions{MaxMemoryBytes: 1 << 20}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -63,8 +63,8 @@ func Example() {
 	}
 	book := lesson.NewBook([]*lesson.Lesson{parsed})
 	listener, err := proxy.New(proxy.Options{
-		Config: cfg, Store: sessions, Tally: &sessions.Tally, Book: func() *lesson.Book { return book },
-		Beliefs: func(string) *bandit.Chooser { return bandit.New() }, Now: time.Now, Rand: rand.Reader,
+		Config: cfg, Store: sessions, Tally: &sessions.Metrics, Book: func() *lesson.Book { return book },
+		Chooser: func(string) *bandit.Chooser { return bandit.New() }, Now: time.Now, Rand: rand.Reader,
 		Fleet: proxy.FleetKeys{Salt: "salt"}, Log: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
 	})
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 func (p *Proxy) Options() *Options { return &p.opts }
 
 // MakeDecisionsPanic makes every decision panic.
-func (p *Proxy) MakeDecisionsPanic() { p.set.Load().injector = nil }
+func (p *Proxy) MakeDecisionsPanic() { p.settings.Load().injector = nil }
 
-// Front wraps next with the middleware of all handlers.
-func (p *Proxy) Front(next http.Handler) http.Handler { return p.front(next) }
+// WithMiddleware wraps next with the middleware of all handlers.
+func (p *Proxy) WithMiddleware(next http.Handler) http.Handler { return p.front(next) }
 
 // Routes returns the routes of precept's endpoints.
 func (p *Proxy) Routes() []*echo.Route { return p.router().Routes() }
@@ -34,7 +34,7 @@ func (p *Proxy) InFlight() (requests, bodies, copies int64) {
 
 // Transport returns the transport of an upstream whose host begins with host.
 func (p *Proxy) Transport(host string) *http.Transport {
-	for key, transport := range p.set.Load().transports {
+	for key, transport := range p.settings.Load().transports {
 		if strings.HasPrefix(key.host, host) {
 			return transport
 		}
@@ -44,7 +44,7 @@ func (p *Proxy) Transport(host string) *http.Transport {
 
 // ClaimOf returns the identity that a request claims, restricted by its credential.
 func (p *Proxy) ClaimOf(r *http.Request) (session.Claim, error) {
-	caller, err := p.set.Load().authenticate(r, wire.None)
+	caller, err := p.settings.Load().authenticate(r, wire.NoDialect)
 	c := session.Identify(r.Header, r.URL.EscapedPath(), nil)
 	caller.restrict(&c)
 	return c, err
@@ -65,8 +65,8 @@ func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) 
 // Series returns the counter vector with the short name, such as "side" for the counter of side requests.
 func (m *Metrics) Series(shortName string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
-		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.new, "excluded": m.sessions.excluded, "side": m.sessions.side, "uninspected": m.uninspected,
-		"unread": m.unread, "tokens": m.upstream.tokens,
+		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.newSessions, "excluded": m.sessions.excludedSessions, "side": m.sessions.sideRequests, "uninspected": m.uninspected,
+		"unread": m.unsupported, "tokens": m.upstream.tokens,
 	}[shortName]
 }
 

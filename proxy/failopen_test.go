@@ -55,7 +55,7 @@ func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 }
 
 // failingBackend is a backend that cannot read or write sessions.
-type failingBackend struct{ store.Volatile }
+type failingBackend struct{ store.NullBackend }
 
 func (failingBackend) Session(context.Context, string, session.ID) (session.Row, bool, error) {
 	return session.Row{}, false, errors.New("broken")
@@ -92,7 +92,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 // does not store.
 func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
 	up := newUpstream(t, nil)
-	f := newFixtureOn(t, up, store.Volatile{}, newBook(t, "one: alpha"), injectAll())
+	f := newFixtureOn(t, up, store.NullBackend{}, newBook(t, "one: alpha"), injectAll())
 	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest)
 	f.chat(t, http.Header{"Precept-Session": {"a"}}, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	if got := string(up.lastRequest(t).body); strings.Count(got, "[one]") != 1 {

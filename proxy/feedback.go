@@ -30,11 +30,11 @@ type entryAnswer struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// feedback serves POST /v1/feedback, whose body is one entry or an array of entries. An invalid entry does not affect
-// the other entries.
-func (p *Proxy) feedback(c echo.Context) error {
-	set := p.set.Load()
-	who, err := set.apiIdentity(c.Request())
+// serveFeedback serves POST /v1/feedback, whose body is one entry or an array of entries. An invalid entry does not
+// affect the other entries.
+func (p *Proxy) serveFeedback(c echo.Context) error {
+	set := p.settings.Load()
+	client, err := set.apiIdentity(c.Request())
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (p *Proxy) feedback(c echo.Context) error {
 	}
 	posts, errs, bulk, err := feedback.Parse(body)
 	if err != nil {
-		return refusal(wire.None, http.StatusBadRequest, err.Error())
+		return newAPIError(wire.NoDialect, http.StatusBadRequest, err.Error())
 	}
 	answers := make([]entryAnswer, len(posts))
 	for i := range posts {
@@ -52,26 +52,26 @@ func (p *Proxy) feedback(c echo.Context) error {
 			answers[i] = entryAnswer{Status: "refused", Error: errs[i].Error(), code: http.StatusBadRequest}
 			continue
 		}
-		answers[i] = p.post(c, who, posts[i])
+		answers[i] = p.storeEntry(c, client, posts[i])
 	}
 	if bulk {
 		return c.JSON(http.StatusAccepted, answers)
 	}
 	if a := answers[0]; a.code != 0 {
-		return refusal(wire.None, a.code, a.Error)
+		return newAPIError(wire.NoDialect, a.code, a.Error)
 	}
 	return c.JSON(http.StatusAccepted, answers[0])
 }
 
-// post stores one valid entry.
-func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) entryAnswer {
-	f = f.Received(p.opts.Now(), func() string { return p.opts.newID("fb_") })
+// storeEntry stores one valid entry.
+func (p *Proxy) storeEntry(c echo.Context, client identity, f feedback.Post) entryAnswer {
+	f = f.WithReceipt(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
-	if !p.set.Load().mayStoreFeedback(c.Request(), &who) {
+	if !p.settings.Load().mayStoreFeedback(c.Request(), &client) {
 		m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(store.Ignored)).Inc()
 		return entryAnswer{ID: f.Entry.ID, Session: f.SessionID, Run: f.RunID, Status: string(store.Ignored)}
 	}
-	done, err := p.opts.Store.Rate(c.Request().Context(), who.tenant, f)
+	done, err := p.opts.Store.Rate(c.Request().Context(), client.tenant, f)
 	if err != nil {
 		return p.notStored(c, f, err)
 	}
@@ -97,7 +97,7 @@ func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswe
 	count := func(status string) {
 		p.opts.Metrics.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, status).Inc()
 	}
-	if advice, ok := store.NoRoom(err); ok {
+	if advice, ok := store.LimitAdvice(err); ok {
 		count("full")
 		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
 	}

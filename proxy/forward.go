@@ -39,9 +39,9 @@ func (noObserver) onResponse(*http.Response, bool) {}
 func (noObserver) onBody([]byte, error)            {}
 func (noObserver) onFailure(http.Header, int)      {}
 
-// forwarding forwards one request to the upstream. A forwarding is the RoundTripper and the BufferPool of its own
+// forwarder forwards one request to the upstream. A forwarding is the RoundTripper and the BufferPool of its own
 // ReverseProxy.
-type forwarding struct {
+type forwarder struct {
 	p        *Proxy
 	w        *clientWriter
 	r        *http.Request
@@ -56,7 +56,7 @@ type forwarding struct {
 
 // serve forwards the request. When the upstream cuts its stream, serve panics with http.ErrAbortHandler, so that the
 // client sees a cut as well.
-func (f *forwarding) serve() {
+func (f *forwarder) serve() {
 	finished := false
 	defer func() {
 		if !finished && f.w.code != 0 { // the client gets the received part of a reply that was cut
@@ -80,7 +80,7 @@ func (f *forwarding) serve() {
 // which are the forwarding headers, the unparseable parts of the query, and the unannounced trailers. It also sets the
 // URL, the key and the body for the upstream. It removes the headers of precept, and each upgrade that is not to a
 // websocket.
-func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
+func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v, ok := pr.In.Header[h]; ok {
@@ -146,7 +146,7 @@ func setBody(out *http.Request, b *payload, length int64) {
 // RoundTrip implements http.RoundTripper. When the upstream rejects a request with insertions, RoundTrip sends the
 // client's original bytes once. Only net/http repeats other requests, if no byte of the request was written, or if the
 // request has an Idempotency-Key.
-func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.attempts.follow(r)
 	res, err := f.roundTrip(r)
 	if err != nil || f.out.original == nil {
@@ -160,7 +160,7 @@ func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // roundTrip sends the request, and refuses a response that came before the request.
-func (f *forwarding) roundTrip(r *http.Request) (*http.Response, error) {
+func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
 	if err == nil && f.attempts.isEarly.Load() {
 		_ = res.Body.Close()
@@ -170,7 +170,7 @@ func (f *forwarding) roundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // resend sends the original bytes, and returns the second response, or the first response if the second attempt fails.
-func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Response {
+func (f *forwarder) resend(r *http.Request, first *http.Response) *http.Response {
 	retry := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))
 	if r.ContentLength < 0 { // the client announced trailers
@@ -191,7 +191,7 @@ func (f *forwarding) resend(r *http.Request, first *http.Response) *http.Respons
 
 // modifyResponse implements ReverseProxy.ModifyResponse, which ReverseProxy calls before it sends the headers of the
 // reply.
-func (f *forwarding) modifyResponse(res *http.Response) error {
+func (f *forwarder) modifyResponse(res *http.Response) error {
 	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err
 	}
@@ -214,44 +214,44 @@ func (f *forwarding) modifyResponse(res *http.Response) error {
 }
 
 // handleError implements ReverseProxy.ErrorHandler. It answers the client if there is no reply of the upstream.
-func (f *forwarding) handleError(w http.ResponseWriter, r *http.Request, err error) {
-	answer := f.w.body.fault(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
+func (f *forwarder) handleError(w http.ResponseWriter, r *http.Request, err error) {
+	answer := f.w.body.readError(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
 	if answer == nil {
 		if errors.Is(r.Context().Err(), context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone
 		}
-		code, text := f.out.target.fault(err, stage(f.attempts.stage.Load()))
-		answer = refusal(errorDialect(f.r), code, text)
-		f.out.target.faults.logFailure(f.log(), f.out.target, f.p.opts.Now(), code, text)
+		code, text := f.out.target.failureAnswer(err, stage(f.attempts.stage.Load()))
+		answer = newAPIError(errorDialect(f.r), code, text)
+		f.out.target.outages.logFailure(f.log(), f.out.target, f.p.opts.Now(), code, text)
 	}
 	f.observer.onFailure(w.Header(), answer.status)
 	answer.write(w)
 }
 
 // log returns the logger of the request.
-func (f *forwarding) log() *slog.Logger { return f.p.opts.log(f.w) }
+func (f *forwarder) log() *slog.Logger { return f.p.opts.log(f.w) }
 
 // Get implements httputil.BufferPool. ReverseProxy copies with these buffers.
-func (f *forwarding) Get() []byte {
+func (f *forwarder) Get() []byte {
 	b := f.p.pool.get(f.pieceBytes)
 	return b[:cap(b)]
 }
 
 // Put implements httputil.BufferPool.
-func (f *forwarding) Put(b []byte) { f.p.pool.put(b) }
+func (f *forwarder) Put(b []byte) { f.p.pool.put(b) }
 
 // limitedBody is a response body with the limit limits.stream_idle_timeout. A stream without bytes for this time is
 // cut. The observer gets every byte before the client does. The timer runs while precept waits for the upstream, and
 // not while precept waits for the client.
 type limitedBody struct {
 	io.ReadCloser
-	forwarding *forwarding
+	forwarding *forwarder
 	idleLimit  time.Duration
 	idle       *time.Timer // closes the body; runs during a read
 }
 
 // limit sets the body and its limit. The timer starts at the first Read.
-func (l *limitedBody) limit(f *forwarding, body io.ReadCloser, idleLimit time.Duration) {
+func (l *limitedBody) limit(f *forwarder, body io.ReadCloser, idleLimit time.Duration) {
 	l.ReadCloser, l.forwarding, l.idleLimit = body, f, idleLimit
 	l.idle = time.AfterFunc(idleLimit, func() { _ = body.Close() })
 	l.idle.Stop()

@@ -118,7 +118,7 @@ type fixture struct {
 	up   *upstream
 	stop func()
 
-	learned *learn.Tally
+	learned *learn.Metrics
 }
 
 // injectAll returns settings under which every matching lesson is injected.
@@ -160,7 +160,7 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 	reward := feedback.Definition{CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3}}
 	st, err := store.Open(t.Context(), store.Options{
 		Now: time.Now, Backend: db, LookupTimeout: 5 * time.Second,
-		Queue: store.QueueOptions{MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes)}, Content: store.ContentOptions{Keep: cfg.Learning.Enabled, RedactPersonal: true},
+		Queue: store.QueueOptions{MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes)}, Content: store.ContentOptions{StoreContent: cfg.Learning.Enabled, RedactPersonal: true},
 		Hooks: store.Hooks{OnFailure: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) }, OnPanic: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
 	})
 	if err != nil {
@@ -177,7 +177,7 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 		book = lesson.NewBook(nil)
 	}
 	p, err := proxy.New(proxy.Options{
-		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
+		Config: cfg, Store: st, Tally: &st.Metrics, Chooser: learner.Beliefs, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
 		Fleet: proxy.FleetKeys{Salt: "test", Secret: []byte("secret")}, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
 		Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
 	})
@@ -190,7 +190,7 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 	wg.Go(func() { _ = learner.Run(ctx, st.Done()) })
 	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
-	f := &fixture{Proxy: p, url: srv.URL, up: up, learned: &learner.Tally}
+	f := &fixture{Proxy: p, url: srv.URL, up: up, learned: &learner.Metrics}
 	f.stop = func() {
 		once.Do(func() {
 			srv.Close()

@@ -30,16 +30,16 @@ type hookAnswer struct {
 	Events []entryAnswer `json:"events,omitempty"`
 }
 
-// hook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that signed the
+// serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that signed the
 // delivery, whatever the payload says. GitHub and GitLab show the answer to the owner of the webhook.
-func (p *Proxy) hook(c echo.Context) error {
-	service, set := hooks.Service(c.Param("id")), p.set.Load()
+func (p *Proxy) serveHook(c echo.Context) error {
+	service, set := hooks.Service(c.Param("id")), p.settings.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
 	switch {
 	case !known:
-		return refusal(wire.None, http.StatusNotFound, "precept takes webhooks at /v1/hooks/github and /v1/hooks/gitlab; correct the path")
+		return newAPIError(wire.NoDialect, http.StatusNotFound, "precept takes webhooks at /v1/hooks/github and /v1/hooks/gitlab; correct the path")
 	case len(secrets) == 0:
-		return refusal(wire.None, http.StatusNotFound, "hooks."+string(service)+" has no secret; add the secret of the webhook to the configuration of precept")
+		return newAPIError(wire.NoDialect, http.StatusNotFound, "hooks."+string(service)+" has no secret; add the secret of the webhook to the configuration of precept")
 	}
 	count := func(result label.HookResult) {
 		p.opts.Metrics.hooks.WithLabelValues(string(service), string(result)).Inc()
@@ -48,9 +48,9 @@ func (p *Proxy) hook(c echo.Context) error {
 	unauthorized := func() error {
 		count(label.HookUnauthorized)
 		p.refusedHooks.warn(log, service, now)
-		return refusal(wire.None, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the secret of the webhook with the configuration of precept")
+		return newAPIError(wire.NoDialect, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the secret of the webhook with the configuration of precept")
 	}
-	if !hooks.Claimed(service, header) {
+	if !hooks.HasSignature(service, header) {
 		return unauthorized()
 	}
 	body, err := bodyOf(c, maxHookBytes, "the body of a webhook may have 8 MiB; send fewer kinds of events")
@@ -59,7 +59,7 @@ func (p *Proxy) hook(c echo.Context) error {
 	}
 	tenant, ok := "", false
 	for i := range secrets {
-		if hooks.Signed(service, header, body, secrets[i].Secret.Reveal(), now) {
+		if hooks.IsSigned(service, header, body, secrets[i].Secret.Reveal(), now) {
 			tenant, ok = secrets[i].Tenant, true
 		}
 	}
@@ -69,7 +69,7 @@ func (p *Proxy) hook(c echo.Context) error {
 	if tenant == "" {
 		tenant = "default"
 	}
-	marks := deliveryMarks(service, tenant, hooks.Delivery(header), body)
+	marks := deliveryMarks(service, tenant, hooks.DeliveryID(header), body)
 	if p.deliveries.seen(marks) {
 		count(label.HookDuplicate)
 		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: "this delivery came before"})
@@ -78,7 +78,7 @@ func (p *Proxy) hook(c echo.Context) error {
 	switch {
 	case err != nil:
 		count(label.HookMalformed)
-		return refusal(wire.None, http.StatusBadRequest, err.Error()+"; choose the content type application/json")
+		return newAPIError(wire.NoDialect, http.StatusBadRequest, err.Error()+"; choose the content type application/json")
 	case len(events) == 0:
 		count(label.HookIgnored)
 		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: reason})
@@ -91,7 +91,7 @@ func (p *Proxy) hook(c echo.Context) error {
 		r := p.rateEvent(c, service, tenant, &events[i], now)
 		if r.code == http.StatusServiceUnavailable {
 			count(label.HookFailed)
-			return refusal(wire.None, r.code, r.Error)
+			return newAPIError(wire.NoDialect, r.code, r.Error)
 		}
 		if r.Status == string(store.Joined) || r.Status == string(store.Parked) && a.Status == string(store.Ignored) {
 			a.Status = r.Status
@@ -127,10 +127,10 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	if !e.At.IsZero() && e.At.Before(now) {
 		entry.At = e.At
 	}
-	if len(e.Subjects) == 0 {
+	if len(e.RefGroups) == 0 {
 		return entryAnswer{Status: "refused", Error: "the event names no commit, branch or pull request that can be looked up"}
 	}
-	done, err := p.opts.Store.RateWork(c.Request().Context(), tenant, e.Subjects, entry)
+	done, err := p.opts.Store.RateWork(c.Request().Context(), tenant, e.RefGroups, entry)
 	if fault, ok := errors.AsType[*store.WorkError](err); ok {
 		return entryAnswer{ID: entry.ID, Status: "refused", Error: fault.Advice}
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// deliver posts a payload as GitHub does, signed with a secret.
-func (f *fixture) deliver(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
+// postWebhook posts a payload as GitHub does, signed with a secret.
+func (f *fixture) postWebhook(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte(payload))
@@ -52,7 +52,7 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
 	f := newFixture(t, newUpstream(t, nil), "", nil, flags)
-	f.addWork(t, sessionHeader("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
+	f.sendCommandTurns(t, sessionHeader("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
 	merged := hookPayload(t, "github_pull_request_merged.json")
 	for _, tc := range []struct {
 		name, secret, event, id, payload string
@@ -68,7 +68,7 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 		{"same body, different id", "s3cret", "pull_request", "6", merged, 200, "ignored"},
 		{"unknown pull request", "s3cret", "pull_request", "7", hookPayload(t, "github_pull_request_merged.json", ":12,", ":13,", "fix/x", "fix/y", "3f2a9c1d", "4f2a9c1d"), 200, "ignored"},
 	} {
-		code, got := f.deliver(t, tc.secret, tc.event, tc.id, tc.payload)
+		code, got := f.postWebhook(t, tc.secret, tc.event, tc.id, tc.payload)
 		if code != tc.code || got.Status != tc.status || tc.status == "ignored" && got.Reason == "" || tc.status == "" && got.Error.Message == "" {
 			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", tc.name, code, got, tc.code, tc.status)
 		}
@@ -84,7 +84,7 @@ func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
 	f := newFixture(t, newUpstream(t, nil), "", nil, flags)
-	f.addWork(t, sessionHeader("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	f.sendCommandTurns(t, sessionHeader("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	token := http.Header{"X-Gitlab-Token": {"s3cret"}, "X-Gitlab-Event": {"Pipeline Hook"}}
 	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
 		if res, body := f.send(t, "POST", path, token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != want {
@@ -113,8 +113,8 @@ func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})
-	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if code, got := f.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || got.Status != "ignored" {
+	f.sendCommandTurns(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if code, got := f.postWebhook(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || got.Status != "ignored" {
 		t.Errorf("merge of a commit of a different tenant: got status code %d, body %+v, want 200 and status ignored", code, got)
 	}
 }

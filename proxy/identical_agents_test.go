@@ -128,7 +128,7 @@ func TestBranchesOfConversationShareSession(t *testing.T) {
 		wg.Go(func() {
 			a := &agent{list: append([]any{}, root.list...)}
 			if i%2 == 1 {
-				a.addUser(fmt.Sprintf("Please mend the build, way %d", i)) // makes the branch differ from the others
+				a.addUserMessage(fmt.Sprintf("Please mend the build, way %d", i)) // makes the branch differ from the others
 			}
 			for turn := range 4 {
 				res, body := f.send(t, http.MethodPost, chatPath, nil, a.body())

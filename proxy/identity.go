@@ -100,7 +100,7 @@ func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, erro
 		sum := sha256.Sum256([]byte(credential))
 		id.key = s.keys[hex.EncodeToString(sum[:])]
 		if id.key == nil || credential == "" {
-			return id, refusal(d, http.StatusUnauthorized, "the API key is not in the keys of precept; ask the operator for a key")
+			return id, newAPIError(d, http.StatusUnauthorized, "the API key is not in the keys of precept; ask the operator for a key")
 		}
 		id.tenant = id.key.Tenant
 	}
@@ -109,9 +109,9 @@ func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, erro
 
 // apiIdentity returns the identity of a request to precept's own API.
 func (s *settings) apiIdentity(r *http.Request) (identity, error) {
-	who, err := s.authenticate(r, wire.None)
+	who, err := s.authenticate(r, wire.NoDialect)
 	if err == nil && s.tenantsUnknown {
-		err = refusal(wire.None, http.StatusServiceUnavailable, "the store is not available yet; try again")
+		err = newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the store is not available yet; try again")
 	}
 	return who, err
 }
@@ -180,8 +180,8 @@ func setQueryKey(u *url.URL, key string) (set bool) {
 	return set
 }
 
-// learns reports whether the traffic of the tenant and the agent may be stored.
-func (s *settings) learns(id *identity, agent string) bool {
+// mayLearn reports whether the traffic of the tenant and the agent may be stored.
+func (s *settings) mayLearn(id *identity, agent string) bool {
 	if !s.cfg.Learning.Enabled || (id.key != nil && id.key.Learn == "off") {
 		return false
 	}
@@ -194,7 +194,7 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.NormalizeName(r.Header.Get("Precept-Agent")), form.Agent)}
 	who.restrict(&named)
-	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, named.Agent)
+	return !session.Identify(r.Header, "", nil).LearnOff && s.mayLearn(who, named.Agent)
 }
 
 // cleanName returns the name of an agent or a model without secrets and personal data, because records, counters,

@@ -31,7 +31,7 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 	if r.ContentLength != 0 && r.Body != nil {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
 	}
-	return refusal(shape, http.StatusServiceUnavailable, tooMany)
+	return newAPIError(shape, http.StatusServiceUnavailable, tooMany)
 }
 
 // enter counts a request, unless limit requests are already in progress. If enter returns true, the caller calls leave

@@ -15,13 +15,13 @@ import (
 	"precept/store/sqlite"
 )
 
-// lateIndex is a backend whose method FindEcho fails while unreachable is set.
-type lateIndex struct {
+// failingLookupBackend is a backend whose method FindEcho fails while unreachable is set.
+type failingLookupBackend struct {
 	backend
 	unreachable atomic.Bool
 }
 
-func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+func (l *failingLookupBackend) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	if l.unreachable.Load() {
 		return nil, errors.New("no answer in time")
 	}
@@ -49,7 +49,7 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := &lateIndex{backend: db}
+	late := &failingLookupBackend{backend: db}
 	late.unreachable.Store(true)
 	f = newFixtureOn(t, up, late, book, flags)
 	res, reply = f.send(t, "POST", chatPath, nil, a.body())

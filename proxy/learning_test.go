@@ -39,7 +39,9 @@ func (a *agent) addCall(callID, command, result string) {
 		obj{"role": "tool", "tool_call_id": callID, "content": result})
 }
 
-func (a *agent) addUser(text string) { a.list = append(a.list, obj{"role": "user", "content": text}) }
+func (a *agent) addUserMessage(text string) {
+	a.list = append(a.list, obj{"role": "user", "content": text})
+}
 
 func jsonString(s string) string { b, _ := json.Marshal(s); return string(b) }
 
@@ -112,7 +114,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 					f = newFixture(t, up, dir, book, injectAll())
 				}
 				if turn == 12 {
-					a.addUser("Now deploy it.")
+					a.addUserMessage("Now deploy it.")
 				}
 				res, reply := f.send(t, "POST", chatPath, header, a.body())
 				if session == "" {

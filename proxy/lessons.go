@@ -58,10 +58,10 @@ type agentLessons struct {
 
 // lessonsRequest is a request of an agent to read or change its own lessons.
 type lessonsRequest struct {
-	shared *agentLessons
-	set    *settings
-	scope  lesson.Scope
-	log    *slog.Logger
+	shared   *agentLessons
+	settings *settings
+	scope    lesson.Scope
+	log      *slog.Logger
 }
 
 // owns reports whether the agent of the request wrote a lesson. The answer for a lesson of any other agent is the same
@@ -91,7 +91,7 @@ func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *l
 }
 
 // errNoLesson is the answer for a lesson that does not exist or belongs to a different agent.
-var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
+var errNoLesson = newAPIError(wire.NoDialect, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
 
 // bookCache caches the lessons of the bank, because a read of the bank takes time and agents may ask often. Writes of
 // this server are visible at once, and writes of other servers within maxBookAge.
@@ -116,7 +116,7 @@ func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 	if err != nil {
 		req.shared.opts.Metrics.FailedOpen(label.StepLessons)
 		req.log.Warn("the lessons could not be read for an agent; the client got a 503", "error", err)
-		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read at the moment; try again")
+		return nil, newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be read at the moment; try again")
 	}
 	c.book, c.readAt = book, req.shared.opts.Now()
 	return book, nil
@@ -135,7 +135,7 @@ func (req lessonsRequest) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	req.shared.opts.Consulted.refresh(c.Request().Context(), []string{l.Slug})
+	req.shared.opts.Consultations.refresh(c.Request().Context(), []string{l.Slug})
 	return c.JSON(http.StatusOK, req.view(book, l))
 }
 
@@ -149,7 +149,7 @@ func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 		v.State = state
 	}
 	var seen time.Time
-	if v.HitCount, seen = req.shared.opts.Consulted.lookup(l.Slug); !seen.IsZero() {
+	if v.HitCount, seen = req.shared.opts.Consultations.lookup(l.Slug); !seen.IsZero() {
 		v.LastSeenAt = &seen
 	}
 	for _, t := range l.Trigger.Targets {
@@ -162,24 +162,24 @@ func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 func (req lessonsRequest) list(c echo.Context) error {
 	for key := range c.QueryParams() {
 		if !slices.Contains([]string{"q", "limit", "after", "key"}, key) { // key is a credential of Gemini clients
-			return refusal(wire.None, http.StatusUnprocessableEntity, fmt.Sprintf("%.40q is an unknown parameter; the parameters are after, limit, q", key))
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, fmt.Sprintf("%.40q is an unknown parameter; the parameters are after, limit, q", key))
 		}
 	}
 	limit := defaultPageSize
 	if text := c.QueryParam("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPageSize {
-			return refusal(wire.None, http.StatusUnprocessableEntity, "limit is not a number from 1 to 200")
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "limit is not a number from 1 to 200")
 		}
 	}
-	all, err := req.all(c.Request().Context(), c.QueryParam("q"))
+	all, err := req.search(c.Request().Context(), c.QueryParam("q"))
 	if err != nil {
 		return err
 	}
 	from := 0
 	if after := c.QueryParam("after"); after != "" {
 		if from = 1 + slices.IndexFunc(all, func(v apiLesson) bool { return v.ID == after }); from == 0 {
-			return refusal(wire.None, http.StatusUnprocessableEntity, "after names no lesson of this agent; take next of the page before")
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "after names no lesson of this agent; take next of the page before")
 		}
 	}
 	page := all[from:min(from+limit, len(all))]
@@ -190,8 +190,8 @@ func (req lessonsRequest) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// all returns those lessons of the agent that contain the text q. The most recently matched lessons come first.
-func (req lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error) {
+// search returns those lessons of the agent that contain the text q. The most recently matched lessons come first.
+func (req lessonsRequest) search(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (req lessonsRequest) all(ctx context.Context, q string) ([]apiLesson, error
 			found, slugs = append(found, l), append(slugs, l.Slug)
 		}
 	}
-	req.shared.opts.Consulted.refresh(ctx, slugs)
+	req.shared.opts.Consultations.refresh(ctx, slugs)
 	all := make([]apiLesson, 0, len(found))
 	for _, l := range found {
 		all = append(all, req.view(book, l))
@@ -233,7 +233,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 		return err
 	}
 	if posted.Signature == nil || posted.LessonText == nil {
-		return refusal(wire.None, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
+		return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
 	}
 	l, err := posted.applyTo(newLesson(originOf(c.Request())))
 	if err != nil {
@@ -283,7 +283,7 @@ func (req lessonsRequest) remove(c echo.Context) error {
 // proposal returns the proposal of an agent. With writ.trust own, the lesson takes effect for the
 // agent itself.
 func (req lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
-	return bank.Proposal{Lesson: l, Source: "api", By: req.scope.Agent, Scope: req.scope, Own: req.set.cfg.Writ.Trust == "own"}
+	return bank.Proposal{Lesson: l, Source: "api", By: req.scope.Agent, Scope: req.scope, ActivateNow: req.settings.cfg.Writ.Trust == "own"}
 }
 
 // newLesson returns an empty lesson whose evidence is a conversation.
@@ -324,7 +324,7 @@ func (req lessonsRequest) withdraw(ctx context.Context, slug string) error {
 
 // httpError translates an error of the bank to HTTP.
 func (req lessonsRequest) httpError(c echo.Context, err error) error {
-	if own, ok := errors.AsType[*problem](err); ok {
+	if own, ok := errors.AsType[*apiError](err); ok {
 		return own
 	}
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
@@ -332,20 +332,20 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 		if len(r.Faults) > 0 && r.Faults[0].Code == lesson.CodeCollision {
 			status = http.StatusConflict
 		}
-		return refusal(wire.None, status, r.Error())
+		return newAPIError(wire.NoDialect, status, r.Error())
 	}
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):
 		return errNoLesson
 	case errors.Is(err, bank.ErrTenantLessons):
-		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
+		return newAPIError(wire.NoDialect, http.StatusTooManyRequests, err.Error())
 	case errors.Is(err, bank.ErrTooMany):
 		c.Response().Header().Set("Retry-After", "600")
-		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
+		return newAPIError(wire.NoDialect, http.StatusTooManyRequests, err.Error())
 	}
 	req.shared.opts.Metrics.FailedOpen(label.StepLessons)
 	req.log.Warn("a lesson of an agent could not be written; the client got a 503", "error", err)
-	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
+	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
 // originOf returns the origin of a lesson for its evidence, which is the session that the client names, or else the

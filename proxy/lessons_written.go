@@ -36,7 +36,7 @@ func readLessonBody(c echo.Context) (lessonBody, error) {
 	}
 	var fields map[string]json.RawMessage
 	if !utf8.Valid(body) || json.Unmarshal(body, &posted) != nil || json.Unmarshal(body, &fields) != nil {
-		return posted, refusal(wire.None, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, with lists as keywords and targets`)
+		return posted, newAPIError(wire.NoDialect, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, with lists as keywords and targets`)
 	}
 	return posted, refuseMisspeltKeys(fields)
 }
@@ -46,8 +46,8 @@ func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	names := []string{"signature", "lesson_text", "keywords", "targets"}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		lower := strings.ToLower(key) // encoding/json ignores the case of keys
-		if near := spell.Nearest(lower, names); near != "" && near != lower {
-			return refusal(wire.None, http.StatusBadRequest, strconv.QuoteToASCII(key)+" is not a key of a lesson; did you mean "+near+"?")
+		if near := spell.Suggest(lower, names); near != "" && near != lower {
+			return newAPIError(wire.NoDialect, http.StatusBadRequest, strconv.QuoteToASCII(key)+" is not a key of a lesson; did you mean "+near+"?")
 		}
 	}
 	return nil
@@ -69,7 +69,7 @@ func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 			return nil
 		}
 		if n := utf8.RuneCountInString(*text); n > limit || strings.TrimSpace(*text) == "" {
-			return refusal(wire.None, http.StatusUnprocessableEntity, field+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(limit))
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, field+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(limit))
 		}
 		return nil
 	}
@@ -92,6 +92,6 @@ func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 		}
 	}
 	l.Raw, l.Trigger.Description = "", "An agent's own lesson: "+l.Title
-	l.Advice, l.Body = strings.TrimSpace(*b.LessonText), lesson.Sections(l.Title, l.Trigger.Description, *b.LessonText, "")
+	l.Advice, l.Body = strings.TrimSpace(*b.LessonText), lesson.FormatBody(l.Title, l.Trigger.Description, *b.LessonText, "")
 	return l, nil
 }

@@ -91,8 +91,8 @@ func (l *LimitListener) Close() error {
 	return l.Listener.Close()
 }
 
-// Watch implements http.Server.ConnState. It records which connections are idle.
-func (l *LimitListener) Watch(c net.Conn, state http.ConnState) {
+// TrackState implements http.Server.ConnState. It records which connections are idle.
+func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.elements[c]; e != nil {

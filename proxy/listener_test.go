@@ -25,7 +25,7 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 		_, _ = io.WriteString(w, "end")
 	}))
 	listener := newLimitListener(srv.Listener, time.Now, 4, 0)
-	srv.Listener, srv.Config.ConnState = listener, listener.Watch
+	srv.Listener, srv.Config.ConnState = listener, listener.TrackState
 	srv.Start()
 	t.Cleanup(srv.Close)
 	dial := func(request, headers string) (net.Conn, *bufio.Reader) {
@@ -84,7 +84,7 @@ func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 		_, _ = io.WriteString(w, "end")
 	}))
 	listener := newLimitListener(srv.Listener, time.Now, 2, 10*time.Millisecond)
-	srv.Listener, srv.Config.ConnState = listener, listener.Watch
+	srv.Listener, srv.Config.ConnState = listener, listener.TrackState
 	srv.Start()
 	t.Cleanup(srv.Close)
 	sendRaw := func(request string) *bufio.Reader {
@@ -121,7 +121,7 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, "end")
 	}))
-	srv.Listener, srv.Config.ConnState = listener, listener.Watch
+	srv.Listener, srv.Config.ConnState = listener, listener.TrackState
 	srv.Start()
 	t.Cleanup(srv.Close)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 24}}

@@ -111,10 +111,10 @@ func (m mailbox) readAnswers(ctx context.Context, request string) (text, late st
 		text, ok, err := m.opts.Pending.Answer(ctx, m.tenant, id, name)
 		switch {
 		case ok:
-			_ = m.opts.Pending.Clear(ctx, m.tenant, id, name) // otherwise the text is deleted with the session
+			_ = m.opts.Pending.DeleteAnswer(ctx, m.tenant, id, name) // otherwise the text is deleted with the session
 			return text, ""
 		case err != nil && ctx.Err() == nil:
-			m.opts.Metrics.FailedOpen(label.StepWrit)
+			m.opts.Metrics.FailedOpen(label.StepWritCommand)
 			return "", late
 		case looks > 0:
 			return "", late

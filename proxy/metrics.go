@@ -28,7 +28,7 @@ type Metrics struct {
 	feedback    *prometheus.CounterVec
 	failOpen    *prometheus.CounterVec
 	uninspected *prometheus.CounterVec
-	unread      *prometheus.CounterVec
+	unsupported *prometheus.CounterVec
 	rejected    prometheus.Counter
 	writs       *prometheus.CounterVec
 	hooks       *prometheus.CounterVec
@@ -38,7 +38,7 @@ type Metrics struct {
 type lessonCounters struct{ matched, picked, injected, withheld prometheus.Counter }
 
 // sessionCounters count new sessions, sessions outside of the experiment, and side requests.
-type sessionCounters struct{ new, excluded, side *prometheus.CounterVec }
+type sessionCounters struct{ newSessions, excludedSessions, sideRequests *prometheus.CounterVec }
 
 // upstreamMetrics measure the answers of upstreams.
 type upstreamMetrics struct {
@@ -70,10 +70,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		},
 		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
 		feedback:    vec("precept_feedback_total", "Accepted feedback, by source, type and status.", "source", "type", "status"),
-		sessions:    sessionCounters{new: vec("precept_sessions_total", "New sessions, by the method that identified the session.", "method"), excluded: vec("precept_sessions_excluded_total", "Sessions outside of the experiment, by reason.", "reason"), side: vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason")},
+		sessions:    sessionCounters{newSessions: vec("precept_sessions_total", "New sessions, by the method that identified the session.", "method"), excludedSessions: vec("precept_sessions_excluded_total", "Sessions outside of the experiment, by reason.", "reason"), sideRequests: vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason")},
 		failOpen:    vec("precept_fail_open_total", "Failed steps of learning. The requests continued without the step.", "step"),
 		uninspected: vec("precept_uninspected_total", "Requests on an inspected path that were forwarded without inspection.", "reason"),
-		unread:      vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
+		unsupported: vec("precept_unread_replies_total", "Compressed replies that were forwarded and not read.", "reason"),
 		rejected:    counter("precept_injection_rejected_total", "Requests that the upstream rejected with lessons and accepted without lessons."),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by result.", "command", "result"),
 		hooks:       vec("precept_hooks_total", "Deliveries of webhooks, by service and result.", "service", "result"),
@@ -94,13 +94,13 @@ func (m *Metrics) createSeries() {
 		m.uninspected.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.UnreadReasons() {
-		m.unread.WithLabelValues(string(reason))
+		m.unsupported.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.ExclusionReasons() {
-		m.sessions.excluded.WithLabelValues(string(reason))
+		m.sessions.excludedSessions.WithLabelValues(string(reason))
 	}
 	for _, reason := range label.SideReasons() {
-		m.sessions.side.WithLabelValues(string(reason))
+		m.sessions.sideRequests.WithLabelValues(string(reason))
 	}
 	for _, step := range label.Steps() {
 		m.failOpen.WithLabelValues(string(step))
@@ -108,7 +108,7 @@ func (m *Metrics) createSeries() {
 	for _, method := range [...]session.Method{
 		session.ByHeader, session.ByPath, session.ByAgent, session.ByBody, session.ByEcho, session.ByNew, session.ByRun,
 	} {
-		m.sessions.new.WithLabelValues(string(method))
+		m.sessions.newSessions.WithLabelValues(string(method))
 	}
 	for _, source := range [...]string{feedback.SourceUser, feedback.SourceSystem} {
 		for _, kind := range [...]string{feedback.TypeApproval, feedback.TypeRejection, feedback.TypeCorrection, feedback.TypeScore} {
@@ -132,7 +132,7 @@ func (m *Metrics) createSeries() {
 		m.upstream.usage.WithLabelValues("chat", v, "output")
 	}
 	for _, code := range [...]int{200, 400, 500} {
-		for d := wire.None; d <= wire.Messages; d++ {
+		for d := wire.NoDialect; d <= wire.Messages; d++ {
 			m.requests.WithLabelValues(d.String(), statusClass(code))
 		}
 		m.requests.WithLabelValues(ownDialect, statusClass(code))

@@ -18,7 +18,7 @@ func newModel(t *testing.T) http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		if fault := orderFault(b); fault != "" {
+		if fault := orderProblem(b); fault != "" {
 			t.Errorf("invalid order of calls and results: %s: %s", fault, b)
 		}
 		var req struct{ Stream bool }
@@ -32,12 +32,12 @@ func newModel(t *testing.T) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, wholeReply(r.URL.Path, i, id))
+		_, _ = io.WriteString(w, jsonReply(r.URL.Path, i, id))
 	}
 }
 
-// wholeReply returns reply number i with one call, as a JSON object.
-func wholeReply(path string, i int64, id string) string {
+// jsonReply returns reply number i with one call, as a JSON object.
+func jsonReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
 		return fmt.Sprintf(`{"id":"resp_%024x","object":"response","status":"completed","model":"vendor-1","output":[{"type":"function_call","id":"fc_%024x","call_id":%q,"name":"bash","arguments":"{\"command\":\"make x\"}","status":"completed"}],"usage":{"input_tokens":7,"output_tokens":2,"input_tokens_details":{"cached_tokens":4}}}`, i, i, id)
@@ -144,8 +144,8 @@ data: [DONE]
 `, i, id)
 }
 
-// orderFault returns the fault in the order of calls and results in a body of the Chat or Messages API, "" for none.
-func orderFault(body []byte) string {
+// orderProblem returns the fault in the order of calls and results in a body of the Chat or Messages API, "" for none.
+func orderProblem(body []byte) string {
 	var b struct {
 		Messages []struct {
 			Role       string

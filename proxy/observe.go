@@ -36,11 +36,11 @@ func (t *turn) spanFacts() trace.Facts {
 	if u := t.out.target.base; u != nil {
 		facts.Request.Server, facts.Request.Port = u.Hostname(), port(u)
 	}
-	if !r.first.IsZero() {
-		facts.Reply.FirstMS = milliseconds(r.first.Sub(t.in.started))
+	if !r.headersAt.IsZero() {
+		facts.Reply.FirstMS = milliseconds(r.headersAt.Sub(t.in.started))
 	}
 	if rep != nil {
-		facts.Reply.Model, facts.Reply.Finish = t.set.cleanName(rep.Model), rep.Finish
+		facts.Reply.Model, facts.Reply.Finish = t.settings.cleanName(rep.Model), rep.Finish
 		facts.Reply.Input, facts.Reply.Cached, facts.Reply.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
 	}
 	if t.session.Session == nil || !t.query.Learn {

@@ -28,8 +28,8 @@ import (
 type Options struct {
 	Config  *configs.Config
 	Store   Store
-	Tally   *store.Tally                        // counts turns that opted out and copies that were cut
-	Beliefs func(tenant string) *bandit.Chooser // the chooser of a tenant, from memory
+	Tally   *store.Metrics                      // counts turns that opted out and copies that were cut
+	Chooser func(tenant string) *bandit.Chooser // the chooser of a tenant, from memory
 	Book    func() *lesson.Book
 	Now     func() time.Time
 	Rand    io.Reader // source of random ids; safe for concurrent use
@@ -38,11 +38,11 @@ type Options struct {
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil means no traces
 
-	Bank      Bank                                     // lessons that agents write for themselves; nil means /v1/lessons belongs to the upstream
-	Consulted *Consulted                               // number of matches of each lesson
-	Meaning   func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil if none
-	Rules     func() *rules.Registry                   // sections of rules files under measurement; nil if none
-	Pending   PendingTexts                             // answers to /lesson commands for the next turn, shared by the replicas; nil means there is one replica
+	Bank          Bank                                     // lessons that agents write for themselves; nil means /v1/lessons belongs to the upstream
+	Consultations *ConsultationCounter                     // number of matches of each lesson
+	Meaning       func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil if none
+	Rules         func() *rules.Registry                   // sections of rules files under measurement; nil if none
+	Pending       PendingTexts                             // answers to /lesson commands for the next turn, shared by the replicas; nil means there is one replica
 }
 
 // FleetKeys are the keys that all replicas on one store share.
@@ -77,8 +77,8 @@ type Sessions interface {
 
 // Recorder stores exchanges. No method blocks.
 type Recorder interface {
-	// Begin admits an exchange before its request is sent. Offer or Abandon ends the admission.
-	Begin(x *sample.Exchange) *store.TurnStart
+	// BeginTurn admits an exchange before its request is sent. Offer or Abandon ends the admission.
+	BeginTurn(x *sample.Exchange) *store.TurnStart
 	// Abandon ends the admission of an exchange that is not offered. After Offer, Abandon has no effect.
 	Abandon(b *store.TurnStart)
 	// Offer passes a turn to the recorder. Offer returns false if the recorder has no room.
@@ -112,8 +112,8 @@ type PendingTexts interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
 	// Answer returns the text stored under a name. ok is false if no text is stored.
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
-	// Clear deletes the text stored under a name.
-	Clear(ctx context.Context, tenant string, id session.ID, name string) error
+	// DeleteAnswer deletes the text stored under a name.
+	DeleteAnswer(ctx context.Context, tenant string, id session.ID, name string) error
 }
 
 // rules returns the sections under measurement, nil for none.
@@ -158,7 +158,7 @@ func (o *Options) runStep(step label.Step, log func() *slog.Logger, f func()) (o
 	defer func() {
 		if v := recover(); v != nil {
 			o.Metrics.FailedOpen(step)
-			log().Error("a step panicked; the request continues without the step", "step", step, "panic", redact.PanicKind(v))
+			log().Error("a step panicked; the request continues without the step", "step", step, "panic", redact.SafePanicText(v))
 		}
 	}()
 	f()

@@ -19,7 +19,7 @@ import (
 // If precept panics, the client gets an error response, or a broken one if the response had started.
 func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
-	srv := httptest.NewUnstartedServer(f.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/late" {
 			_, _ = io.WriteString(w, "half")
 			_ = http.NewResponseController(w).Flush()

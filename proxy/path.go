@@ -52,7 +52,7 @@ func (p paths) normal(escaped string) string {
 	if canonical, ok := p.endpoint(path); ok {
 		return form + canonical
 	}
-	if clean := withoutEmptySegments(path); apiOf(clean, nil) != wire.None {
+	if clean := withoutEmptySegments(path); apiOf(clean, nil) != wire.NoDialect {
 		return form + clean
 	}
 	if rest, ok := cutVersion(path); ok && strings.HasPrefix(rest, "//") {
@@ -122,7 +122,7 @@ func mayBeEndpoint(path string) bool {
 // of an upstream, of a deployment, or of an endpoint of the API that was copied with its base URL.
 func (p paths) isBase(path string) bool {
 	last := path[strings.LastIndexByte(path, '/')+1:]
-	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.None || slices.Contains(p.bases, path) ||
+	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.NoDialect || slices.Contains(p.bases, path) ||
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
@@ -133,8 +133,8 @@ func (p paths) isBase(path string) bool {
 func apiOf(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):
-		return wire.None
-	case strings.Contains(path, "/messages/"), h.Get("Anthropic-Version") != "" && d == wire.None:
+		return wire.NoDialect
+	case strings.Contains(path, "/messages/"), h.Get("Anthropic-Version") != "" && d == wire.NoDialect:
 		return wire.Messages
 	case strings.Contains(path, "/responses/"):
 		return wire.Responses
@@ -187,8 +187,8 @@ func cutVersion(p string) (string, bool) {
 	return p[1+len(seg):], true
 }
 
-// loggable returns a text of a client for the log, without secrets and personal data.
-func loggable(text string) string {
+// redactForLog returns a text of a client for the log, without secrets and personal data.
+func redactForLog(text string) string {
 	if plain, err := url.PathUnescape(text); err == nil {
 		text = plain
 	}
@@ -206,7 +206,7 @@ const maxUnknown = 16
 
 // add returns the text without secrets and personal data. isNew is true if the text is to be logged.
 func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
-	text = loggable(text)
+	text = redactForLog(text)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.logged) == maxUnknown || slices.Contains(u.logged, text) {
@@ -223,7 +223,7 @@ func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 			p.opts.log(w).Warn("a base URL of an agent has an unknown key after /p/, which has no effect; correct the key", "key", key, "keys", session.PathKeys)
 		}
 	}
-	if value := session.UnknownLearn(r.Header); value != "" {
+	if value := session.UnknownLearnValue(r.Header); value != "" {
 		if value, isNew := p.unknownLearns.add(value); isNew {
 			p.opts.log(w).Warn("the header Precept-Learn of a request has an unknown value, so the request is not stored; send off or on", "value", value)
 		}

@@ -83,10 +83,10 @@ func agentForms(path string) map[string]string {
 }
 
 // precept serves each of its endpoints under every form of base URL, and forwards none of these requests.
-func TestOwnEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
+func TestPreceptEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
-	f.Options().Bank = newOneLesson()
+	f.Options().Bank = newOneLessonBank()
 	listener := httptest.NewServer(f.Handler())
 	t.Cleanup(listener.Close)
 	f.url = listener.URL
@@ -105,33 +105,33 @@ func TestOwnEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	}
 }
 
-// oneLesson is a bank with one lesson of the agent coder. It accepts every write and stores nothing.
-type oneLesson struct{ lesson *lesson.Lesson }
+// oneLessonBank is a bank with one lesson of the agent coder. It accepts every write and stores nothing.
+type oneLessonBank struct{ lesson *lesson.Lesson }
 
-func newOneLesson() oneLesson {
-	return oneLesson{&lesson.Lesson{
+func newOneLessonBank() oneLessonBank {
+	return oneLessonBank{&lesson.Lesson{
 		Slug: "fetch", Title: "Fetch the page", Advice: "Send the header.", Trigger: lesson.Trigger{Keywords: []string{"page"}},
 		Scope: lesson.Scope{Tenant: "default", Agent: "coder"}, Approval: lesson.Approval{Source: "api"},
 	}}
 }
 
-func (o oneLesson) List(context.Context) (*lesson.Book, []lesson.Problem, error) {
+func (o oneLessonBank) List(context.Context) (*lesson.Book, []lesson.Problem, error) {
 	return lesson.NewBook([]*lesson.Lesson{o.lesson}), nil, nil
 }
 
-func (o oneLesson) Propose(context.Context, bank.Proposal) (bank.Result, error) {
+func (o oneLessonBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{Lesson: o.lesson}, nil
 }
 
-func (o oneLesson) Revise(context.Context, string, bank.Proposal) (bank.Result, error) {
+func (o oneLessonBank) Revise(context.Context, string, bank.Proposal) (bank.Result, error) {
 	return bank.Result{Lesson: o.lesson}, nil
 }
 
-func (o oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.RecordOutcome, error) {
+func (o oneLessonBank) Record(context.Context, bank.Proposal) (bank.Result, bank.RecordOutcome, error) {
 	return bank.Result{Lesson: o.lesson}, bank.RecordedNew, nil
 }
 
-func (o oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
+func (o oneLessonBank) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
 // The path form may name the agent of feedback. Feedback of an opted-out agent is ignored.
 func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {

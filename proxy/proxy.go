@@ -34,30 +34,30 @@ import (
 
 // Proxy is the handler of the data listener. A Proxy holds the state that all requests share.
 type Proxy struct {
-	opts     Options
-	setMu    sync.Mutex // guards fleet, and changes of set
-	fleet    FleetKeys
-	set      atomic.Pointer[settings] // the current configuration
-	draining atomic.Bool
-	unlogged *log.Logger // discards the log of ReverseProxy, whose errors forward.go reports
+	opts       Options
+	settingsMu sync.Mutex // guards fleet, and changes of set
+	fleet      FleetKeys
+	settings   atomic.Pointer[settings] // the current configuration
+	draining   atomic.Bool
+	unlogged   *log.Logger // discards the log of ReverseProxy, whose errors forward.go reports
 
 	pool     pool
 	inFlight inFlight
-	parses   *wire.Memory
+	parses   *wire.ParseCache
 	resolver *resolve.Resolver
 	lessons  agentLessons
 	commands *commandQueue
 
-	deliveries    deliveries     // newest deliveries of webhooks
-	unknownKeys   unknownTexts   // keys of the path form that were logged
-	unknownLearns unknownTexts   // values of Precept-Learn that were logged
-	unread        unreadRequests // counts requests of an unsupported API
-	refusedHooks  refusedHooks   // counts deliveries of webhooks that no configured secret signed
+	deliveries    deliveries          // newest deliveries of webhooks
+	unknownKeys   unknownTexts        // keys of the path form that were logged
+	unknownLearns unknownTexts        // values of Precept-Learn that were logged
+	unsupported   unsupportedRequests // counts requests of an unsupported API
+	refusedHooks  refusedHooks        // counts deliveries of webhooks that no configured secret signed
 }
 
 // New returns the handler of a data listener. New starts no goroutine.
 func New(o Options) (*Proxy, error) {
-	p := &Proxy{opts: o, fleet: o.Fleet, unlogged: log.New(io.Discard, "", 0), parses: wire.NewMemory()}
+	p := &Proxy{opts: o, fleet: o.Fleet, unlogged: log.New(io.Discard, "", 0), parses: wire.NewParseCache()}
 	p.resolver = resolve.New(o.Store, o.Now, p.opts.entropy)
 	p.lessons.opts = &p.opts
 	p.commands = newCommandQueue(&p.lessons)
@@ -66,28 +66,28 @@ func New(o Options) (*Proxy, error) {
 
 // Configure replaces the configuration for later requests.
 func (p *Proxy) Configure(c *configs.Config) error {
-	p.setMu.Lock()
-	defer p.setMu.Unlock()
+	p.settingsMu.Lock()
+	defer p.settingsMu.Unlock()
 	return p.configure(c)
 }
 
 // Rekey replaces the salt and the secret of the fleet for later requests.
 func (p *Proxy) Rekey(salt string, secret []byte) error {
-	p.setMu.Lock()
-	defer p.setMu.Unlock()
+	p.settingsMu.Lock()
+	defer p.settingsMu.Unlock()
 	p.fleet = FleetKeys{Salt: salt, Secret: secret}
-	return p.configure(p.set.Load().cfg)
+	return p.configure(p.settings.Load().cfg)
 }
 
 // configure applies a configuration to new requests, and closes the idle connections of transports that the new
 // settings do not use. After an error, the old settings stay in effect.
 func (p *Proxy) configure(c *configs.Config) error {
-	old := p.set.Load()
+	old := p.settings.Load()
 	s, err := newSettings(c, p.fleet, old)
 	if err != nil {
 		return err
 	}
-	p.set.Store(s)
+	p.settings.Store(s)
 	if old != nil {
 		for _, t := range old.transports {
 			s.closeIdle(t)
@@ -100,18 +100,18 @@ func (p *Proxy) configure(c *configs.Config) error {
 // still queued.
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
-// Experiment returns the configuration of the chooser, for the report.
-func (p *Proxy) Experiment() bandit.Config { return p.set.Load().injector.Config().Bandit }
+// ChooserConfig returns the configuration of the chooser, for the report.
+func (p *Proxy) ChooserConfig() bandit.Config { return p.settings.Load().injector.Config().Bandit }
 
-// Presentation returns the configuration that presents lessons.
-func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }
+// InjectionConfig returns the configuration that presents lessons.
+func (p *Proxy) InjectionConfig() inject.Config { return p.settings.Load().injector.Config() }
 
 // Guardrails returns the outcomes that the report guards.
-func (p *Proxy) Guardrails() []string { return p.set.Load().cfg.Report.Guardrails }
+func (p *Proxy) Guardrails() []string { return p.settings.Load().cfg.Report.Guardrails }
 
 // Close closes the idle connections to the upstreams, after the server has stopped.
 func (p *Proxy) Close() {
-	for _, t := range p.set.Load().transports {
+	for _, t := range p.settings.Load().transports {
 		t.CloseIdleConnections()
 	}
 }

@@ -32,8 +32,8 @@ import (
 	"precept/store"
 )
 
-// conversation is the body of a chat request. The verb %d makes it unique.
-const conversation = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
+// chatRequestFormat is the body of a chat request. The verb %d makes it unique.
+const chatRequestFormat = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
 // newHandler returns the handler of the data listener in front of an upstream, with a store in memory.
 func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
@@ -48,7 +48,7 @@ func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 		t.Fatal(err)
 	}
 	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: store.Volatile{}, LookupTimeout: time.Second, Queue: store.QueueOptions{MaxMemoryBytes: 64 << 20}, Content: store.ContentOptions{Keep: true},
+		Now: time.Now, Backend: store.NullBackend{}, LookupTimeout: time.Second, Queue: store.QueueOptions{MaxMemoryBytes: 64 << 20}, Content: store.ContentOptions{StoreContent: true},
 		Hooks: store.Hooks{OnFailure: func(label.Step, error) {}, OnPanic: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) }},
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 	}
 	book, beliefs := lesson.NewBook(nil), bandit.New()
 	p, err := proxy.New(proxy.Options{
-		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: func(string) *bandit.Chooser { return beliefs }, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
+		Config: cfg, Store: st, Tally: &st.Metrics, Chooser: func(string) *bandit.Chooser { return beliefs }, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
 		Fleet: proxy.FleetKeys{Salt: "test", Secret: []byte("secret")}, Log: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
 	})
 	if err != nil {
@@ -118,7 +118,7 @@ func (u *rawUpstream) waitClosed(t *testing.T) {
 
 // newRawUpstream starts an upstream. For each request n, counted from 1, it calls serve after the headers have arrived.
 // serve reports whether the connection stays open.
-func newRawUpstream(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (more bool)) *rawUpstream {
+func newRawUpstream(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (keepOpen bool)) *rawUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -236,14 +236,14 @@ func headerLines(h http.Header) string {
 
 // serveReply returns a serve function for newRawUpstream that reads the whole request and then writes wire. If more is
 // false, the upstream then closes its side, and waits until the other side closes the connection.
-func serveReply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
+func serveReply(wire string, keepOpen bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(c, wire)
-		if half, ok := c.(interface{ CloseWrite() error }); ok && !more {
+		if half, ok := c.(interface{ CloseWrite() error }); ok && !keepOpen {
 			_ = half.CloseWrite()
 			_, _ = io.Copy(io.Discard, c)
 		}
-		return more
+		return keepOpen
 	}
 }

@@ -21,7 +21,7 @@ type incoming struct {
 	// Set by accept.
 	r        *http.Request // the request with a bounded body
 	identity identity
-	dialect  wire.Dialect // wire.None means the request is forwarded without inspection
+	dialect  wire.Dialect // wire.NoDialect means the request is forwarded without inspection
 	started  time.Time
 
 	body  inspectedBody // set by read
@@ -36,9 +36,10 @@ type inspectedBody struct {
 	unpacked *payload // the buffer of plain if received is compressed; nil otherwise
 	charge   charge   // memory of the body that counts for limits.inspect_total_bytes
 
-	// exceeds names the limit that the body exceeds, which is limits.inspect_bytes or limits.items. The value "" means
-	// neither. Set by read and parse. In a body beyond a limit, only the blocks of a known session are inserted again.
-	exceeds label.Reason
+	// exceededLimit names the limit that the body exceeds, which is limits.inspect_bytes or limits.items. The value ""
+	// means neither. Set by read and parse. In a body beyond a limit, only the blocks of a known session are inserted
+	// again.
+	exceededLimit label.Reason
 }
 
 // outgoing is the request to the upstream.
@@ -59,8 +60,8 @@ type outgoing struct {
 	original *payload // set by splice; the body for a second attempt if the upstream rejects body
 }
 
-// restore undoes splice.
-func (o *outgoing) restore(sent *payload) {
+// undoSplice undoes splice.
+func (o *outgoing) undoSplice(sent *payload) {
 	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
 }
 
@@ -75,9 +76,9 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 		in.dialect = d
 		w.dialect = d
 	}
-	in.r = w.receive(r, int64(set.cfg.Limits.BodyBytes))
+	in.r = w.boundBody(r, int64(set.cfg.Limits.BodyBytes))
 	if strings.HasSuffix(path, "/responses") && strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		return in, out, refusal(wire.Responses, http.StatusUpgradeRequired, "precept does not support websockets; use HTTP")
+		return in, out, newAPIError(wire.Responses, http.StatusUpgradeRequired, "precept does not support websockets; use HTTP")
 	}
 	if !p.inFlight.enter(set.cfg.Limits.Requests) {
 		return in, out, refuseOverLimit(w, in.r, api)
@@ -92,25 +93,25 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}
 	upstream := set.target(api, form.Upstream)
 	if upstream == nil {
-		return in, out, refusal(api, http.StatusBadGateway, "the path names an upstream that is not configured; take one of upstreams in the configuration")
+		return in, out, newAPIError(api, http.StatusBadGateway, "the path names an upstream that is not configured; take one of upstreams in the configuration")
 	}
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
-		return in, out, refusal(api, http.StatusRequestEntityTooLarge, tooLarge)
+		return in, out, newAPIError(api, http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	in.started = p.opts.Now()
-	if r.Method == http.MethodPost && api == wire.None && !isAuxiliary(path) {
-		p.unread.add(func() *slog.Logger { return p.opts.log(w) }, path, in.started)
+	if r.Method == http.MethodPost && api == wire.NoDialect && !isAuxiliary(path) {
+		p.unsupported.add(func() *slog.Logger { return p.opts.log(w) }, path, in.started)
 	}
 	return in, outgoing{
 		url: upstream.resolve(path, r.URL.RawQuery, r.URL.ForceQuery), target: upstream, client: in.identity, inbound: r,
-		uncompressed: in.dialect != wire.None, idle: set.cfg.Limits.StreamIdleTimeout,
+		uncompressed: in.dialect != wire.NoDialect, idle: set.cfg.Limits.StreamIdleTimeout,
 	}, nil
 }
 
-// finish removes an accepted request from the requests in progress. If a reload has removed the upstream, finish closes
-// the idle connections of the upstream.
-func (p *Proxy) finish(upstream *target) {
-	p.set.Load().closeIdle(upstream.transport)
+// endAccepted removes an accepted request from the requests in progress. If a reload has removed the upstream, finish
+// closes the idle connections of the upstream.
+func (p *Proxy) endAccepted(upstream *target) {
+	p.settings.Load().closeIdle(upstream.transport)
 	p.inFlight.leave()
 }
 
@@ -118,12 +119,12 @@ func (p *Proxy) finish(upstream *target) {
 // limits.body_bytes. The rest of a longer body is streamed to the upstream.
 func (t *turn) read() error {
 	body := &t.in.body
-	body.charge = charge{all: &t.p.inFlight.bodies, limit: int64(t.set.cfg.Limits.InspectTotalBytes)}
+	body.charge = charge{all: &t.p.inFlight.bodies, limit: int64(t.settings.cfg.Limits.InspectTotalBytes)}
 	b, why, err := t.readInspected(t.in.r.Body, t.in.r.ContentLength)
 	if err != nil {
 		t.p.pool.put(b)
 		body.charge.release(0)
-		if fault := t.w.body.fault(t.in.dialect); fault != nil {
+		if fault := t.w.body.readError(t.in.dialect); fault != nil {
 			return fault
 		}
 		return err
@@ -133,7 +134,7 @@ func (t *turn) read() error {
 	if why != "" {
 		body.received.tail = t.in.r.Body
 		t.out.length = t.in.r.ContentLength
-		t.uninspected(why)
+		t.countUninspected(why)
 	}
 	if len(t.out.inbound.Trailer) > 0 {
 		t.out.length = -1
@@ -146,7 +147,7 @@ func (t *turn) read() error {
 // limits.inspect_total_bytes. size is the announced length, or -1. why is the reason for an incomplete read. The value
 // "" means that the body is complete.
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
-	body, limits := &t.in.body, &t.set.cfg.Limits
+	body, limits := &t.in.body, &t.settings.cfg.Limits
 	busy := false
 	tryCharge := func(n int) bool {
 		busy = !body.charge.tryAdd(n)
@@ -157,8 +158,8 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 		return nil, label.UninspectedBusy, nil
 	}
 	b, more, err := t.p.pool.readBody(t.p.pool.get(first), src, int64(limits.InspectBytes), tryCharge)
-	if more && !busy && limits.BodyBytes > limits.InspectBytes && inProgress(b) {
-		body.exceeds = label.UninspectedSize
+	if more && !busy && limits.BodyBytes > limits.InspectBytes && hasEarlierTurns(b) {
+		body.exceededLimit = label.UninspectedSize
 		b, more, err = t.p.pool.readBody(b, src, int64(limits.BodyBytes), tryCharge)
 	}
 	switch {
@@ -170,10 +171,10 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 	return b, label.UninspectedSize, err
 }
 
-// inProgress reports whether a body may contain a conversation with earlier turns. The session of such a conversation
-// may have blocks, so the whole body is read. Any other long body is streamed, and the upstream may answer while the
-// client still sends.
-func inProgress(head []byte) bool {
+// hasEarlierTurns reports whether a body may contain a conversation with earlier turns. The session of such a
+// conversation may have blocks, so the whole body is read. Any other long body is streamed, and the upstream may answer
+// while the client still sends.
+func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
@@ -183,13 +184,13 @@ func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false
 	}
-	if t.set.tenantsUnknown {
-		t.uninspected(label.UninspectedTenant)
+	if t.settings.tenantsUnknown {
+		t.countUninspected(label.UninspectedTenant)
 		return false
 	}
-	if fixesBody(t.in.r.Header) || fixesBody(t.out.inbound.Trailer) {
+	if hasBodyDigest(t.in.r.Header) || hasBodyDigest(t.out.inbound.Trailer) {
 		t.out.uncompressed = false // a signature may cover Accept-Encoding
-		t.uninspected(label.UninspectedSigned)
+		t.countUninspected(label.UninspectedSigned)
 		return false
 	}
 	return true
@@ -201,27 +202,27 @@ func (t *turn) parse() {
 	body.plain = body.received.data
 	if enc := t.in.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		if why := t.unpack(enc); why != "" {
-			t.uninspected(why)
+			t.countUninspected(why)
 			return
 		}
 	}
-	items := t.set.cfg.Limits.Items
-	if body.exceeds != "" {
+	items := t.settings.cfg.Limits.Items
+	if body.exceededLimit != "" {
 		items = 0
 	}
 	req, err := t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, items)
 	var u *wire.Uninspected
-	if errors.As(err, &u) && u.Reason == label.UninspectedItems && inProgress(body.plain) {
-		body.exceeds = label.UninspectedItems
+	if errors.As(err, &u) && u.Reason == label.UninspectedItems && hasEarlierTurns(body.plain) {
+		body.exceededLimit = label.UninspectedItems
 		req, err = t.p.parses.Parse(t.in.identity.scope().Credential, t.in.dialect, body.plain, 0)
 	}
 	switch {
 	case errors.As(err, &u):
-		t.uninspected(u.Reason)
+		t.countUninspected(u.Reason)
 	case err != nil:
-		t.uninspected(label.UninspectedInvalid)
+		t.countUninspected(label.UninspectedInvalid)
 	default:
-		req.Model = t.set.cleanName(req.Model)
+		req.Model = t.settings.cleanName(req.Model)
 		t.in.req, t.in.model = req, req.Model
 	}
 }

@@ -28,7 +28,7 @@ type draft struct {
 // draftExchange makes the draft of the turn, and registers the turn at the store, before the request is sent. A side
 // request, an opted-out turn and a turn with disabled capture get no draft and no record.
 func (t *turn) draftExchange() {
-	if !t.isMain() || !t.query.Learn || t.set.cfg.Limits.CaptureBytes <= 0 {
+	if !t.isMain() || !t.query.Learn || t.settings.cfg.Limits.CaptureBytes <= 0 {
 		return
 	}
 	id, err := sample.NewID(t.p.opts.Rand)
@@ -39,9 +39,9 @@ func (t *turn) draftExchange() {
 	t.draft = &draft{exchange: &sample.Exchange{
 		ID: id, Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent, Session: member.ID.String(), SessionName: member.Name, Run: member.UnitName,
 		RequestID: t.w.id, Caller: t.in.identity.caller(), Turn: t.plan.number, At: t.in.started.UTC(), Dialect: t.in.dialect.String(), Model: t.in.req.Model,
-		Loops: plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: plan.Lessons, Facts: sample.TurnFacts{Tags: slices.Clone(t.query.Claim.Tags)},
+		Loops: plan.Loops, Book: t.book.Hash(), Config: t.settings.hash, Lessons: plan.Lessons, Facts: sample.TurnFacts{Tags: slices.Clone(t.query.Claim.Tags)},
 	}}
-	t.draft.start = t.p.opts.Store.Begin(t.draft.exchange)
+	t.draft.start = t.p.opts.Store.BeginTurn(t.draft.exchange)
 }
 
 // discard drops the draft of a turn in which a step failed, because the recorder cannot find an opt-out in an
@@ -53,8 +53,8 @@ func (t *turn) discard() {
 	}
 }
 
-// gather copies data of the request into the draft, before the buffer of the request returns to the pool.
-func (t *turn) gather() {
+// copyRequest copies data of the request into the draft, before the buffer of the request returns to the pool.
+func (t *turn) copyRequest() {
 	if t.draft == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (t *turn) gather() {
 	t.draft.size = int64(size)
 	t.draft.signals, t.draft.answeredArgs = t.plan.results.Signals(t.in.req, t.earlierCall), t.answeredArguments()
 	if results, failed := t.plan.results.Failed(t.in.req, t.earlierCall); results > 0 {
-		t.draft.exchange.Verdicts = &sample.Verdicts{Results: results, Failed: failed}
+		t.draft.exchange.ResultJudgements = &sample.ResultJudgements{Results: results, Failed: failed}
 		if len(failed) > 0 {
 			t.draft.exchange.Facts.Kinds = t.plan.results.FailedKinds(t.in.req, t.earlierCall)
 		}
@@ -74,10 +74,10 @@ func (t *turn) gather() {
 	t.addWork()
 }
 
-// addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback on a commit
-// finds the session. The store holds the keys until the recorder has searched the turn for an opt-out.
+// addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback on
+// a commit finds the session. The store holds the keys until the recorder has searched the turn for an opt-out.
 func (t *turn) addWork() {
-	refs := t.plan.results.Work(t.in.req, t.earlierCall)
+	refs := t.plan.results.WorkRefs(t.in.req, t.earlierCall)
 	if len(refs) == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func (t *turn) addWork() {
 // copyNewItems copies the items that no earlier turn has sent, up to learning.capture_limit, and returns their size in
 // bytes.
 func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
-	req, from := t.in.req, t.plan.base
+	req, from := t.in.req, t.plan.earlierItems
 	if t.plan.number <= 1 {
 		from = 0
 	} else if n := req.FirstNew(); n < from && req.End() == req.Len() { // in a cut or rewritten history, the items after the last reply are new
@@ -106,7 +106,7 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 		from = 0
 	}
 	x.FirstNew, x.Repeated = from, max(req.FirstNew()-from, 0)
-	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
+	limit, end := int(t.settings.cfg.Learning.CaptureLimit), from
 	for ; end < req.Len(); end++ {
 		n := len(req.Raw(end))
 		if size+n > limit {
@@ -130,7 +130,7 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 // copyPrompt copies the system prompt and the tools, which every turn of the session sends again, and returns their
 // size in bytes. Both count for learning.capture_limit. used is the number of bytes that are already counted.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
-	limit := int(t.set.cfg.Learning.CaptureLimit) - used
+	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
 		if size+len(raw) > limit {
 			x.Truncated = true
@@ -178,7 +178,7 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 // do not wait.
 func (t *turn) publish() {
 	st := t.p.opts.Store
-	if !st.Shared() {
+	if !st.IsShared() {
 		return
 	}
 	if t.query.Claim.LearnOff && t.isMain() {
@@ -189,8 +189,8 @@ func (t *turn) publish() {
 		return
 	}
 	t.runStep(label.StepPublish, func() {
-		t.complete()
-		if !t.decided() && !t.session.Moved && len(t.reply.commands) == 0 {
+		t.completeDraft()
+		if !t.hasDecided() && !t.session.MayHaveMoved && len(t.reply.commands) == 0 {
 			st.PublishCounts(t.session.Session, t.draft.exchange, t.draft.answeredArgs)
 			return
 		}
@@ -204,7 +204,7 @@ func (t *turn) record() {
 	if t.reply.reader != nil {
 		t.resolveReply() // a reply that was cut is resolved with the received part
 	}
-	t.runStep(label.StepWrit, t.queueCommands)
+	t.runStep(label.StepWritCommand, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)
 	t.p.inFlight.copies.Add(-t.reply.copied)
 }
@@ -218,9 +218,9 @@ func (t *turn) offer() {
 	}
 	defer t.abandonUnoffered()
 	t.end()
-	changed := t.change()
+	changed := t.storeChange()
 	defer func() { // even when a step panics
-		t.judgeUnoffered()
+		t.handleUnoffered()
 		st.Release(t.session.Session, changed)
 		if t.session.Unit != nil {
 			st.Release(t.session.Unit, changed)
@@ -233,8 +233,8 @@ func (t *turn) offer() {
 	if t.draft == nil {
 		return
 	}
-	t.complete()
-	t.enter(phaseOffered)
+	t.completeDraft()
+	t.advanceTo(phaseOffered)
 	d := t.draft
 	if !st.Offer(store.Turn{
 		Exchange: d.exchange, Start: d.start, Size: d.size, Signals: d.signals, Answered: d.answeredArgs, Session: t.session.Session, Unit: t.session.Unit,
@@ -243,15 +243,15 @@ func (t *turn) offer() {
 	}
 }
 
-// complete adds the reply and the outcome of the turn to the draft. Only the first call has an effect.
-func (t *turn) complete() {
-	if !t.enter(phaseComplete) {
+// completeDraft adds the reply and the outcome of the turn to the draft. Only the first call has an effect.
+func (t *turn) completeDraft() {
+	if !t.advanceTo(phaseComplete) {
 		return
 	}
 	x, r := t.draft.exchange, &t.reply
 	x.Status, x.Outcome, x.LatencyMS = r.status, t.outcome(), milliseconds(t.p.opts.Now().Sub(t.in.started))
-	if !r.first.IsZero() {
-		x.FirstMS = milliseconds(r.first.Sub(t.in.started))
+	if !r.headersAt.IsZero() {
+		x.FirstMS = milliseconds(r.headersAt.Sub(t.in.started))
 	}
 	size := 0
 	if rep := r.parsed; rep != nil {
@@ -273,35 +273,35 @@ func (t *turn) complete() {
 	t.draft.size = max(t.draft.size+int64(size), 1)
 }
 
-// decided reports whether the turn made a decision that later turns must repeat.
-func (t *turn) decided() bool {
+// hasDecided reports whether the turn made a decision that later turns must repeat.
+func (t *turn) hasDecided() bool {
 	p := &t.plan.insert
-	return t.session.New || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.hasNewWork
+	return t.session.IsNew || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.hasNewWork
 }
 
-// change returns how the turn changes the row of the session. An opt-out is a change, because an existing row must show
-// the opt-out.
-func (t *turn) change() store.Change {
+// storeChange returns how the turn changes the row of the session. An opt-out is a change, because an existing row must
+// show the opt-out.
+func (t *turn) storeChange() store.Change {
 	switch {
-	case t.query.Learn && t.decided():
-		return store.Decided
-	case t.isMain(), t.query.Learn && t.in.body.exceeds != "" && t.session.Session != nil:
-		return store.Counted
+	case t.query.Learn && t.hasDecided():
+		return store.DecisionsChanged
+	case t.isMain(), t.query.Learn && t.in.body.exceededLimit != "" && t.session.Session != nil:
+		return store.CountsChanged
 	}
 	return store.Unchanged
 }
 
-// judgeUnoffered decides about a request that was not offered to the recorder. For a turn, judgeUnoffered records
+// handleUnoffered decides about a request that was not offered to the recorder. For a turn, handleUnoffered records
 // whether the turn opted out. If limits.capture_bytes is 0, the turn did not opt out. Otherwise a step failed, and the
 // turn counts as opted out, because no step searched the turn for an opt-out. The held keys of an opted-out turn are
 // dropped. The keys of a side request are dropped if any turn of the session opted out. All other keys are kept.
-func (t *turn) judgeUnoffered() {
+func (t *turn) handleUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
 	}
 	ses := t.session.Session
 	ses.Record.Mutex.Lock()
-	keep := t.set.cfg.Limits.CaptureBytes <= 0
+	keep := t.settings.cfg.Limits.CaptureBytes <= 0
 	if t.isMain() {
 		ses.Record.SetOptedOut(t.plan.number, !keep)
 	} else {
@@ -323,7 +323,7 @@ func (t *turn) abandonUnoffered() {
 // next turn of the session waits for the answers.
 func (t *turn) findCommands() []writ.Command {
 	rep, ses := t.reply.parsed, t.session.Session
-	if !t.set.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.draft == nil || !rep.Complete || t.reply.reader.Dropped() {
+	if !t.settings.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.draft == nil || !rep.Complete || t.reply.reader.Dropped() {
 		return nil
 	}
 	found := writ.Parse(rep.Text, rep.Cut)
@@ -339,9 +339,9 @@ func (t *turn) queueCommands() {
 	if len(t.reply.commands) == 0 {
 		return
 	}
-	t.complete()
+	t.completeDraft()
 	job := commandJob{
-		set: t.set, scope: lesson.Scope{Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Record.Identity.ID, request: t.w.id, commands: t.reply.commands,
+		settings: t.settings, scope: lesson.Scope{Tenant: t.in.identity.tenant, Agent: t.query.Claim.Agent}, session: t.session.Session.Record.Identity.ID, request: t.w.id, commands: t.reply.commands,
 	}
 	if !t.p.opts.Store.OptedOut(t.draft.exchange, t.draft.answeredArgs) && t.p.commands.enqueue(&job) {
 		return

@@ -92,7 +92,7 @@ func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 	var reply string
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		if fault := orderFault(b); fault != "" {
+		if fault := orderProblem(b); fault != "" {
 			t.Errorf("invalid order of calls and results: %s: %s", fault, b)
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -138,7 +138,7 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var judged, failed atomic.Int64
+	var storedResults, failed atomic.Int64
 	t.Run("agents", func(t *testing.T) {
 		for _, path := range paths {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".jsonl"), func(t *testing.T) {
@@ -146,15 +146,15 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 				p := &replayer{restartAt: -1}
 				p.replay(t, readRecording(t, path))
 				for _, stored := range p.storedExchanges(t) {
-					unjudged := slices.Clone(stored)
-					for i := range unjudged {
-						if v := unjudged[i].Verdicts; v != nil {
-							judged.Add(int64(v.Results))
+					withoutVerdicts := slices.Clone(stored)
+					for i := range withoutVerdicts {
+						if v := withoutVerdicts[i].ResultJudgements; v != nil {
+							storedResults.Add(int64(v.Results))
 							failed.Add(int64(len(v.Failed)))
 						}
-						unjudged[i].Verdicts = nil
+						withoutVerdicts[i].ResultJudgements = nil
 					}
-					got, want := buildSamples(stored), buildSamples(unjudged)
+					got, want := buildSamples(stored), buildSamples(withoutVerdicts)
 					if !reflect.DeepEqual(got, want) {
 						t.Errorf("samples from stored verdicts:\n%v\nwant, as reclassified:\n%v", got, want)
 					}
@@ -162,8 +162,8 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 			})
 		}
 	})
-	if judged.Load() < 20 || failed.Load() < 5 {
-		t.Errorf("got verdicts on %d results, %d of them errors, want at least 20 and 5", judged.Load(), failed.Load())
+	if storedResults.Load() < 20 || failed.Load() < 5 {
+		t.Errorf("got verdicts on %d results, %d of them errors, want at least 20 and 5", storedResults.Load(), failed.Load())
 	}
 }
 
@@ -176,7 +176,7 @@ func (r *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	}
 	defer func() { _ = db.Close() }()
 	var rows []session.Row
-	err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(row session.Row, _ session.Applied) error {
+	err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(row session.Row, _ session.SettledState) error {
 		rows = append(rows, row)
 		return nil
 	})

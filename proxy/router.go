@@ -25,7 +25,7 @@ func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = p.fault
+	e.HTTPErrorHandler = p.writeError
 	endpoints := p.endpoints()
 	for path, methods := range endpoints {
 		for method, h := range methods {
@@ -49,9 +49,9 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	all := map[string]map[string]echo.HandlerFunc{
 		"/healthz":     {http.MethodGet: healthy, http.MethodHead: healthy},
 		"/readyz":      {http.MethodGet: p.ready, http.MethodHead: p.ready},
-		"/v1/feedback": {http.MethodPost: p.feedback},
+		"/v1/feedback": {http.MethodPost: p.serveFeedback},
 
-		"/v1/hooks/:id": {http.MethodPost: p.hook},
+		"/v1/hooks/:id": {http.MethodPost: p.serveHook},
 	}
 	if p.opts.Bank != nil {
 		all["/v1/lessons"] = map[string]echo.HandlerFunc{http.MethodGet: p.withOwnLessons(lessonsRequest.list), http.MethodPost: p.withOwnLessons(lessonsRequest.create)}
@@ -91,11 +91,11 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 		case strings.Count(below, "/") == 1 && endpoints[endpoint+"/:id"] != nil:
 			methods = endpoints[endpoint+"/:id"]
 		case below != "" || methods == nil:
-			return refusal(wire.None, http.StatusNotFound, "precept answers "+endpoint+" itself and has nothing at this path below it; correct the path")
+			return newAPIError(wire.NoDialect, http.StatusNotFound, "precept answers "+endpoint+" itself and has nothing at this path below it; correct the path")
 		}
 		allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
 		c.Response().Header().Set("Allow", allow)
-		return refusal(wire.None, http.StatusMethodNotAllowed, "precept answers "+endpoint+" itself; send "+allow)
+		return newAPIError(wire.NoDialect, http.StatusMethodNotAllowed, "precept answers "+endpoint+" itself; send "+allow)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 // the tenant, and the request names the agent.
 func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r, set := c.Request(), p.set.Load()
+		r, set := c.Request(), p.settings.Load()
 		who, err := set.apiIdentity(r)
 		if err != nil {
 			return err
@@ -112,8 +112,8 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 		claim := session.Identify(r.Header, r.URL.EscapedPath(), nil)
 		who.restrict(&claim)
 		writes := r.Method == http.MethodPost || r.Method == http.MethodPatch
-		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
-			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, so no lesson of the agent is stored")
+		if writes && (claim.LearnOff || !set.mayLearn(&who, claim.Agent)) {
+			return newAPIError(wire.NoDialect, http.StatusForbidden, "learning is off for this agent, so no lesson of the agent is stored")
 		}
 		return handle(lessonsRequest{&p.lessons, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.opts.log(clientOf(c.Response()))}, c)
 	}
@@ -124,16 +124,16 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
-			ResponseWriter: rw, ctl: http.NewResponseController(rw), limit: p.set.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
+			ResponseWriter: rw, ctl: http.NewResponseController(rw), limit: p.settings.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
 			http10: !r.ProtoAtLeast(1, 1),
 		}
 		defer p.endRequest(w, r)
 		if p.draining.Load() {
 			rw.Header().Set("Connection", "close") // the next request goes to a different replica
 		}
-		paths{p.set.Load().bases, p.opts.Bank != nil}.normalise(r)
+		paths{p.settings.Load().bases, p.opts.Bank != nil}.normalise(r)
 		if r.Method == http.MethodConnect {
-			refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and does not support CONNECT; use precept as the base URL").write(w)
+			newAPIError(wire.NoDialect, http.StatusMethodNotAllowed, "precept is a reverse proxy and does not support CONNECT; use precept as the base URL").write(w)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -146,7 +146,7 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the value in the same way
 		p.opts.Metrics.FailedOpen(label.StepHandler)
-		p.opts.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
+		p.opts.log(w).Error("a request panicked", "panic", redact.SafePanicText(v), "stack", string(debug.Stack()))
 		if w.code == 0 {
 			internalError(r).write(w)
 			v = nil
@@ -162,18 +162,18 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	}
 }
 
-// fault writes the error of a handler.
-func (p *Proxy) fault(err error, c echo.Context) {
+// writeError writes the error of a handler.
+func (p *Proxy) writeError(err error, c echo.Context) {
 	w, r := c.Response(), c.Request()
 	if w.Committed {
 		return
 	}
-	var answer *problem
+	var answer *apiError
 	var routing *echo.HTTPError
 	switch {
 	case errors.As(err, &answer):
 	case errors.As(err, &routing):
-		answer = refusal(errorDialect(r), routing.Code, http.StatusText(routing.Code))
+		answer = newAPIError(errorDialect(r), routing.Code, http.StatusText(routing.Code))
 	default:
 		p.opts.Metrics.FailedOpen(label.StepHandler)
 		p.opts.log(clientOf(w)).Error("a request failed with an internal error", "error", err)
@@ -183,8 +183,8 @@ func (p *Proxy) fault(err error, c echo.Context) {
 }
 
 // internalError returns the answer to a request that failed because of a fault of precept.
-func internalError(r *http.Request) *problem {
-	return refusal(errorDialect(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
+func internalError(r *http.Request) *apiError {
+	return newAPIError(errorDialect(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
 }
 
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
@@ -211,22 +211,22 @@ func (p *Proxy) ready(c echo.Context) error {
 	return c.String(http.StatusOK, state+"\n")
 }
 
-// problem is precept's answer to a client in place of a response of the upstream.
-type problem struct {
+// apiError is precept's answer to a client in place of a response of the upstream.
+type apiError struct {
 	dialect wire.Dialect
 	status  int
 	message string
 }
 
-func (p *problem) Error() string { return p.message }
+func (p *apiError) Error() string { return p.message }
 
-// refusal returns the error of a request that precept answers itself.
-func refusal(d wire.Dialect, status int, message string) *problem {
-	return &problem{dialect: d, status: status, message: message}
+// newAPIError returns the error of a request that precept answers itself.
+func newAPIError(d wire.Dialect, status int, message string) *apiError {
+	return &apiError{dialect: d, status: status, message: message}
 }
 
 // write writes the error in the shape of the dialect.
-func (p *problem) write(w http.ResponseWriter) {
+func (p *apiError) write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	if p.status == http.StatusServiceUnavailable {

@@ -201,7 +201,7 @@ func rawRequest(t *testing.T, base, line, host string) {
 
 // An error from precept has the format of the requested API, even on subpaths and with a path prefix such as
 // /p/agent=x.
-func TestErrorHasFormatOfRequestedAPI(t *testing.T) {
+func TestErrorsUseTheFormatOfTheRequestedAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	unresponsive := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
 	closed := newUpstream(t, nil)
@@ -240,10 +240,10 @@ func TestErrorHasFormatOfRequestedAPI(t *testing.T) {
 	checkErrorFormat(t, "/v1/feedback", b)
 }
 
-func TestAPIFollowsPathAndHeader(t *testing.T) {
+func TestPathAndHeaderDetermineTheAPI(t *testing.T) {
 	for path, want := range map[string]wire.Dialect{
 		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
-		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,
+		"/v1/threads/t/messages": wire.NoDialect, "/v1/threads/t/messages/m": wire.NoDialect, "/v1/models": wire.NoDialect, "/": wire.NoDialect, "": wire.NoDialect, "/v1/xmessages": wire.NoDialect,
 		chatPath: wire.Chat, "/responses": wire.Responses, "/v1/responses/resp_1/input_items": wire.Responses, chatPath + "/chatcmpl-1": wire.Chat,
 	} {
 		if got := proxy.APIOf(path, nil); got != want {

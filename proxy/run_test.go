@@ -17,7 +17,7 @@ import (
 func countingModel(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
-		_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", uint64(*n)*0x9e3779b97f4a7c15)))
+		_, _ = io.WriteString(w, jsonReply(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", uint64(*n)*0x9e3779b97f4a7c15)))
 	}
 }
 
@@ -65,7 +65,7 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 // A sub-agent that sends the session name of its parent gets its own session, with its own lessons and warnings, before
 // and after a restart. The parent session is the randomization unit of both. Side requests under the same name are
 // recognized.
-func TestSubAgentUnderNameOfParentSharesItsUnit(t *testing.T) {
+func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
 	dir, book, flags := t.TempDir(), newBook(t, "one: mend the build", "two: find the parser"), injectAll()

@@ -36,11 +36,11 @@ func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 }
 
 // ask sends a list of messages, to which the model responds with reply, and returns the list that the upstream got.
-func (s *scene) ask(reply string, list []obj, more ...obj) []string {
+func (s *scene) ask(reply string, list []obj, members ...obj) []string {
 	s.t.Helper()
 	s.reply = reply
 	body := obj{"model": "m", "messages": list}
-	for _, m := range more {
+	for _, m := range members {
 		maps.Copy(body, m)
 	}
 	text, err := json.Marshal(body)
@@ -145,7 +145,7 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 
 // The first request of a session may already contain a tool call and its result after the task. The block is inserted
 // at the newest item, not at the task.
-func TestBlockOfSeededFirstRequestIsAtNewestItem(t *testing.T) {
+func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
 	firstList := s.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
@@ -183,7 +183,7 @@ func TestTaskBeforePlanIsMatched(t *testing.T) {
 }
 
 // If only the system prompt contains the task, match.system determines whether the prompt is matched.
-func TestMatchSystemSettingMatchesSystemPrompt(t *testing.T) {
+func TestMatchSystemSettingEnablesMatchesInSystemPrompt(t *testing.T) {
 	list := []obj{newMessage("system", "You are a builder. Your task: mend the build of the shop."), newMessage("user", "Begin!")}
 	for setting, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
 		t.Run(setting, func(t *testing.T) {

@@ -38,7 +38,7 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	if err := s.setUpstreams(old); err != nil {
 		return nil, err
 	}
-	for dialect, name := range c.Route() {
+	for dialect, name := range c.UpstreamByRoute() {
 		s.routes[dialect] = s.targets[name]
 	}
 	for i := range c.Keys {
@@ -48,7 +48,7 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	if salt == "" {
 		salt, s.excluded = fleet.Salt, fleet.Unconfirmed
 	}
-	s.injector = inject.New(Injection(c, salt))
+	s.injector = inject.New(NewInjectConfig(c, salt))
 	var err error
 	s.optOut, err = sample.NewOptOut(nil, c.Learning.OptOutAgents, c.Learning.OptOutTenants)
 	return s, err
@@ -88,7 +88,7 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]
 	}
-	if d == wire.None {
+	if d == wire.NoDialect {
 		return s.routes["other"]
 	}
 	return s.routes[d.String()]
@@ -106,12 +106,12 @@ func (s *settings) closeIdle(t *http.Transport) {
 	t.CloseIdleConnections()
 }
 
-// Injection returns the part of a configuration that chooses and presents lessons.
-func Injection(c *configs.Config, salt string) inject.Config {
+// NewInjectConfig returns the part of a configuration that chooses and presents lessons.
+func NewInjectConfig(c *configs.Config, salt string) inject.Config {
 	return inject.Config{
-		Writ:  c.Writ.Enabled && c.Writ.Advertise,
-		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops, NoCautions: !c.Inject.Cautions,
-		Tags: lesson.NewTagger(c.Tags), SystemPromptAgents: c.Match.SystemAgents(), Like: c.Match.Like == configs.LikeOn,
+		AdvertiseCommands: c.Writ.Enabled && c.Writ.Advertise,
+		Style:             inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoopDetection: !c.Detect.Loops, NoCautions: !c.Inject.Cautions,
+		Tags: lesson.NewTagger(c.Tags), SystemPromptAgents: c.Match.SystemAgents(), InjectByLikeness: c.Match.Like == configs.LikeOn,
 		Bandit: bandit.Config{
 			K: c.Inject.K, Epsilon: c.Bandit.Epsilon, Holdout: bandit.Holdout(c.Bandit.Holdout), Retest: c.Bandit.Retest, Control: c.Bandit.Control,
 			Objective: bandit.Objective(c.Bandit.Objective), Salt: salt, TokenCost: c.Bandit.TokenCost,

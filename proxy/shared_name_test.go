@@ -9,7 +9,7 @@ import (
 
 // Words that a user repeats in a conversation object of the Responses API stay in the session, because the API appends
 // them to the conversation. The lesson, which the provider keeps, is inserted once.
-func TestRepeatedWordsInAConversationObjectStayInTheSession(t *testing.T) {
+func TestRepeatedMessageInConversationObjectKeepsSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: continue"), injectAll())
 	for _, input := range []string{`"hello"`, `"continue"`, `"continue"`, `[{"role":"user","content":"ok"}]`, `[{"role":"user","content":"ok"}]`} {

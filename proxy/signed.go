@@ -10,9 +10,9 @@ import (
 //nolint:gochecknoglobals // immutable
 var bodyHeaders = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
 
-// fixesBody reports whether headers or trailers contain a digest or a signature of the body. An upstream that checks
-// the digest refuses a changed body, so such a body is forwarded unchanged.
-func fixesBody(h http.Header) bool {
+// hasBodyDigest reports whether headers or trailers contain a digest or a signature of the body. An upstream that
+// checks the digest refuses a changed body, so such a body is forwarded unchanged.
+func hasBodyDigest(h http.Header) bool {
 	for _, name := range bodyHeaders {
 		if _, ok := h[name]; ok {
 			return true

@@ -19,7 +19,7 @@ func TestIdleStreamIsCutAtLimit(t *testing.T) {
 		const limit, pieces = time.Minute, 6
 		from, to := io.Pipe()
 		start := time.Now()
-		f := &forwarding{
+		f := &forwarder{
 			p: &Proxy{opts: Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}, w: &clientWriter{id: "req_1"},
 			r: httptest.NewRequest("POST", "/v1/chat/completions", nil), out: &outgoing{target: &target{}}, observer: noObserver{},
 		}

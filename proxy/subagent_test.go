@@ -15,7 +15,7 @@ import (
 // If the task of a sub-agent comes from a tool call of a live session, that session is the randomization unit of the
 // sub-agent, and both have the same lessons. The sub-agent has no such unit if two sessions made a tool call with this
 // task, or if the session opted out.
-func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
+func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -38,7 +38,7 @@ func TestSubAgentSharesUnitOfSessionThatCalledIt(t *testing.T) {
 		c := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": text}}}
 		res, _ := f.send(t, "POST", chatPath, h, c.body())
 		name := res.Header.Get("Precept-Session")
-		for _, id := range session.IDsOfName("default", name) {
+		for _, id := range session.IDsByName("default", name) {
 			if held := f.Options().Store.AcquireInMemory(id); held != nil {
 				defer f.Options().Store.Release(held, 0)
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")

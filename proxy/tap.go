@@ -16,15 +16,15 @@ import (
 
 // reply holds the facts about the upstream's reply that a turn records.
 type reply struct {
-	status   int               // status of the reply, or of precept's answer in its place; 0 before both
-	first    time.Time         // time at which the headers arrived
-	reader   *wire.ReplyReader // reads a copy of the reply; nil means the reply is forwarded unread
-	length   int64             // Content-Length; -1 means unknown
-	received int64             // number of received bytes
-	complete bool              // the last byte was received
-	copied   int64             // number of bytes charged to limits.capture_total_bytes
-	parsed   *wire.Reply       // set by resolveReply
-	commands []writ.Command    // the /lesson commands in the reply
+	status    int               // status of the reply, or of precept's answer in its place; 0 before both
+	headersAt time.Time         // time at which the headers arrived
+	reader    *wire.ReplyReader // reads a copy of the reply; nil means the reply is forwarded unread
+	length    int64             // Content-Length; -1 means unknown
+	received  int64             // number of received bytes
+	complete  bool              // the last byte was received
+	copied    int64             // number of bytes charged to limits.capture_total_bytes
+	parsed    *wire.Reply       // set by resolveReply
+	commands  []writ.Command    // the /lesson commands in the reply
 }
 
 // isComplete reports whether a complete reply was read.
@@ -36,7 +36,7 @@ func (t *turn) onResponse(res *http.Response, original bool) {
 		t.recordRejection()
 	}
 	t.showSession(res.Header)
-	if t.set.cfg.DebugHeaders {
+	if t.settings.cfg.DebugHeaders {
 		res.Header.Set("Precept-Lessons", strings.Join(t.plan.insert.Injected, ","))
 		res.Header.Set("Precept-Withheld", strings.Join(t.plan.insert.Withheld, ","))
 		if cut := t.plan.insert.CutSlugs; len(cut) > 0 {
@@ -46,10 +46,10 @@ func (t *turn) onResponse(res *http.Response, original bool) {
 			res.Header.Set("Precept-Skip", t.skip)
 		}
 	}
-	t.reply.status, t.reply.first, t.reply.length = res.StatusCode, t.p.opts.Now(), res.ContentLength
-	if t.session.Session != nil || t.session.Quotes {
-		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.set.cfg.Limits.CaptureBytes))
-		t.reply.reader.Unpack(res.Header.Get("Content-Encoding")) // some servers compress although the request accepts only identity
+	t.reply.status, t.reply.headersAt, t.reply.length = res.StatusCode, t.p.opts.Now(), res.ContentLength
+	if t.session.Session != nil || t.session.QuotesSession {
+		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.settings.cfg.Limits.CaptureBytes))
+		t.reply.reader.SetEncoding(res.Header.Get("Content-Encoding")) // some servers compress although the request accepts only identity
 	}
 	t.release()
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
@@ -105,7 +105,7 @@ func (t *turn) chargeCopy() {
 	}
 	r.copied += n
 	all := t.p.inFlight.copies.Add(n)
-	if n < 0 || all <= int64(t.set.cfg.Limits.CaptureTotalBytes) || r.reader.Dropped() {
+	if n < 0 || all <= int64(t.settings.cfg.Limits.CaptureTotalBytes) || r.reader.Dropped() {
 		return
 	}
 	r.reader.Drop()
@@ -116,18 +116,18 @@ func (t *turn) chargeCopy() {
 // release returns the request's buffers to the pool, after the headers of the response have arrived or the request has
 // failed. Before that, gather copies the data for the draft.
 func (t *turn) release() {
-	if !t.enter(phaseReleased) {
+	if !t.advanceTo(phaseReleased) {
 		return
 	}
-	ok := t.runStep(label.StepGather, func() {
+	ok := t.runStep(label.StepReadCapture, func() {
 		defer t.session.Thread.Release()
-		t.gather()
+		t.copyRequest()
 	})
 	if !ok {
 		t.discard()
 	}
 	b := &t.in.body
-	t.forward.attempts.recycle(&t.p.pool, b.received, b.unpacked, t.out.spliced)
+	t.forwarder.attempts.recycle(&t.p.pool, b.received, b.unpacked, t.out.spliced)
 	b.charge.release(0)
 	b.received, b.unpacked, b.plain = nil, nil, nil
 	t.in.req, t.query.Request = nil, nil
@@ -144,7 +144,7 @@ func (t *turn) resolveReply() {
 		t.reply.parsed = t.reply.reader.Reply()
 		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // a reply that cannot be decoded is complete at its last byte
 			t.reply.parsed.Complete = true
-			t.p.opts.Metrics.unread.WithLabelValues(string(why)).Inc()
+			t.p.opts.Metrics.unsupported.WithLabelValues(string(why)).Inc()
 		}
 		ok := t.reply.status < 300
 		t.holdKeys(t.p.resolver.RecordReply(&t.query, &t.session, t.reply.parsed, ok))
@@ -153,13 +153,13 @@ func (t *turn) resolveReply() {
 		}
 	})
 	t.end()
-	t.enter(phaseResolved)
+	t.advanceTo(phaseResolved)
 }
 
 // end records the end of the request in the resolver. Call end before the client sees the end of the response, because
 // the client may retry at once, and the resolver recognises a retry only after the end of the first request.
 func (t *turn) end() {
-	if t.enter(phaseEnded) && t.session.Session != nil {
+	if t.advanceTo(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {
 			t.p.resolver.RecordRefusal(&t.session)
 		}

@@ -20,7 +20,7 @@ type target struct {
 	transport *http.Transport
 
 	unknown sync.Once // logs the warning about an unknown path
-	faults  faultLog
+	outages outageLog
 }
 
 // newTarget returns the target of the upstream with the given name and URL.
@@ -67,7 +67,7 @@ func (t *target) upstreamPath(p string) string {
 // path is not inspected, the path of the upstream must have a version, because a client may repeat a path without a
 // version on purpose.
 func (t *target) covers(p string) bool {
-	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
+	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.NoDialect)
 }
 
 // isDeployment reports whether the path belongs to a deployment of Azure OpenAI.
@@ -77,7 +77,7 @@ func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployme
 func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",
-			"upstream", t.name, "asked", cutPath(loggable(requestedPath)), "sent", cutPath(loggable(sentPath)))
+			"upstream", t.name, "asked", cutPath(redactForLog(requestedPath)), "sent", cutPath(redactForLog(sentPath)))
 	})
 }
 

@@ -17,10 +17,10 @@ import (
 )
 
 // bearerHeader returns an Authorization header with the key, and further headers given as pairs of a name and a value.
-func bearerHeader(key string, more ...string) http.Header {
+func bearerHeader(key string, pairs ...string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + key}}
-	for i := 0; i+1 < len(more); i += 2 {
-		h.Set(more[i], more[i+1])
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h.Set(pairs[i], pairs[i+1])
 	}
 	return h
 }
@@ -183,9 +183,9 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	wg.Wait()
 	for _, s := range up.requests {
 		key := strings.TrimPrefix(s.header.Get("Authorization"), "Bearer key-")
-		own := strings.Count(string(s.body), "canary-"+key+"-")
-		if all := strings.Count(string(s.body), "canary-"); own == 0 || own != all {
-			t.Errorf("request with key %s contains %d canaries, %d of them of this key, want at least one and no other", key, all, own)
+		ownCanaries := strings.Count(string(s.body), "canary-"+key+"-")
+		if all := strings.Count(string(s.body), "canary-"); ownCanaries == 0 || ownCanaries != all {
+			t.Errorf("request with key %s contains %d canaries, %d of them of this key, want at least one and no other", key, all, ownCanaries)
 		}
 	}
 	got := storedExchanges(t, f, "build")

@@ -62,11 +62,11 @@ func (u *countingUpstream) waitForOpen(t *testing.T, want int) {
 	eventually(t, func() bool { return u.conns() == want })
 }
 
-func parseSettings(t *testing.T, upstream string, more ...string) *configs.Config {
+func parseSettings(t *testing.T, upstream string, extraFlags ...string) *configs.Config {
 	t.Helper()
 	flags := map[string]string{"upstream": upstream + "/v1"}
-	for i := 0; i < len(more); i += 2 {
-		flags[more[i]] = more[i+1]
+	for i := 0; i < len(extraFlags); i += 2 {
+		flags[extraFlags[i]] = extraFlags[i+1]
 	}
 	cfg, err := configs.Parse(configs.Sources{Flags: flags})
 	if err != nil {

@@ -17,11 +17,11 @@ import (
 // the request.
 type turn struct {
 	p           *Proxy
-	set         *settings // the configuration at the start of the turn
+	settings    *settings // the configuration at the start of the turn
 	book        *lesson.Book
 	w           *clientWriter  // writes the response; holds the id of the request
 	in          incoming       // set by accept, read and parse
-	forward     forwarding     // sends the request and reads the reply; uses the buffers of the request until release
+	forwarder   forwarder      // sends the request and reads the reply; uses the buffers of the request until release
 	out         outgoing       // set by accept and read; splice replaces the body
 	skip        string         // reason why nothing is inserted, for the header Precept-Skip; set by the step that found the reason
 	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
@@ -46,8 +46,8 @@ const (
 	phaseOffered               // the recorder has the turn, or has refused the turn
 )
 
-// enter moves the turn to the phase next. enter returns false if the turn has already reached that phase.
-func (t *turn) enter(next phase) bool {
+// advanceTo moves the turn to the phase next. enter returns false if the turn has already reached that phase.
+func (t *turn) advanceTo(next phase) bool {
 	if t.phase >= next {
 		return false
 	}
@@ -62,19 +62,19 @@ func (t *turn) enter(next phase) bool {
 // client: runStep counts a panic, and the client's own bytes are forwarded. When the upstream cuts its stream,
 // serveTurn panics with http.ErrAbortHandler, so that the client sees a cut as well.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
-	set := p.set.Load()
+	set := p.settings.Load()
 	in, out, err := p.accept(set, w, r)
 	if err != nil {
 		return err
 	}
-	defer p.finish(out.target)
-	if in.dialect == wire.None {
-		f := forwarding{p: p, w: w, r: in.r, out: &out, observer: noObserver{}}
+	defer p.endAccepted(out.target)
+	if in.dialect == wire.NoDialect {
+		f := forwarder{p: p, w: w, r: in.r, out: &out, observer: noObserver{}}
 		f.serve()
 		return nil
 	}
-	t := &turn{p: p, set: set, book: p.opts.Book(), w: w, in: in, out: out}
-	t.forward = forwarding{p: p, w: w, r: in.r, out: &t.out, observer: t}
+	t := &turn{p: p, settings: set, book: p.opts.Book(), w: w, in: in, out: out}
+	t.forwarder = forwarder{p: p, w: w, r: in.r, out: &t.out, observer: t}
 	t.out.span = p.opts.Tracer.Start(in.r.Context(), in.r.Header, in.started)
 	defer t.observe()
 
@@ -104,7 +104,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		p.opts.Metrics.observePhase("decide", p.opts.Now().Sub(decisionStart), t.out.span.TraceID())
 	}
 	if t.plan.insert.Changes() && !t.runStep(label.StepSplice, t.splice) {
-		t.out.restore(t.in.body.received)
+		t.out.undoSplice(t.in.body.received)
 	}
 
 	// Begin: the request gets its id, and the turn is admitted before the upstream sees the
@@ -114,7 +114,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 
 	// Forward: the turn is the observer of the forwarding (tap.go), and sees the reply before the client
 	// does.
-	t.forward.serve()
+	t.forwarder.serve()
 	return nil
 }
 
@@ -122,13 +122,13 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 func (t *turn) resolve() {
 	claim := session.Identify(t.in.r.Header, t.in.r.URL.EscapedPath(), t.in.req)
 	t.in.identity.restrict(&claim)
-	learn := !claim.LearnOff && t.set.learns(&t.in.identity, claim.Agent)
-	claim.Agent = t.set.cleanName(claim.Agent)
-	exceeds := t.in.body.exceeds
-	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, SaltUncertain: t.set.excluded, KnownOnly: exceeds != ""}
+	learn := !claim.LearnOff && t.settings.mayLearn(&t.in.identity, claim.Agent)
+	claim.Agent = t.settings.cleanName(claim.Agent)
+	exceeds := t.in.body.exceededLimit
+	t.query = resolve.Query{Scope: t.in.identity.scope(), Claim: claim, Request: t.in.req, Learn: learn, SaltUncertain: t.settings.excluded, KnownOnly: exceeds != ""}
 	t.session = t.p.resolver.Resolve(t.in.r.Context(), &t.query)
 	if exceeds != "" {
-		t.uninspected(exceeds)
+		t.countUninspected(exceeds)
 		if t.session.Session != nil {
 			t.session.Side = exceeds // the request is not a turn, so it gets no match and no record
 		}
@@ -138,22 +138,22 @@ func (t *turn) resolve() {
 		t.markSide(t.session.Side)
 	}
 	m := t.p.opts.Metrics
-	if t.session.New {
-		m.sessions.new.WithLabelValues(string(t.session.Thread.Method)).Inc()
+	if t.session.IsNew {
+		m.sessions.newSessions.WithLabelValues(string(t.session.Thread.Method)).Inc()
 	}
 	for _, why := range t.session.Excluded {
-		m.sessions.excluded.WithLabelValues(string(why)).Inc()
+		m.sessions.excludedSessions.WithLabelValues(string(why)).Inc()
 		if why == label.ExcludedBusy || why == label.ExcludedTenant {
 			t.skip = string(why)
 		}
 	}
-	t.holdKeys(t.session.Noted)
+	t.holdKeys(t.session.EchoKeys)
 }
 
 // markSide records and counts that the request is a side request.
 func (t *turn) markSide(why label.Reason) {
 	t.session.Side, t.skip = why, "side:"+string(why)
-	t.p.opts.Metrics.sessions.side.WithLabelValues(string(why)).Inc()
+	t.p.opts.Metrics.sessions.sideRequests.WithLabelValues(string(why)).Inc()
 }
 
 // assignID sets the id of the request, unless a log line has already set it. The id contains the id of the session, so
@@ -185,8 +185,8 @@ func (t *turn) holdKeys(keys []session.Echo) {
 	t.pendingKeys = nil
 }
 
-// uninspected counts an uninspected body by its reason.
-func (t *turn) uninspected(why label.Reason) {
+// countUninspected counts an uninspected body by its reason.
+func (t *turn) countUninspected(why label.Reason) {
 	t.skip = string(why)
 	t.p.opts.Metrics.uninspected.WithLabelValues(string(why)).Inc()
 }

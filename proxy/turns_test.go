@@ -136,7 +136,7 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 // A retry after an error or a truncated response belongs to the same turn: the upstream gets the same bytes, a loop is
 // counted once, and each turn has one complete exchange.
 func TestRetryBelongsToSameTurn(t *testing.T) {
-	for name, fault := range map[string]http.HandlerFunc{
+	for name, failingReply := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
 		"500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"cut": func(w http.ResponseWriter, _ *http.Request) {
@@ -151,22 +151,22 @@ func TestRetryBelongsToSameTurn(t *testing.T) {
 		},
 	} {
 		for _, named := range []bool{true, false} {
-			t.Run(fmt.Sprint(name, " named=", named), func(t *testing.T) { t.Parallel(); sendWithRetries(t, fault, named) })
+			t.Run(fmt.Sprint(name, " named=", named), func(t *testing.T) { t.Parallel(); sendWithRetries(t, failingReply, named) })
 		}
 	}
 }
 
 // sendWithRetries sends three turns. The first two tries of each turn fail.
-func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
+func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	t.Helper()
 	var failing atomic.Bool
-	good := newModel(t)
+	model := newModel(t)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		if failing.Load() {
-			fault(w, r)
+			failingReply(w, r)
 			return
 		}
-		good(w, r)
+		model(w, r)
 	})
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
 	h := bearerHeader("k", "User-Agent", "test/1")
@@ -228,7 +228,7 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 			t.Run(fmt.Sprint(status, " ", api), func(t *testing.T) {
 				t.Parallel()
 				var always atomic.Bool
-				good := newModel(t)
+				model := newModel(t)
 				up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 					b, _ := io.ReadAll(r.Body)
 					if always.Load() || bytes.Contains(b, []byte("[one]")) {
@@ -237,7 +237,7 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 						return
 					}
 					r.Body = io.NopCloser(bytes.NewReader(b))
-					good(w, r)
+					model(w, r)
 				})
 				f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 				h := http.Header{"Precept-Session": {"refused"}}
@@ -247,7 +247,7 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want %s", n, up.lastRequest(t).body, a.body())
 				}
 				a.addCall(call, "ls", "x", false)
-				a.addUser("alpha again")
+				a.addUserMessage("alpha again")
 				a.sendNext(t, f, h)
 				if n := up.requestCount(); n != 3 {
 					t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)

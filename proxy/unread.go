@@ -7,36 +7,36 @@ import (
 	"time"
 )
 
-// unreadInterval is the minimum time between two log lines about an unsupported API.
-const unreadInterval = time.Hour
+// unsupportedLogInterval is the minimum time between two log lines about an unsupported API.
+const unsupportedLogInterval = time.Hour
 
-// unreadRequests counts forwarded POST requests of an unsupported API, and logs one line an hour at
+// unsupportedRequests counts forwarded POST requests of an unsupported API, and logs one line an hour at
 // most. Otherwise the traffic of an agent that uses only such an API would be invisible.
-type unreadRequests struct {
+type unsupportedRequests struct {
 	mu      sync.Mutex
 	lastLog time.Time
 	count   int64
 }
 
-// add counts a request, and logs its path if the last line is older than unreadInterval.
-func (u *unreadRequests) add(log func() *slog.Logger, path string, now time.Time) {
+// add counts a request, and logs its path if the last line is older than unsupportedLogInterval.
+func (u *unsupportedRequests) add(log func() *slog.Logger, path string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count++
-	if !u.lastLog.IsZero() && now.Sub(u.lastLog) < unreadInterval {
+	if !u.lastLog.IsZero() && now.Sub(u.lastLog) < unsupportedLogInterval {
 		return
 	}
 	u.lastLog = now
 	log().Warn("a request of an unsupported API was forwarded without lessons and samples; "+
 		"use the OpenAI-compatible or the Anthropic API of the provider, see the known limits in docs/AGENTS.md",
-		"path", loggable(path[:min(len(path), 200)]), "count", u.count)
+		"path", redactForLog(path[:min(len(path), 200)]), "count", u.count)
 }
 
-// UnreadRequests returns the number of forwarded POST requests of an unsupported API.
-func (p *Proxy) UnreadRequests() int64 {
-	p.unread.mu.Lock()
-	defer p.unread.mu.Unlock()
-	return p.unread.count
+// UnsupportedRequests returns the number of forwarded POST requests of an unsupported API.
+func (p *Proxy) UnsupportedRequests() int64 {
+	p.unsupported.mu.Lock()
+	defer p.unsupported.mu.Unlock()
+	return p.unsupported.count
 }
 
 // isAuxiliary reports whether a path belongs to an endpoint without a conversation, such as embeddings, which agents

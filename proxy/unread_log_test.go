@@ -9,10 +9,10 @@ import (
 )
 
 // The log names the first request of an unsupported API, and then one request an hour at most.
-func TestUnreadRequestsAreLoggedOnceAnHour(t *testing.T) {
+func TestRequestsToUnsupportedAPIAreLoggedOnceAnHour(t *testing.T) {
 	var out bytes.Buffer
 	log := func() *slog.Logger { return slog.New(slog.NewTextHandler(&out, nil)) }
-	var u unreadRequests
+	var u unsupportedRequests
 	start := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
 	for minute := range 70 {
 		u.add(log, "/v1beta/models/gemini:generateContent", start.Add(time.Duration(minute)*time.Minute))

@@ -6,17 +6,17 @@ import (
 )
 
 // POST requests of an unsupported API are counted. Inspected requests and embeddings are not counted.
-func TestRequestsOfUnreadAPIAreCounted(t *testing.T) {
+func TestRequestsToUnsupportedAPIAreCounted(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	f.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	f.send(t, http.MethodPost, "/v1/embeddings", nil, `{}`)
 	f.send(t, http.MethodGet, "/v1/models", nil, "")
-	if n := f.UnreadRequests(); n != 0 {
+	if n := f.UnsupportedRequests(); n != 0 {
 		t.Errorf("after a chat, embeddings and a list of models: got %d unread requests, want 0", n)
 	}
 	f.send(t, http.MethodPost, "/v1beta/models/gemini-pro:generateContent?key=secret", nil, `{}`)
 	f.send(t, http.MethodPost, "/api/chat", nil, `{}`)
-	if n := f.UnreadRequests(); n != 2 {
+	if n := f.UnsupportedRequests(); n != 2 {
 		t.Errorf("after requests of Gemini's and Ollama's own APIs: got %d unread requests, want 2", n)
 	}
 }

@@ -46,7 +46,7 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	up := newRawUpstream(t, false, echoRequest)
 	preceptURL, plainURL := startProxy(t, up.url), startPlainProxy(t, up.url)
-	hi := fmt.Sprintf(conversation, 1)
+	hi := fmt.Sprintf(chatRequestFormat, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
 	for name, tc := range map[string]struct {
 		head string // the request line without HTTP/1.1, and headers

@@ -94,7 +94,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 				for request, head := range requestLines {
 					body := ""
 					if request != "models" {
-						body = fmt.Sprintf(conversation, 1)
+						body = fmt.Sprintf(chatRequestFormat, 1)
 					}
 					for range 2 {
 						up.waitClosed(t)
@@ -179,7 +179,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 			defer srv.Close()
 			preceptURL, plainURL := startProxy(t, srv.URL), startPlainProxy(t, srv.URL)
 			for _, head := range []string{"POST /v1/chat/completions HTTP/1.1", "GET /v1/models HTTP/1.1"} {
-				body := strings.Repeat(" ", 1<<20) + fmt.Sprintf(conversation, 1)
+				body := strings.Repeat(" ", 1<<20) + fmt.Sprintf(chatRequestFormat, 1)
 				if strings.HasPrefix(head, "GET") {
 					body = ""
 				}
@@ -208,7 +208,7 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 		for client := range clients {
 			all.Go(func() {
 				for i := range each {
-					body := fmt.Sprintf(conversation, client*1000+i)
+					body := fmt.Sprintf(chatRequestFormat, client*1000+i)
 					if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", body); s.status == http.StatusBadGateway {
 						failed.Add(1)
 					} else if s.body != body {
@@ -239,7 +239,7 @@ func TestRequestOnBrokenConnectionIsSentOnce(t *testing.T) {
 		failed := 0
 		const n = 40
 		for i := range n {
-			if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(conversation, i)); s.status == http.StatusBadGateway {
+			if s := sendRaw(t, base, "POST /v1/chat/completions HTTP/1.1", fmt.Sprintf(chatRequestFormat, i)); s.status == http.StatusBadGateway {
 				failed++
 			} else if s.body != "ok" {
 				t.Errorf("request %d: got %+v, want body \"ok\" or status 502", i, s)

@@ -81,10 +81,10 @@ func (t *target) hops() (up hop, via *hop) {
 	return up, via
 }
 
-// fault returns the status and the message of precept for a request without a usable response. reached is the last
-// stage of the request. The message names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents retry
-// after a 502, 503 or 504.
-func (t *target) fault(err error, reached stage) (status int, message string) {
+// failureAnswer returns the status and the message of precept for a request without a usable response. reached is the
+// last stage of the request. The message names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents
+// retry after a 502, 503 or 504.
+func (t *target) failureAnswer(err error, reached stage) (status int, message string) {
 	up, via := t.hops()
 	var bad badResponse
 	var refused *refusedTunnel
@@ -95,11 +95,11 @@ func (t *target) fault(err error, reached stage) (status int, message string) {
 	case errors.Is(err, errProxy):
 		return http.StatusBadGateway, "HTTPS_PROXY or HTTP_PROXY of precept's environment is not a proxy URL; write http://user:password@host:port and restart precept"
 	case via != nil && errors.As(err, &refused):
-		return refused.fault(t, via)
+		return refused.failureAnswer(t, via)
 	case via != nil && errors.As(err, &op) && (op.Op == "proxyconnect" || op.Op == "socks connect"):
-		return dialFault(via, op.Err)
+		return dialFailure(via, op.Err)
 	case errors.As(err, &op) && op.Op == "dial":
-		return dialFault(&up, op.Err)
+		return dialFailure(&up, op.Err)
 	case via != nil && t.base.Scheme == "https" && reached == stageConnected:
 		return via.noTunnel(err)
 	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
@@ -107,10 +107,10 @@ func (t *target) fault(err error, reached stage) (status int, message string) {
 	case isTimeout(err):
 		return http.StatusGatewayTimeout, up.name + " did not answer within limits.upstream_header_timeout; try again, or raise the limit"
 	}
-	if fact, remedy := tlsFault(err, &up); fact != "" {
+	if fact, remedy := tlsFailure(err, &up); fact != "" {
 		return http.StatusBadGateway, up.name + " " + fact + "; " + remedy
 	}
-	return http.StatusBadGateway, up.name + " " + responseFault(err, reached, &up, via)
+	return http.StatusBadGateway, up.name + " " + responseFailure(err, reached, &up, via)
 }
 
 // viaText returns the part of an error message that names the proxy of a connection, "" without a proxy.
@@ -121,8 +121,8 @@ func viaText(via *hop) string {
 	return " (" + via.name + " carries the connection)"
 }
 
-// fault returns the answer for a tunnel that the proxy refused.
-func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
+// failureAnswer returns the answer for a tunnel that the proxy refused.
+func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	host, status := t.base.Hostname(), http.StatusBadGateway
 	remedy := "ask the operator of the proxy to allow this host, or list the host in NO_PROXY"
 	switch e.status {
@@ -150,8 +150,8 @@ func (h *hop) noTunnel(err error) (int, string) {
 	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
-// dialFault returns the status and the message for a hop to which no connection can be opened.
-func dialFault(h *hop, err error) (int, string) {
+// dialFailure returns the status and the message for a hop to which no connection can be opened.
+func dialFailure(h *hop, err error) (int, string) {
 	var dns *net.DNSError
 	isErrno := func(numbers ...syscall.Errno) bool {
 		for _, n := range numbers {
@@ -182,7 +182,7 @@ func dialFault(h *hop, err error) (int, string) {
 	case isTimeout(err):
 		return answer(http.StatusGatewayTimeout, "no connection within 10 s", "check "+h.setting+", routes and firewalls; where a proxy is required, set HTTPS_PROXY")
 	}
-	if fact, remedy := tlsFault(err, h); fact != "" {
+	if fact, remedy := tlsFailure(err, h); fact != "" {
 		return answer(http.StatusBadGateway, "it "+fact, remedy)
 	}
 	if isClosed(err) {
@@ -191,8 +191,8 @@ func dialFault(h *hop, err error) (int, string) {
 	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
-// tlsFault returns the fault in the TLS handshake with a hop and the remedy, "" for any other error.
-func tlsFault(err error, h *hop) (fact, remedy string) {
+// tlsFailure returns the fault in the TLS handshake with a hop and the remedy, "" for any other error.
+func tlsFailure(err error, h *hop) (fact, remedy string) {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -216,9 +216,9 @@ func tlsFault(err error, h *hop) (fact, remedy string) {
 	return "", ""
 }
 
-// responseFault returns the end of an error message about a failure before the response. It contains the fact and the
+// responseFailure returns the end of an error message about a failure before the response. It contains the fact and the
 // remedy.
-func responseFault(err error, reached stage, up *hop, via *hop) string {
+func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
 	case reached == stageTLS && isClosed(err):
@@ -291,12 +291,12 @@ const (
 	maxLoggedOutages  = 5 // maximum number of outages within warningInterval that are logged
 )
 
-// faultLog logs the outages of one upstream. An outage gets a warning at the start, a warning every minute with the
+// outageLog logs the outages of one upstream. An outage gets a warning at the start, a warning every minute with the
 // number of failures, and a line when the upstream answers again. An upstream that alternates between failures and
 // answers would fill the log. Therefore a further outage within warningInterval is logged only after minOutageFailures
 // failures, and at most maxLoggedOutages outages are logged within warningInterval. The next line has the number of
 // outages that were not logged.
-type faultLog struct {
+type outageLog struct {
 	warned        atomic.Bool  // set by a warning, cleared by logRecovery
 	failureStreak atomic.Int32 // failures since the last answer
 
@@ -312,7 +312,7 @@ type faultLog struct {
 }
 
 // isDue reports whether a failure is logged as a warning.
-func (l *faultLog) isDue(now time.Time, streak int32) bool {
+func (l *outageLog) isDue(now time.Time, streak int32) bool {
 	if now.Sub(l.windowStart) >= warningInterval {
 		l.windowStart, l.loggedOutages = now, 0
 	}
@@ -323,7 +323,7 @@ func (l *faultLog) isDue(now time.Time, streak int32) bool {
 }
 
 // appendSuppressed appends the number of outages that were not logged to the arguments of a log line.
-func (l *faultLog) appendSuppressed(args []any) []any {
+func (l *outageLog) appendSuppressed(args []any) []any {
 	if l.suppressedOutages > 0 {
 		args = append(args, "suppressed_outages", l.suppressedOutages)
 	}
@@ -333,7 +333,7 @@ func (l *faultLog) appendSuppressed(args []any) []any {
 
 // logFailure logs a failed request, as a warning if isDue returns true, and otherwise at level debug. why has the cause
 // and the remedy.
-func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
+func (l *outageLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if quiet := now.Sub(l.lastFailure) >= warningInterval; l.failures == 0 || quiet && !l.warned.Load() {
@@ -355,7 +355,7 @@ func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status
 }
 
 // logRecovery logs the end of an outage. If the outage was not logged, logRecovery only counts the outage.
-func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
+func (l *outageLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.warned.CompareAndSwap(true, false) {
@@ -371,9 +371,9 @@ func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() 
 func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status int) {
 	switch {
 	case status >= http.StatusInternalServerError:
-		t.faults.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
+		t.outages.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
 	case status == http.StatusTooManyRequests: // a refusal neither continues nor ends an outage
-	case t.faults.failureStreak.Load() > 0 && t.faults.failureStreak.Swap(0) > 0: // only one of two concurrent answers ends the outage
-		t.faults.logRecovery(log, t, now)
+	case t.outages.failureStreak.Load() > 0 && t.outages.failureStreak.Swap(0) > 0: // only one of two concurrent answers ends the outage
+		t.outages.logRecovery(log, t, now)
 	}
 }

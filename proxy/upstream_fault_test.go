@@ -27,24 +27,24 @@ func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 		checkLines(t, &out, want...)
 	}
 	now := start
-	up.faults.logFailure(log, up, now, 502, "connection refused")
+	up.outages.logFailure(log, up, now, 502, "connection refused")
 	checkLog(`level=WARN msg="requests to the upstream fail".*url=http://user:xxxxx@127.0.0.1:9/v1 status=502 failed=1 why="connection refused"`)
 	for range 59 {
 		now = now.Add(time.Second)
-		up.faults.logFailure(log, up, now, 502, "connection refused")
+		up.outages.logFailure(log, up, now, 502, "connection refused")
 	}
 	checkLog()
 	now = now.Add(time.Second)
-	up.faults.logFailure(log, up, now, 504, "time-out")
+	up.outages.logFailure(log, up, now, 504, "time-out")
 	checkLog(`failed=60 why=time-out`)
 	for range 20 {
 		now = now.Add(time.Second)
 		up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
-		up.faults.logFailure(log, up, now, 502, "connection refused")
+		up.outages.logFailure(log, up, now, 502, "connection refused")
 	}
 	checkLog(`level=INFO msg="the upstream answers again".*failed=61 after=1m1s`)
 	for range 3 {
-		up.faults.logFailure(log, up, now, 502, "connection refused")
+		up.outages.logFailure(log, up, now, 502, "connection refused")
 	}
 	checkLog(`level=WARN msg="requests to the upstream fail".*failed=22 `) // three failures in a row
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 429)
@@ -83,7 +83,7 @@ func TestStartAndEndOfEachOutageAreLogged(t *testing.T) {
 	now := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
 	outage := func(failures int) {
 		for range failures {
-			up.faults.logFailure(log, up, now, 502, "connection refused")
+			up.outages.logFailure(log, up, now, 502, "connection refused")
 		}
 		now = now.Add(time.Second)
 		up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)

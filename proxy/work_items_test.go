@@ -10,8 +10,8 @@ import (
 
 // In these tests, a work item is a commit, a branch or a pull request that occurs in a tool result of a session.
 
-// addWork sends two turns of a session. The second one has a command and its result.
-func (f *fixture) addWork(t *testing.T, header http.Header, command, result string) {
+// sendCommandTurns sends two turns of a session. The second one has a command and its result.
+func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
 	f.chat(t, header, a.body())
@@ -20,10 +20,10 @@ func (f *fixture) addWork(t *testing.T, header http.Header, command, result stri
 }
 
 // sessionHeader returns a Precept-Session header, and further headers given as pairs of a name and a value.
-func sessionHeader(session string, more ...string) http.Header {
+func sessionHeader(session string, pairs ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
-	for i := 0; i+1 < len(more); i += 2 {
-		h.Set(more[i], more[i+1])
+	for i := 0; i+1 < len(pairs); i += 2 {
+		h.Set(pairs[i], pairs[i+1])
 	}
 	return h
 }
@@ -38,8 +38,8 @@ type feedbackResponse struct {
 	Error          struct{ Message string }
 }
 
-// rate posts a score. subject is the member of the JSON body that identifies the rated session or work item.
-func (f *fixture) rate(t *testing.T, header http.Header, subject string) (got feedbackResponse) {
+// postScore posts a score. subject is the member of the JSON body that identifies the rated session or work item.
+func (f *fixture) postScore(t *testing.T, header http.Header, subject string) (got feedbackResponse) {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
 	if err := json.Unmarshal(body, &got); err != nil {
@@ -54,14 +54,14 @@ const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 // Feedback is joined to a session by each spelling of its commit, branch and pull request.
 func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
-	f.addWork(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
+	f.sendCommandTurns(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
 	for _, subject := range []string{
 		`"commit":"3f2a9c1"`, `"commit":"` + commitHash + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
 		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
-		if got := f.rate(t, nil, subject); got.code != 202 || got.Status != "joined" || got.Session != "a" || !slices.Equal(got.Sessions, []string{"a"}) {
+		if got := f.postScore(t, nil, subject); got.code != 202 || got.Status != "joined" || got.Session != "a" || !slices.Equal(got.Sessions, []string{"a"}) {
 			t.Errorf("feedback on %s: got %+v, want joined with session a", subject, got)
 		}
 	}
@@ -71,7 +71,7 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 		`"pull_request":"12"`: 400, `"pull_request":"https://github.com/acme/shop"`: 400, `"pull_request":"acme/shop#0"`: 400,
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
-		if got := f.rate(t, nil, subject); got.code != want || got.Error.Message == "" {
+		if got := f.postScore(t, nil, subject); got.code != want || got.Error.Message == "" {
 			t.Errorf("feedback on %s: got %+v, want status %d with a message", subject, got, want)
 		}
 	}
@@ -80,16 +80,16 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 // Feedback on a short hash that matches two commits is refused. A longer hash identifies one commit.
 func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
-	f.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
-	f.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
-	if got := f.rate(t, nil, `"commit":"3f2a9c1"`); got.code != 409 {
+	f.sendCommandTurns(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
+	f.sendCommandTurns(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
+	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 409 {
 		t.Errorf("hash of two commits: got %+v, want status 409", got)
 	}
-	if got := f.rate(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 || got.Session != "b" {
+	if got := f.postScore(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 || got.Session != "b" {
 		t.Errorf("longer hash: got %+v, want session b", got)
 	}
-	f.addWork(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
-	if got := f.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
+	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
+	if got := f.postScore(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
 		t.Errorf("commit with hashes of different lengths in two sessions: got %+v, want sessions c and b", got)
 	}
 }
@@ -99,35 +99,35 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
-		f.addWork(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
+		f.sendCommandTurns(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
-	got := f.rate(t, nil, `"branch":"fix/x"`)
+	got := f.postScore(t, nil, `"branch":"fix/x"`)
 	if len(got.Sessions) != 20 || got.Sessions[0] != "s23" || got.Sessions[19] != "s04" {
 		t.Errorf("branch of 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", got)
 	}
 	for _, name := range []string{"r1", "r2"} {
-		f.addWork(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
+		f.sendCommandTurns(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
-	if got := f.rate(t, nil, `"commit":"4f2a9c1"`); got.Run != "nightly" || !slices.Equal(got.Runs, []string{"nightly"}) || got.Sessions != nil {
+	if got := f.postScore(t, nil, `"commit":"4f2a9c1"`); got.Run != "nightly" || !slices.Equal(got.Runs, []string{"nightly"}) || got.Sessions != nil {
 		t.Errorf("commit of a run: got %+v, want run nightly and no sessions", got)
 	}
 }
 
 func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
-	f.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if got := f.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); got.code != 404 {
+	f.sendCommandTurns(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if got := f.postScore(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); got.code != 404 {
 		t.Errorf("feedback of a different tenant: got %+v, want status 404", got)
 	}
-	if got := f.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); got.code != 202 {
+	if got := f.postScore(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); got.code != 202 {
 		t.Errorf("feedback of the session's tenant: got %+v, want status 202", got)
 	}
 }
 
 func TestWorkItemOfOptedOutSessionIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
-	f.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
-	if got := f.rate(t, nil, `"commit":"3f2a9c1"`); got.code != 404 {
+	f.sendCommandTurns(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 404 {
 		t.Errorf("commit of an opted-out session: got %+v, want status 404", got)
 	}
 }
@@ -136,10 +136,10 @@ func TestWorkItemsSurviveRestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, dir, nil, injectAll())
-	f.addWork(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	f.sendCommandTurns(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	f.stop()
 	f = newFixture(t, up, dir, nil, injectAll())
-	if got := f.rate(t, nil, `"commit":"3f2a9c1"`); got.code != 202 || got.Session != "a" {
+	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 202 || got.Session != "a" {
 		t.Errorf("commit after a restart: got %+v, want session a", got)
 	}
 }

@@ -17,10 +17,10 @@ var errOldSpool = errors.New("exchanges wait in the spool of an earlier release:
 
 // Account returns the current account; ok is false if there is no outbox.
 func (s *Store) Account() (a Account, ok bool) {
-	if s.shipper.handoff.outbox == nil {
+	if s.deliverer.handoff.outbox == nil {
 		return Account{Dropped: map[string]int64{}}, false
 	}
-	return s.shipper.handoff.outbox.Account(), true
+	return s.deliverer.handoff.outbox.Account(), true
 }
 
 // ReadAccount reads the account from an outbox file without changing the file. running reports that a precept

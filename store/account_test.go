@@ -119,11 +119,11 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	otherX, otherStart := f.startTurn("madagascar", 1)
 	f.deliver()
 	checkAtLeast(t, "outbox files with the stub", len(f.outboxFilesWith(markerWord)), 1)
-	f.wait(durableAfter) // long enough that SQLite may copy the stub from the write-ahead log to the main file
+	f.deliverFor(durableAfter) // long enough that SQLite may copy the stub from the write-ahead log to the main file
 	readEnvFile(x)
 	f.endTurn(x, start)
 	f.deliver()
-	f.wait(durableAfter)
+	f.deliverFor(durableAfter)
 	checkList(t, "outbox files with the name of the opted-out session", f.outboxFilesWith(markerWord), nil)
 	crashed := f.crash(optOutEnvFiles(t))
 	crashed.deliver()
@@ -148,7 +148,7 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	f.deliver()
 	f = f.crash(optOutEnvFiles(t))
 	f.deliver()
-	f.wait(durableAfter)
+	f.deliverFor(durableAfter)
 	checkList(t, "outbox files with the name of the opted-out session", f.outboxFilesWith(markerWord), nil)
 	checkList(t, "stored turns of the opted-out session", f.storedTurns(markerWord), nil)
 	checkAccount(t, "account", f.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
@@ -189,10 +189,10 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkAccount(t, "account", accountText(f.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
-		checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), kept.Load())
+		checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), kept.Load())
 		stored := 0
 		for w := range workers {
-			stored += f.exchanges(sessionID(fmt.Sprint("s", w)))
+			stored += f.exchangeCount(sessionID(fmt.Sprint("s", w)))
 		}
 		checkEqual(t, "stored exchanges", int64(stored), kept.Load())
 		f.checkMemoryIsFree()
@@ -200,7 +200,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 }
 
 // ReadAccount works while the store writes and removes delivered rows.
-func TestReadAccountWhileTheStoreWrites(t *testing.T) {
+func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
@@ -226,7 +226,7 @@ func TestReadAccountWhileTheStoreWrites(t *testing.T) {
 		f.offerLarge("s", 2*i+2, 16<<10)
 		f.deliver()
 		f.endTurn(x, start)
-		f.wait(2 * time.Second)
+		f.deliverFor(2 * time.Second)
 	}
 	close(stop)
 	reading.Wait()
@@ -243,13 +243,13 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
 		t.Error("ReadAccount in a directory with a spool of an earlier release: err = nil, want an error")
 	}
-	f := openFixture(t, dir, &clock{at: startTime}, nil)
+	f := openFixture(t, dir, &clock{manual: startTime}, nil)
 	f.deliver()
 	checkAccount(t, "account", f.account(true), "6 = 4 + 0 + 1 + 1 bad")
 	checkList(t, `stored turns of session "first"`, f.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})
 	checkList(t, `stored turns of session "second"`, f.storedTurns("second"), []string{"1 complete"})
 	checkEqual(t, "sessions with the key 77", len(f.sessionsByKey(77)), 1)
-	checkEqual(t, `reward of session "first"`, f.reward(sessionID("first")), 1)
+	checkEqual(t, `reward of session "first"`, f.rewardAfterClose(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
 	checkEqual(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)
 }

@@ -15,12 +15,12 @@ import (
 // The parts of a backend that an Archive reads.
 type (
 	lister interface {
-		Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
-		NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
+		ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
+		ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 	}
 	sessionReader interface {
 		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
-		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
+		SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error)
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	}
@@ -41,7 +41,7 @@ type Archive struct {
 	reward    feedback.Definition // active definition of the reward
 	optOut    *atomic.Pointer[sample.OptOut]
 	redactor  func() *redact.Redactor
-	damaged   func(of session.Ref, err error) // Hooks.OnDamage
+	onDamage  func(of session.Ref, err error) // Hooks.OnDamage
 }
 
 // Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
@@ -75,8 +75,8 @@ func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool 
 	if !errors.Is(err, session.ErrDamaged) {
 		return false
 	}
-	if a.damaged != nil {
-		a.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+	if a.onDamage != nil {
+		a.onDamage(session.Ref{Tenant: tenant, ID: id}, err)
 	}
 	return true
 }
@@ -84,7 +84,7 @@ func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool 
 // find returns the stored session that name identifies, or ErrNoSession. name is the name or the id of the session, or
 // the id of one of its requests or responses.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.ListedSession, *session.Record, error) {
-	ids, err := idsOfName(ctx, a.backend, tenant, name)
+	ids, err := idsByName(ctx, a.backend, tenant, name)
 	if err != nil {
 		return session.ListedSession{}, nil, err
 	}
@@ -109,8 +109,8 @@ func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed
 		if err != nil {
 			return session.ListedSession{}, nil, err
 		}
-		applied, err := a.backend.Applied(ctx, tenant, id)
-		return session.ListedSession{Row: row, Applied: applied}, rec, err
+		applied, err := a.backend.SettledState(ctx, tenant, id)
+		return session.ListedSession{Row: row, SettledState: applied}, rec, err
 	}
 	return session.ListedSession{}, nil, ErrNoSession
 }

@@ -113,23 +113,23 @@ func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	f.writeSessions(scan+500, nil)
 	list := f.browse(store.SessionQuery{Agent: "nobody"})
-	if len(list.Sessions) != 0 || list.Next == "" || list.Read < scan || list.Read > scan+store.MaxRows || list.OldestStart == nil {
+	if len(list.Sessions) != 0 || list.Next == "" || list.RowsRead < scan || list.RowsRead > scan+store.MaxRows || list.OldestStart == nil {
 		t.Fatalf("Browse without a match: %d sessions, Read = %d, Next = %q, OldestStart = %v, want 0 sessions, Read = %d to %d, and Next and OldestStart set",
-			len(list.Sessions), list.Read, list.Next, list.OldestStart, scan, scan+store.MaxRows)
+			len(list.Sessions), list.RowsRead, list.Next, list.OldestStart, scan, scan+store.MaxRows)
 	}
 	checkEqual(t, "start of the newest session that was read", list.NewestStart.Sub(f.clock.now()), (scan+499)*time.Second)
 	list = f.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
-	if list.Next != "" || list.Read == 0 {
-		t.Errorf("last page without a match: Read = %d, Next = %q, want Read > 0 and no Next", list.Read, list.Next)
+	if list.Next != "" || list.RowsRead == 0 {
+		t.Errorf("last page without a match: Read = %d, Next = %q, want Read > 0 and no Next", list.RowsRead, list.Next)
 	}
 	list = f.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
-	if list.Next == "" || list.Read > search+store.DefaultRows {
-		t.Errorf("text search without a match: Read = %d, Next = %q, want Read <= %d and Next set", list.Read, list.Next, search+store.DefaultRows)
+	if list.Next == "" || list.RowsRead > search+store.DefaultRows {
+		t.Errorf("text search without a match: Read = %d, Next = %q, want Read <= %d and Next set", list.RowsRead, list.Next, search+store.DefaultRows)
 	}
 }
 
 // Browse finds sessions by verdict, by reward, by name and by id.
-func TestBrowseByVerdictRewardAndName(t *testing.T) {
+func TestBrowseFiltersByVerdictRewardAndName(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
@@ -158,7 +158,7 @@ func TestBrowseByVerdictRewardAndName(t *testing.T) {
 // playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
 func (f *fixture) playMixedSession(name string) *conversation {
 	c := f.newConversation(name)
-	c.turn(1, func(x *sample.Exchange) {
+	c.sendTurn(1, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
 		x.FirstNew, x.Repeated = 0, 0
 		x.Reply = sample.Reply{Text: "I look.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 100, CachedTokens: 40, OutputTokens: 7}
@@ -177,7 +177,7 @@ func (f *fixture) playMixedSession(name string) *conversation {
 		rec.Lessons.Matched = []string{"kept-back", "shown"}
 		rec.State.Dirty = true
 	})
-	c.turn(2, func(x *sample.Exchange) {
+	c.sendTurn(2, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{
 			json.RawMessage(`{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make\"}"}}]}`),
 			json.RawMessage(`{"role":"tool","tool_call_id":"c1","content":"make: *** [all] Error 2\nexit code: 2"}`),
@@ -190,9 +190,9 @@ func (f *fixture) playMixedSession(name string) *conversation {
 	return c
 }
 
-// removeTurnBlocks removes the blocks that conversation.turn adds.
+// removeTurnBlocks removes the blocks that conversation.sendTurn adds.
 func (c *conversation) removeTurnBlocks() {
-	c.fixture.change(c.id, store.Decided, func(rec *session.Record) {
+	c.fixture.change(c.id, store.DecisionsChanged, func(rec *session.Record) {
 		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
 		rec.State.Dirty = true
 	})
@@ -206,7 +206,7 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	const maxTextBytes = 32 << 10 // bytes of one text
 	f := newFixture(t, nil)
 	c := f.playMixedSession("story")
-	c.turn(3, func(x *sample.Exchange) {
+	c.sendTurn(3, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"It fails."}`), json.RawMessage(`{"role":"user","content":"thanks"}`)}
 		x.Reply.Text = strings.Repeat("ä", maxTextBytes)
 	})
@@ -237,11 +237,11 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 		t.Errorf("entry of the loop warning = %+v, want Loop = true and a redacted text", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
-	checkEqual(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
+	checkEqual(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Propensity, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
-	if last.Text == "" || len(last.Text) > maxTextBytes || last.Cut != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
+	if last.Text == "" || len(last.Text) > maxTextBytes || last.CutBytes != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
 		t.Errorf("text of %d bytes: len(Text) = %d, Cut = %d, valid = %v, want Text of 1 to %d bytes that is not cut inside a character, and the number of omitted bytes in Cut",
-			2*maxTextBytes, len(last.Text), last.Cut, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
+			2*maxTextBytes, len(last.Text), last.CutBytes, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
 	}
 	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the latest score of the rater
 	checkEqual(t, "Decides of both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
@@ -252,9 +252,9 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
 		t.Errorf("Transcript from turn 3: TurnItems = %+v, Next = %d, err = %v, want only turn 3 with 2 entries, and Next = 3", rest.TurnItems, rest.Next, err)
 	}
-	beyond, err := f.archive.Transcript(f.t.Context(), tenantA, c.id.String(), 99)
-	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
-		t.Errorf("Transcript from turn 100: %d turns, Next = %d, err = %v, want 0 turns and Next = 3", len(beyond.TurnItems), beyond.Next, err)
+	afterLast, err := f.archive.Transcript(f.t.Context(), tenantA, c.id.String(), 99)
+	if err != nil || len(afterLast.TurnItems) != 0 || afterLast.Next != 3 {
+		t.Errorf("Transcript from turn 100: %d turns, Next = %d, err = %v, want 0 turns and Next = 3", len(afterLast.TurnItems), afterLast.Next, err)
 	}
 	shown, err := f.archive.Block(f.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
@@ -276,7 +276,7 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.playMixedSession("story")
-	f.newConversation("other").turn(1, nil)
+	f.newConversation("other").sendTurn(1, nil)
 	for _, tc := range []struct {
 		q    store.SessionQuery
 		want string
@@ -335,7 +335,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	c := f.newConversation("story")
-	c.turn(1, func(x *sample.Exchange) {
+	c.sendTurn(1, func(x *sample.Exchange) {
 		x.Facts.Task = "Fix the build"
 		x.Reply.Calls = []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}
 	})
@@ -369,7 +369,7 @@ func TestEachPartPassesUncutTexts(t *testing.T) {
 	c := f.newConversation("story")
 	const turns, long = store.TurnsShown + 20, 40 << 10
 	for n := range turns {
-		c.turn(n+1, func(x *sample.Exchange) {
+		c.sendTurn(n+1, func(x *sample.Exchange) {
 			if x.Reply.Text = fmt.Sprint("answer ", n); n == 0 {
 				x.Reply.Text = strings.Repeat("word ", long/5)
 			}

@@ -20,7 +20,7 @@ const writeLimit = 10 * time.Second
 type Backend interface {
 	recordingBackend
 	archiveBackend
-	deleter
+	deletionBackend
 	guard.Marks
 	Close() error
 }
@@ -43,153 +43,155 @@ type Fleet interface {
 	optOutFinder
 }
 
-// ErrVolatile is the error of every write to a Volatile.
-var ErrVolatile = errors.New("precept runs from memory: its data directory cannot be written")
+// ErrNullBackend is the error of every write to a Volatile.
+var ErrNullBackend = errors.New("precept runs from memory: its data directory cannot be written")
 
-// Volatile is the Backend of a precept whose data directory cannot be written. A Volatile stores
+// NullBackend is the Backend of a precept whose data directory cannot be written. A Volatile stores
 // nothing: lessons are picked and inserted from memory, exchanges are counted as dropped, and
-// feedback is refused with ErrVolatile.
-type Volatile struct{}
+// feedback is refused with ErrNullBackend.
+type NullBackend struct{}
 
 // Session finds nothing.
-func (Volatile) Session(context.Context, string, session.ID) (session.Row, bool, error) {
+func (NullBackend) Session(context.Context, string, session.ID) (session.Row, bool, error) {
 	return session.Row{}, false, nil
 }
 
 // FindEcho finds nothing.
-func (Volatile) FindEcho(context.Context, string, []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+func (NullBackend) FindEcho(context.Context, string, []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return nil, nil
 }
 
-// Write returns ErrVolatile.
-func (Volatile) Write(context.Context, session.Batch) error { return ErrVolatile }
+// Write returns ErrNullBackend.
+func (NullBackend) Write(context.Context, session.Batch) error { return ErrNullBackend }
 
-// AddFeedback returns ErrVolatile.
-func (Volatile) AddFeedback(context.Context, string, map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
-	return nil, ErrVolatile
+// AddFeedback returns ErrNullBackend.
+func (NullBackend) AddFeedback(context.Context, string, map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+	return nil, ErrNullBackend
 }
 
 // Feedback finds nothing.
-func (Volatile) Feedback(context.Context, string, session.ID) ([]feedback.Entry, error) {
+func (NullBackend) Feedback(context.Context, string, session.ID) ([]feedback.Entry, error) {
 	return nil, nil
 }
 
 // FeedbackEntry finds nothing.
-func (Volatile) FeedbackEntry(context.Context, string, session.ID, string) (feedback.Entry, bool, error) {
+func (NullBackend) FeedbackEntry(context.Context, string, session.ID, string) (feedback.Entry, bool, error) {
 	return feedback.Entry{}, false, nil
 }
 
 // SessionFeedback returns no feedback: the backend stores none.
-func (Volatile) SessionFeedback(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
+func (NullBackend) SessionFeedback(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
 	return nil, 0, nil
 }
 
-// Unsettled returns no session: no closed session waits for a settlement.
-func (Volatile) Unsettled(context.Context, int) ([]session.Unsettled, error) { return nil, nil }
+// UnsettledSessions returns no session: no closed session waits for a settlement.
+func (NullBackend) UnsettledSessions(context.Context, int) ([]session.UnsettledSession, error) {
+	return nil, nil
+}
 
-// Park refuses feedback for a session that is not known yet, with ErrVolatile.
-func (Volatile) Park(context.Context, string, session.EchoKey, feedback.Entry) error {
-	return ErrVolatile
+// Park refuses feedback for a session that is not known yet, with ErrNullBackend.
+func (NullBackend) Park(context.Context, string, session.EchoKey, feedback.Entry) error {
+	return ErrNullBackend
 }
 
 // ParkedEntry finds nothing.
-func (Volatile) ParkedEntry(context.Context, string, session.EchoKey, string) (feedback.Entry, bool, error) {
+func (NullBackend) ParkedEntry(context.Context, string, session.EchoKey, string) (feedback.Entry, bool, error) {
 	return feedback.Entry{}, false, nil
 }
 
-// Join finds nothing.
-func (Volatile) Join(context.Context, string, map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+// Unpark finds nothing.
+func (NullBackend) Unpark(context.Context, string, map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	return nil, nil
 }
 
-// Due returns no session.
-func (Volatile) Due(context.Context, time.Time, session.Row, int) ([]session.Row, error) {
+// DueSessions returns no session.
+func (NullBackend) DueSessions(context.Context, time.Time, session.Row, int) ([]session.Row, error) {
 	return nil, nil
 }
 
-// Applied finds nothing.
-func (Volatile) Applied(context.Context, string, session.ID) (session.Applied, error) {
-	return session.Applied{}, nil
+// SettledState finds nothing.
+func (NullBackend) SettledState(context.Context, string, session.ID) (session.SettledState, error) {
+	return session.SettledState{}, nil
 }
 
 // Settle reports that no session was settled.
-func (Volatile) Settle(_ context.Context, s []session.Settlement) ([]bool, error) {
+func (NullBackend) Settle(_ context.Context, s []session.Settlement) ([]bool, error) {
 	return make([]bool, len(s)), nil
 }
 
 // Counters finds nothing.
-func (Volatile) Counters(context.Context, string) ([]trial.Delta, error) { return nil, nil }
+func (NullBackend) Counters(context.Context, string) ([]trial.Delta, error) { return nil, nil }
 
 // Tenants finds nothing.
-func (Volatile) Tenants(context.Context) ([]string, error) { return nil, nil }
+func (NullBackend) Tenants(context.Context) ([]string, error) { return nil, nil }
 
-// Raise returns ErrVolatile.
-func (Volatile) Raise(context.Context, string, []trial.Delta) error { return ErrVolatile }
+// RaiseMaxima returns ErrNullBackend.
+func (NullBackend) RaiseMaxima(context.Context, string, []trial.Delta) error { return ErrNullBackend }
 
 // Maxima finds nothing.
-func (Volatile) Maxima(context.Context, string) ([]trial.Delta, error) { return nil, nil }
+func (NullBackend) Maxima(context.Context, string) ([]trial.Delta, error) { return nil, nil }
 
 // Priors finds nothing.
-func (Volatile) Priors(context.Context, string) (int64, []byte, error) { return 0, nil, nil }
+func (NullBackend) Priors(context.Context, string) (int64, []byte, error) { return 0, nil, nil }
 
-// PutPriors returns ErrVolatile.
-func (Volatile) PutPriors(context.Context, string, int64, []byte) (bool, error) {
-	return false, ErrVolatile
+// PutPriors returns ErrNullBackend.
+func (NullBackend) PutPriors(context.Context, string, int64, []byte) (bool, error) {
+	return false, ErrNullBackend
 }
 
 // Exchanges finds nothing.
-func (Volatile) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
+func (NullBackend) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
 	return nil, nil
 }
 
-// Newest finds nothing.
-func (Volatile) Newest(context.Context, string, session.ListRange) (session.Page[session.ListedSession], error) {
+// ListSessions finds nothing.
+func (NullBackend) ListSessions(context.Context, string, session.ListRange) (session.Page[session.ListedSession], error) {
 	return session.Page[session.ListedSession]{}, nil
 }
 
-// NewestSamples finds nothing.
-func (Volatile) NewestSamples(context.Context, string, session.ListRange) (session.Page[session.StoredSample], error) {
+// ListSamples finds nothing.
+func (NullBackend) ListSamples(context.Context, string, session.ListRange) (session.Page[session.StoredSample], error) {
 	return session.Page[session.StoredSample]{}, nil
 }
 
 // SampleSession finds nothing.
-func (Volatile) SampleSession(context.Context, string, string) (session.ID, bool, error) {
+func (NullBackend) SampleSession(context.Context, string, string) (session.ID, bool, error) {
 	return session.ID{}, false, nil
 }
 
 // Forget does nothing.
-func (Volatile) Forget(context.Context, string, session.ID) (bool, error) { return false, nil }
+func (NullBackend) Forget(context.Context, string, session.ID) (bool, error) { return false, nil }
 
 // ForgetTenant does nothing.
-func (Volatile) ForgetTenant(context.Context, string) (int, error) { return 0, nil }
+func (NullBackend) ForgetTenant(context.Context, string) (int, error) { return 0, nil }
 
-// Retain does nothing.
-func (Volatile) Retain(context.Context, time.Time) (int, error) { return 0, nil }
+// PurgeSessions does nothing.
+func (NullBackend) PurgeSessions(context.Context, time.Time) (int, error) { return 0, nil }
 
 // PurgeParked does nothing.
-func (Volatile) PurgeParked(context.Context, time.Time) (int, error) { return 0, nil }
+func (NullBackend) PurgeParked(context.Context, time.Time) (int, error) { return 0, nil }
 
 // SetAside does nothing.
-func (Volatile) SetAside(context.Context, []session.DeadLetter) error { return nil }
+func (NullBackend) SetAside(context.Context, []session.DeadLetter) error { return nil }
 
 // Readmit does nothing.
-func (Volatile) Readmit(context.Context, int) (int, error) { return 0, nil }
+func (NullBackend) Readmit(context.Context, int) (int, error) { return 0, nil }
 
-// Unsampled returns 0.
-func (Volatile) Unsampled(context.Context) (int64, error) { return 0, nil }
+// CountUnsampled returns 0.
+func (NullBackend) CountUnsampled(context.Context) (int64, error) { return 0, nil }
 
 // Sync does nothing.
-func (Volatile) Sync(context.Context) error { return nil }
+func (NullBackend) Sync(context.Context) error { return nil }
 
 // Close does nothing.
-func (Volatile) Close() error { return nil }
+func (NullBackend) Close() error { return nil }
 
 // EachNote finds nothing.
-func (Volatile) EachNote(context.Context, string, string, func(string, []byte) error) error {
+func (NullBackend) EachNote(context.Context, string, string, func(string, []byte) error) error {
 	return nil
 }
 
-// WriteNotes returns ErrVolatile.
-func (Volatile) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
-	return ErrVolatile
+// WriteNotes returns ErrNullBackend.
+func (NullBackend) WriteNotes(context.Context, string, map[session.ID][]byte, map[string][]byte) error {
+	return ErrNullBackend
 }

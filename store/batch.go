@@ -105,13 +105,13 @@ func (b *batch) reset() {
 
 // merge appends the rows, echo keys, exchanges and signals of next, a later batch, to b. merge does not copy the
 // other lists and counts, which only the append to the outbox needs.
-func (b *batch) merge(next *batch) {
-	b.rows = append(b.rows, next.rows...)
-	b.echoes = append(b.echoes, next.echoes...)
-	b.exchanges = append(b.exchanges, next.exchanges...)
-	b.signals = append(b.signals, next.signals...)
-	b.heldBytes += next.heldBytes
-	b.lastSequence, b.flushNumber = next.lastSequence, next.flushNumber
+func (b *batch) merge(later *batch) {
+	b.rows = append(b.rows, later.rows...)
+	b.echoes = append(b.echoes, later.echoes...)
+	b.exchanges = append(b.exchanges, later.exchanges...)
+	b.signals = append(b.signals, later.signals...)
+	b.heldBytes += later.heldBytes
+	b.lastSequence, b.flushNumber = later.lastSequence, later.flushNumber
 }
 
 // newestRows returns the last row of each session.
@@ -212,7 +212,7 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	for _, i := range parts.rows {
 		r := &b.rows[i]
 		flag := byte(0)
-		for n, set := range []bool{r.Closed, r.Provisional, r.IsUnit} {
+		for n, set := range []bool{r.Closed, r.StartedOffline, r.IsUnit} {
 			if set {
 				flag |= 1 << n
 			}
@@ -281,7 +281,7 @@ func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 			}
 			row := session.Row{
 				Tenant: r.Tenant, ID: r.Session, Started: readTime(d[1:]), Seen: readTime(d[9:]),
-				Closed: d[0]&1 != 0, Provisional: d[0]&2 != 0, IsUnit: d[0]&4 != 0,
+				Closed: d[0]&1 != 0, StartedOffline: d[0]&2 != 0, IsUnit: d[0]&4 != 0,
 			}
 			row.Data, d, err = cutBytes(d[17:])
 			b.rows = append(b.rows, row)

@@ -46,7 +46,7 @@ func BenchmarkDeliver(b *testing.B) {
 				f.deliver()
 			}
 			checkList(b, "failed steps", f.takeFailures(), nil)
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(f.store.Tally.Exchanges.Load()), "ns/turn")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(f.store.Metrics.Exchanges.Load()), "ns/turn")
 		})
 	}
 }
@@ -83,7 +83,7 @@ func BenchmarkRecover(b *testing.B) {
 		b.StartTimer()
 		next := openFixture(b, dir, f.clock, nil)
 		for next.balancedAccount(true).Spooled > 0 {
-			next.wait(1)
+			next.deliverFor(1)
 		}
 		b.StopTimer()
 		next.kill()
@@ -98,7 +98,7 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ses, _ := f.store.Acquire(b.Context(), tenantA, id)
-		f.store.Release(ses, store.Decided)
+		f.store.Release(ses, store.DecisionsChanged)
 	}
 }
 
@@ -113,7 +113,7 @@ func BenchmarkNewText(b *testing.B) {
 		f.deliver()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
-	checkEqual(b, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), int64(b.N))
+	checkEqual(b, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), int64(b.N))
 }
 
 // readSources returns tool results that contain source files, and their total size, which is at least size bytes.

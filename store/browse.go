@@ -14,11 +14,11 @@ import (
 
 // The bounds of one query. A caller that needs more sessions sends another query with After.
 const (
-	DefaultRows = 50                     // size of a list if the query has no limit
-	MaxRows     = 200                    // largest size of a list
-	maxScan     = 5_000                  // maximum number of sessions whose rows are read
-	maxRead     = 1_000                  // maximum number of sessions whose exchanges are read
-	maxSearch   = 750 * time.Millisecond // time after which no further page is read, so that an answer takes less than a second
+	DefaultRows         = 50                     // size of a list if the query has no limit
+	MaxRows             = 200                    // largest size of a list
+	maxRowsRead         = 5_000                  // maximum number of sessions whose rows are read
+	maxSessionsSearched = 1_000                  // maximum number of sessions whose exchanges are read
+	searchTimeLimit     = 750 * time.Millisecond // time after which no further page is read, so that an answer takes less than a second
 )
 
 // SessionQuery selects sessions, newest first unless OldestFirst is set. An empty field selects all.
@@ -84,7 +84,7 @@ const (
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
 	Next        string        `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
-	Read        int           `json:"looked_at"`      // number of sessions whose rows were read; runs do not count
+	RowsRead    int           `json:"looked_at"`      // number of sessions whose rows were read; runs do not count
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
 	NewestStart *time.Time    `json:"up_to"`          // start of the newest of these sessions
 	Total       *Total        `json:"total"`          // null: unknown, such as on a later page of a text search
@@ -93,7 +93,7 @@ type SessionList struct {
 // Total is the number of sessions that a query selects.
 type Total struct {
 	Sessions int  `json:"sessions"` // number of sessions that the query selects
-	Of       int  `json:"of"`       // number of all sessions of the time range
+	InRange  int  `json:"of"`       // number of all sessions of the time range
 	Exact    bool `json:"exact"`    // false: older sessions are not counted, and both numbers are lower bounds
 }
 
@@ -107,7 +107,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 	began := a.now()
 	for {
 		within.Limit = b.pageSize()
-		page, err := a.backend.Newest(ctx, q.Tenant, within)
+		page, err := a.backend.ListSessions(ctx, q.Tenant, within)
 		if err != nil {
 			return b.out, err
 		}
@@ -117,12 +117,12 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		}
 		if surplus > 0 { // read a shorter page, because only the last session of a page has a position
 			within.Limit = len(page.List) - surplus
-			page, err = a.backend.Newest(ctx, q.Tenant, within)
+			page, err = a.backend.ListSessions(ctx, q.Tenant, within)
 			b.out.Next = page.Next
 			return b.out, err
 		}
 		b.out.Next, within.After = page.Next, page.Next
-		limitReached := b.rowsRead >= maxScan || b.sessionsSearched >= maxRead || a.now().Sub(began) > maxSearch
+		limitReached := b.rowsRead >= maxRowsRead || b.sessionsSearched >= maxSessionsSearched || a.now().Sub(began) > searchTimeLimit
 		if page.Next == "" || limitReached || len(b.out.Sessions) >= b.limit {
 			return b.out, nil
 		}
@@ -154,7 +154,7 @@ func (b *listBuilder) pageSize() int {
 
 // add adds the selected sessions of a page to the list. surplus is the number of sessions of the page
 // that add has not examined, because the list is full.
-func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (surplus int, err error) {
+func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (unexamined int, err error) {
 	for i := range list {
 		l := &list[i]
 		b.rowsRead++
@@ -164,9 +164,9 @@ func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (su
 			return 0, err
 		}
 		if ok {
-			b.out.Read++
+			b.out.RowsRead++
 		}
-		if ok = ok && b.query.matches(&item); ok && b.query.SearchesText() {
+		if ok = ok && b.query.selectsWithTools(&item); ok && b.query.SearchesText() {
 			b.sessionsSearched++
 			if item.Found, ok, err = b.items.archive.search(ctx, l, newTextSearch(b.query.Text.Words, b.query.Text.Tool, b.query.Text.Error)); err != nil {
 				return 0, err
@@ -175,8 +175,8 @@ func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (su
 		if ok {
 			b.out.Sessions = append(b.out.Sessions, item)
 		}
-		if rest := len(list) - 1 - i; rest > 0 && len(b.out.Sessions) == b.limit {
-			return rest, nil
+		if remaining := len(list) - 1 - i; remaining > 0 && len(b.out.Sessions) == b.limit {
+			return remaining, nil
 		}
 	}
 	return 0, nil
@@ -204,7 +204,7 @@ func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (Sessio
 		return out, err
 	}
 	x, err := newItemBuilder(a).itemOfRecord(ctx, &l, rec)
-	out.Sessions, out.Read = append(out.Sessions, x), 1
+	out.Sessions, out.RowsRead = append(out.Sessions, x), 1
 	out.widenRange(l.Row.Started)
 	return out, err
 }
@@ -217,14 +217,14 @@ func rowLimit(limit int) int {
 	return min(limit, MaxRows)
 }
 
-// Ordered lists the sessions of recent that a query selects, ordered by compare. Sessions that compare equal keep the
-// order of recent, newest first. The fields Since, Until and Text of the query are ignored, and After is the Next of
-// an earlier ordered list. The rows of the listed sessions are read again, because recent does not have all fields.
-func (a *Archive) Ordered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
-	out := SessionList{Sessions: []SessionItem{}, Read: len(recent.Sessions)}
+// BrowseOrdered lists the sessions of recent that a query selects, ordered by compare. Sessions that compare equal keep
+// the order of recent, newest first. The fields Since, Until and Text of the query are ignored, and After is the Next
+// of an earlier ordered list. The rows of the listed sessions are read again, because recent does not have all fields.
+func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
+	out := SessionList{Sessions: []SessionItem{}, RowsRead: len(recent.Sessions)}
 	from := 0
 	if q.After != "" {
-		text, ok := strings.CutPrefix(q.After, orderedPosition)
+		text, ok := strings.CutPrefix(q.After, orderedPrefix)
 		n, err := strconv.Atoi(text)
 		if !ok || err != nil || n < 0 {
 			return out, session.ErrUnknownPosition
@@ -244,12 +244,12 @@ func (a *Archive) Ordered(ctx context.Context, recent *Recent, q *SessionQuery, 
 	from = min(from, len(selected))
 	to := min(from+rowLimit(q.Limit), len(selected))
 	if to < len(selected) {
-		out.Next = orderedPosition + strconv.Itoa(to)
+		out.Next = orderedPrefix + strconv.Itoa(to)
 	}
 	items := newItemBuilder(a)
 	for _, x := range selected[from:to] {
 		id, _ := session.ParseID(x.ID)
-		item, ok, err := items.itemOf(ctx, q.Tenant, id)
+		item, ok, err := items.itemByID(ctx, q.Tenant, id)
 		if err != nil {
 			return out, err
 		}
@@ -260,8 +260,8 @@ func (a *Archive) Ordered(ctx context.Context, recent *Recent, q *SessionQuery, 
 	return out, nil
 }
 
-// orderedPosition begins the position of a page of an ordered list. The number of the sessions before the page follows.
-const orderedPosition = "n"
+// orderedPrefix begins the position of a page of an ordered list. The number of the sessions before the page follows.
+const orderedPrefix = "n"
 
 // hasFilters reports whether the query has a condition on sessions besides tenant and time.
 func (q *SessionQuery) hasFilters() bool {
@@ -276,11 +276,11 @@ func (q *SessionQuery) SearchesText() bool { return q.Text.Words+q.Text.Tool+q.T
 func (q *SessionQuery) Selects(x *SessionItem) bool {
 	withoutText := *q
 	withoutText.Text = TextQuery{}
-	return withoutText.matches(x)
+	return withoutText.selectsWithTools(x)
 }
 
-// matches is like Selects, and also checks Text.Tool if the row has the tools of all turns.
-func (q *SessionQuery) matches(x *SessionItem) bool {
+// selectsWithTools is like Selects, and also checks Text.Tool if the row has the tools of all turns.
+func (q *SessionQuery) selectsWithTools(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.CoversAllTurns && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
 	}) {
@@ -320,9 +320,9 @@ type SampleItem struct {
 
 // SampleList is the answer to a SampleQuery.
 type SampleList struct {
-	Samples []SampleItem `json:"samples"`
-	Next    string       `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
-	Read    int          `json:"looked_at"`      // samples that were read
+	Samples  []SampleItem `json:"samples"`
+	Next     string       `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
+	RowsRead int          `json:"looked_at"`      // samples that were read
 }
 
 // BrowseSamples lists the samples that a query selects.
@@ -342,12 +342,12 @@ func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList
 	within := session.ListRange{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Limit: limit}
 	began := a.now()
 	for {
-		page, err := a.backend.NewestSamples(ctx, q.Filter.Tenant, within)
+		page, err := a.backend.ListSamples(ctx, q.Filter.Tenant, within)
 		if err != nil {
 			return out, err
 		}
 		for i := range page.List {
-			out.Read++
+			out.RowsRead++
 			m := &page.List[i]
 			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || sessionID != "" && sessionID != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
 				continue
@@ -362,7 +362,7 @@ func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList
 		}
 		out.Next, within.After = page.Next, page.Next
 		within.Limit = limit - len(out.Samples)
-		if page.Next == "" || len(out.Samples) >= limit || out.Read >= maxScan || a.now().Sub(began) > maxSearch {
+		if page.Next == "" || len(out.Samples) >= limit || out.RowsRead >= maxRowsRead || a.now().Sub(began) > searchTimeLimit {
 			return out, nil
 		}
 	}

@@ -36,9 +36,9 @@ type Change uint8
 
 // The effects of a turn on the record of a session.
 const (
-	Unchanged Change = iota
-	Counted          // counts or times changed: a crash may lose the changes of the last second
-	Decided          // a lesson was assigned at random, or a block inserted: the next flush must contain the row
+	Unchanged        Change = iota
+	CountsChanged           // counts or times changed: a crash may lose the changes of the last second
+	DecisionsChanged        // a lesson was assigned at random, or a block inserted: the next flush must contain the row
 )
 
 // Release ends the pin of a session, and queues the row of the session as its change requires.
@@ -47,9 +47,9 @@ func (q *changeQueue) Release(ses *Session, c Change) {
 	if ses.forgotten.Load() {
 		c = Unchanged
 	}
-	if c == Decided && ses.dirty.CompareAndSwap(false, true) {
+	if c == DecisionsChanged && ses.dirty.CompareAndSwap(false, true) {
 		q.dirty = append(q.dirty, ses)
-	} else if c == Counted && !ses.dirty.Load() && ses.delayed.CompareAndSwap(false, true) {
+	} else if c == CountsChanged && !ses.dirty.Load() && ses.delayed.CompareAndSwap(false, true) {
 		q.delayed = append(q.delayed, ses)
 	}
 	q.mu.Unlock()
@@ -60,7 +60,7 @@ func (q *changeQueue) Release(ses *Session, c Change) {
 // change of the record outside of a request. The session must be in memory; the caller needs no pin.
 func (q *changeQueue) requeueRow(ses *Session) {
 	ses.pins.Add(1)
-	q.Release(ses, Decided)
+	q.Release(ses, DecisionsChanged)
 }
 
 // AddEchoes adds keys. Feedback finds the sessions of the keys at once in this process, and after the

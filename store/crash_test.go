@@ -28,7 +28,7 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 		f.deliver()
 		crash()
 	}
-	f.store.Begin(newExchange(tenantA, "open", 1, f.clock.now()))
+	f.store.BeginTurn(newExchange(tenantA, "open", 1, f.clock.now()))
 	for round := 1; round <= 5; round++ {
 		f.beginSession(tenantA, "s", newAssignment(true))
 		x, begun := f.startTurn("s", 2*round)
@@ -165,7 +165,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			return m
 		}
 		actions := map[string]func(){
-			"begin": func() { m := addTurn(begun); m.start = f.store.Begin(m.exchange) },
+			"begin": func() { m := addTurn(begun); m.start = f.store.BeginTurn(m.exchange) },
 			"offer": func() { m := addTurn(ended); f.store.Offer(store.Turn{Exchange: m.exchange, Size: 100}) },
 			"end": func() {
 				if m := openTurn("turn to end"); m != nil {
@@ -203,12 +203,12 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		}
 		f.backend.allowWrites()
 		f.backend.failNext("sync", 0, nil)
-		f.wait(8 * time.Second)
+		f.deliverFor(8 * time.Second)
 		noteDelivery()
 		noteCrash()
 		f = f.restart(optOutEnvFiles(t))
 		defer f.kill()
-		f.wait(2 * time.Second)
+		f.deliverFor(2 * time.Second)
 		b := f.balancedAccount(true)
 		if b.Spooled != 0 {
 			rt.Fatalf("account after the delivery = %+v, want Spooled = 0", b)
@@ -254,7 +254,7 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 		f.offerLarge("s", turn, 2<<10)
 		f.startTurn("open", turn)
 		f.addKey(replyKey, sessionID("s"))
-		f.wait(time.Second)
+		f.deliverFor(time.Second)
 	}
 	undamaged := f.dir
 	rapid.Check(t, func(rt *rapid.T) {

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	epochEvery    = time.Second            // pause between two checks of the backend's epoch (see epochReader)
-	syncEvery     = 5 * time.Second        // pause between two syncs of the backend
-	releaseEvery  = time.Second            // pause between two deletions of safe rows
-	startLimit    = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
-	roundLimit    = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
-	stopLimit     = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
-	tailBytes     = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
-	readBytes     = 4 << 20                // maximum bytes read back from the outbox for one delivery
-	minReadBytes  = 1 << 12                // bytes read back for one delivery after deliveries that took too long
-	startBytes    = 1 << 17                // maximum bytes read back for one delivery during a start
-	overtakeBytes = 1 << 20                // maximum bytes read back for one call of overtake
-	raiseAfter    = 8                      // deliveries within the time limit after which the next deliveries may be larger
-	overtakeRows  = 10_000                 // maximum number of rows that one call of overtake examines
+	epochEvery       = time.Second            // pause between two checks of the backend's epoch (see epochReader)
+	syncEvery        = 5 * time.Second        // pause between two syncs of the backend
+	releaseEvery     = time.Second            // pause between two deletions of safe rows
+	startLimit       = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
+	roundLimit       = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
+	stopLimit        = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
+	deliverNowBytes  = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
+	readBytes        = 4 << 20                // maximum bytes read back from the outbox for one delivery
+	minReadBytes     = 1 << 12                // bytes read back for one delivery after deliveries that took too long
+	startBytes       = 1 << 17                // maximum bytes read back for one delivery during a start
+	otherTenantBytes = 1 << 20                // maximum bytes read back for one call of overtake
+	growAfter        = 8                      // deliveries within the time limit after which the next deliveries may be larger
+	otherTenantRows  = 10_000                 // maximum number of rows that one call of overtake examines
 	// safeAge is the time between a delivery to a backend server and the deletion of its rows from the outbox. A
 	// server that dies may lose the writes that it acknowledged in its last seconds.
 	safeAge = 15 * time.Second
@@ -41,16 +41,16 @@ type epochReader interface {
 	Epoch(ctx context.Context) (string, error)
 }
 
-// shipper writes rows of the outbox to the backend, and deletes safe rows from the outbox. A row is safe
+// deliverer writes rows of the outbox to the backend, and deletes safe rows from the outbox. A row is safe
 // when the backend cannot lose the row any more. Only the holder of deliveryMu uses the shipper: one
 // goroutine at a time delivers rows, deletes sessions or closes sessions.
-type shipper struct {
+type deliverer struct {
 	backend     syncer
 	epochReader epochReader // nil means this process owns the backend
 	handoff     *handoff
 	writer      *writer
 	deps        deps
-	limits      shipperLimits
+	limits      delivererLimits
 	// beforeDelivery repeats the deletions of other replicas. Otherwise the delivery would write deleted sessions
 	// again.
 	beforeDelivery func(ctx context.Context, now time.Time) error
@@ -59,35 +59,35 @@ type shipper struct {
 
 	undelivered      batch // rows that the shipper took from the handoff and has not delivered
 	err              error // error of the last delivery
-	readReductions   int   // how many times maxRead is divided by 4, because deliveries took too long
+	readReductions   int   // how many times maxSessionsSearched is divided by 4, because deliveries took too long
 	deliveriesInTime int   // deliveries within the time limit since the last change of readReductions
-	overtakenTo      int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
-	due              shipperDue
-	safe             safety
-	phase            shipperPhase
+	deliveredAhead   int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
+	due              delivererDue
+	tracker          syncTracker
+	phase            delivererPhase
 }
 
-// shipperLimits are the limits of a shipper.
-type shipperLimits struct {
+// delivererLimits are the limits of a shipper.
+type delivererLimits struct {
 	maxBytes        int64         // maximum size of the exchanges in memory
 	deliverInterval time.Duration // longest pause between two deliveries (QueueOptions.DeliverEvery)
 }
 
-// shipperDue holds the next time of each periodic task.
-type shipperDue struct{ deliver, retry, epoch, sync, release time.Time }
+// delivererDue holds the next time of each periodic task.
+type delivererDue struct{ deliver, retry, epoch, sync, release time.Time }
 
-// shipperPhase says whether a shipper starts, runs or stops.
-type shipperPhase uint8
+// delivererPhase says whether a shipper starts, runs or stops.
+type delivererPhase uint8
 
 const (
-	starting shipperPhase = iota // Open waits for the shipper, for at most startLimit
-	running                      // rows wait for the next due delivery
-	stopping                     // rows are shipped without delay
+	starting delivererPhase = iota // Open waits for the shipper, for at most startLimit
+	running                        // rows wait for the next due delivery
+	stopping                       // rows are shipped without delay
 )
 
-// ship delivers due rows, and deletes safe rows from the outbox. A failure does not affect the
+// runRound delivers due rows, and deletes safe rows from the outbox. A failure does not affect the
 // recorder, which appends to the outbox meanwhile.
-func (s *shipper) ship(ctx context.Context, now time.Time) {
+func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	if now.Before(s.due.retry) {
 		return
 	}
@@ -102,13 +102,13 @@ func (s *shipper) ship(ctx context.Context, now time.Time) {
 	})
 	diskFull := s.handoff.outbox != nil && errors.Is(s.err, session.ErrDiskFull)
 	if diskFull {
-		s.handoff.yieldDisk(now)
+		s.handoff.pauseAppends(now)
 	}
 	if deliveryErr := s.err; s.phase != starting { // a start does not wait for the disk
-		s.err = s.deps.guard.RunErr(label.StepSecure, func() error { return s.secure(ctx, now, deliveryErr, diskFull) })
+		s.err = s.deps.guard.RunErr(label.StepCheckpoint, func() error { return s.syncAndRelease(ctx, now, deliveryErr, diskFull) })
 	}
-	if s.err != nil && !errors.Is(s.err, ErrVolatile) {
-		s.deps.tally.WriteErrors.Add(1)
+	if s.err != nil && !errors.Is(s.err, ErrNullBackend) {
+		s.deps.metrics.WriteErrors.Add(1)
 		s.deps.onFailure(stepOf(s.err), s.err)
 		s.due.retry = now.Add(retryAfter)
 	}
@@ -116,8 +116,8 @@ func (s *shipper) ship(ctx context.Context, now time.Time) {
 
 // deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. Each step is
 // idempotent, and after a failure the next call repeats all steps.
-func (s *shipper) deliver(ctx context.Context, now time.Time) error {
-	if err := s.watchEpoch(ctx, now); err != nil {
+func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
+	if err := s.checkEpoch(ctx, now); err != nil {
 		return err
 	}
 	if err := s.beforeDelivery(ctx, now); err != nil {
@@ -127,7 +127,7 @@ func (s *shipper) deliver(ctx context.Context, now time.Time) error {
 		return err
 	}
 	s.handoff.takeReady(&s.undelivered)
-	due := s.phase == stopping || !now.Before(s.due.deliver) || len(s.undelivered.exchanges) >= 4*flushAt || s.undelivered.heldBytes >= tailBytes
+	due := s.phase == stopping || !now.Before(s.due.deliver) || len(s.undelivered.exchanges) >= 4*flushAt || s.undelivered.heldBytes >= deliverNowBytes
 	if !due || s.undelivered.isEmpty() {
 		return nil
 	}
@@ -140,9 +140,9 @@ func (s *shipper) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// watchEpoch checks whether the backend has lost acknowledged data. If so, all rows that are still in the outbox are
+// checkEpoch checks whether the backend has lost acknowledged data. If so, all rows that are still in the outbox are
 // delivered again.
-func (s *shipper) watchEpoch(ctx context.Context, now time.Time) error {
+func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	if s.epochReader == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil
 	}
@@ -151,33 +151,33 @@ func (s *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 		return err
 	}
 	s.due.epoch = now.Add(epochEvery)
-	if epoch == s.safe.epoch {
+	if epoch == s.tracker.epoch {
 		return nil
 	}
-	if s.safe.epoch != "" {
+	if s.tracker.epoch != "" {
 		if err := s.handoff.outbox.Rewind(); err != nil {
-			return &stepError{label.StepSpool, err}
+			return &stepError{label.StepOutbox, err}
 		}
-		s.safe.syncPoints, s.safe.synced, s.overtakenTo = nil, 0, 0
+		s.tracker.syncPoints, s.tracker.synced, s.deliveredAhead = nil, 0, 0
 		s.dropUndelivered()
 		s.handoff.rereadAll()
 	}
-	s.safe.epoch = epoch
+	s.tracker.epoch = epoch
 	if err := s.handoff.outbox.SetNote(epochNote, epoch); err != nil { // without the note, a restart delivers some rows twice
-		s.deps.onFailure(label.StepSpool, err)
+		s.deps.onFailure(label.StepOutbox, err)
 	}
 	return nil
 }
 
 // dropUndelivered removes the undelivered rows from memory. The shipper reads the rows back from the outbox later.
-func (s *shipper) dropUndelivered() {
+func (s *deliverer) dropUndelivered() {
 	s.deps.state.heldBytes.Add(-s.undelivered.heldBytes)
 	s.undelivered = batch{}
 }
 
 // catchUp delivers the backlog, the rows that only the outbox has, within a time limit. done reports
 // whether the backlog is empty.
-func (s *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
+func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
 	limit, maxBytes := roundLimit, int64(readBytes)
 	switch s.phase {
 	case stopping:
@@ -216,26 +216,26 @@ func (s *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 			return false, err
 		}
 		if s.phase == running {
-			if err := s.overtake(ctx, until); err != nil {
+			if err := s.deliverOtherTenants(ctx, until); err != nil {
 				return false, err
 			}
 		}
 	}
 }
 
-// overtake delivers rows of other tenants before the rows of tenants with a large backlog. Otherwise the exchanges of
-// all tenants would wait for this backlog, half a minute for a backlog of 900 MB. overtake does not advance the
-// delivered position of the outbox. catchUp later delivers the rows again, without effect, and counts their exchanges
-// in the account.
-func (s *shipper) overtake(ctx context.Context, until int64) error {
-	crowdingTenants := s.handoff.outbox.CrowdingTenants(readBytes)
+// deliverOtherTenants delivers rows of other tenants before the rows of tenants with a large backlog. Otherwise the
+// exchanges of all tenants would wait for this backlog, half a minute for a backlog of 900 MB. overtake does not
+// advance the delivered position of the outbox. catchUp later delivers the rows again, without effect, and counts their
+// exchanges in the account.
+func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error {
+	crowdingTenants := s.handoff.outbox.LargestTenants(readBytes)
 	if len(crowdingTenants) == 0 {
 		return nil
 	}
-	if delivered, last := s.handoff.outbox.Delivered(); s.overtakenTo < delivered || s.overtakenTo > last {
-		s.overtakenTo = delivered
+	if delivered, last := s.handoff.outbox.Delivered(); s.deliveredAhead < delivered || s.deliveredAhead > last {
+		s.deliveredAhead = delivered
 	}
-	rows, lastRead, err := s.handoff.outbox.ReadOthers(s.overtakenTo, min(until, s.overtakenTo+overtakeRows), min(overtakeBytes, s.maxRead()), crowdingTenants)
+	rows, lastRead, err := s.handoff.outbox.ReadExcept(s.deliveredAhead, min(until, s.deliveredAhead+otherTenantRows), min(otherTenantBytes, s.maxRead()), crowdingTenants)
 	if err != nil {
 		return &stepError{label.StepReadBack, err}
 	}
@@ -243,18 +243,18 @@ func (s *shipper) overtake(ctx context.Context, until int64) error {
 	for i := range rows {
 		b.addRow(&rows[i], s.deps.guard)
 	}
-	if err := s.writer.write(ctx, &b); err != nil && !errors.Is(err, ErrVolatile) {
+	if err := s.writer.write(ctx, &b); err != nil && !errors.Is(err, ErrNullBackend) {
 		s.adjustMaxRead(err)
 		return err
 	}
-	s.overtakenTo = lastRead
+	s.deliveredAhead = lastRead
 	return nil
 }
 
 // makeRoom frees memory after a failed delivery. With an outbox, the undelivered rows leave memory if they take too
 // much of it, or if their delivery took too long. Without an outbox, the older rows of each session and the oldest echo
 // keys are dropped.
-func (s *shipper) makeRoom(err error) {
+func (s *deliverer) makeRoom(err error) {
 	if s.handoff.outbox == nil {
 		s.undelivered.rows = newestRows(s.undelivered.rows)
 		s.undelivered.echoes = s.undelivered.echoes[max(0, len(s.undelivered.echoes)-maxEchoes):]
@@ -263,22 +263,22 @@ func (s *shipper) makeRoom(err error) {
 	tooSlow := isTimeout(err) && s.undelivered.heldBytes > s.maxRead()
 	tooLarge := s.undelivered.heldBytes >= s.limits.maxBytes/4 || len(s.undelivered.rows) >= maxHeldRows
 	if tooSlow || tooLarge && !errors.Is(err, context.Canceled) {
-		s.handoff.returnBatch(&s.undelivered) // the shipper reads the rows back in smaller batches
+		s.handoff.dropFromMemory(&s.undelivered) // the shipper reads the rows back in smaller batches
 	}
 }
 
-// maxRead returns the maximum number of bytes read back for one delivery. Deliveries that take too long reduce the
-// maximum, because the same batch would take too long again. A delivery has at least one row, of about pieceBytes at
-// most.
-func (s *shipper) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
+// maxRead returns the maximum number of bytes read back for one delivery. Deliveries that take too long
+// reduce the maximum, because the same batch would take too long again. A delivery has at least one row, of about
+// pieceBytes at most.
+func (s *deliverer) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
 
-// adjustMaxRead adjusts maxRead to the result of a delivery.
-func (s *shipper) adjustMaxRead(err error) {
+// adjustMaxRead adjusts maxSessionsSearched to the result of a delivery.
+func (s *deliverer) adjustMaxRead(err error) {
 	switch {
 	case isTimeout(err):
 		s.readReductions, s.deliveriesInTime = min(s.readReductions+1, 5), 0
 	case err == nil && s.readReductions > 0:
-		if s.deliveriesInTime++; s.deliveriesInTime == raiseAfter {
+		if s.deliveriesInTime++; s.deliveriesInTime == growAfter {
 			s.readReductions, s.deliveriesInTime = s.readReductions-1, 0
 		}
 	}
@@ -291,15 +291,15 @@ func isTimeout(err error) bool {
 
 // writeBatch writes a batch to the backend, and counts its exchanges in the tally and in the account of the
 // outbox (outbox.Account).
-func (s *shipper) writeBatch(ctx context.Context, b *batch) error {
+func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	stubs := s.writer.tombstones.withoutDeleted(session.Batch{Exchanges: b.interruptedTurns})
 	if err := s.writer.writeSessions(ctx, stubs); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
 	err := s.writer.write(ctx, b)
 	s.adjustMaxRead(err)
-	if errors.Is(err, ErrVolatile) { // the backend stores nothing, and the exchanges are dropped
-		s.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
+	if errors.Is(err, ErrNullBackend) { // the backend stores nothing, and the exchanges are dropped
+		s.deps.metrics.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		s.deps.state.heldBytes.Add(-b.heldBytes)
 		s.deps.state.delivered.Store(b.flushNumber)
 		return nil
@@ -308,9 +308,9 @@ func (s *shipper) writeBatch(ctx context.Context, b *batch) error {
 		return err
 	}
 	refused := s.countDelivered(b)
-	s.deps.tally.Incomplete.Add(int64(len(stubs.Exchanges)))
+	s.deps.metrics.Incomplete.Add(int64(len(stubs.Exchanges)))
 	if s.handoff.outbox != nil {
-		s.handoff.outbox.Advance(b.lastSequence, int64(len(b.exchanges))+b.forgottenCount+b.damagedCount, refused)
+		s.handoff.outbox.MarkDelivered(b.lastSequence, int64(len(b.exchanges))+b.forgottenCount+b.damagedCount, refused)
 		s.handoff.outbox.DropIncomplete(b.undecodableStubCount)
 		s.handoff.setTaken(b.lastSequence)
 	}
@@ -319,7 +319,7 @@ func (s *shipper) writeBatch(ctx context.Context, b *batch) error {
 
 // countDelivered updates tally and state after the delivery of a batch. refused is the number of exchanges of the
 // batch that were not stored, by reason.
-func (s *shipper) countDelivered(b *batch) (refused map[string]int64) {
+func (s *deliverer) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damagedCount > 0 {
 		refused[outbox.DroppedDamaged] = b.damagedCount
@@ -328,13 +328,13 @@ func (s *shipper) countDelivered(b *batch) (refused map[string]int64) {
 		switch b.exchanges[i].Outcome {
 		case refusedOutcome:
 			refused[droppedBad]++
-			s.deps.tally.DroppedBad.Add(1)
+			s.deps.metrics.DroppedBad.Add(1)
 			continue
 		case sample.Complete:
 		default:
-			s.deps.tally.Incomplete.Add(1)
+			s.deps.metrics.Incomplete.Add(1)
 		}
-		s.deps.tally.Exchanges.Add(1)
+		s.deps.metrics.Exchanges.Add(1)
 	}
 	s.deps.state.heldBytes.Add(-b.heldBytes)
 	if b.flushNumber > 0 {

@@ -22,13 +22,13 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 			t.Fatalf("Offer of turn %d = false, want true", i+1)
 		}
 		if i%10 == 9 {
-			f.wait(time.Second)
+			f.deliverFor(time.Second)
 		}
 	}
 	if !f.store.Offer(store.Turn{Exchange: newExchange("another", "other", 1, f.clock.now()), Size: 100}) {
 		t.Fatal("Offer of a turn of the other tenant = false, want true")
 	}
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	count := func(tenant, name string) int {
 		list, err := f.backend.backend.Exchanges(t.Context(), tenant, session.IDOf(tenant, session.NamespaceSession, name))
 		if err != nil {
@@ -43,7 +43,7 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 		}
 	})
 	f.backend.allowWrites()
-	f.wait(time.Minute)
+	f.deliverFor(time.Minute)
 	if !found || before > turns/3 {
 		t.Errorf("exchange of the other tenant: delivered = %v after %d exchanges of the backlog, want true after at most %d", found, before, turns/3)
 	}

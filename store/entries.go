@@ -15,18 +15,18 @@ import (
 // Entry is one message of an exchange. The entries of an exchange are the messages of the request in the order
 // in which the model read them, then the messages of the reply.
 type Entry struct {
-	Kind    string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
-	Text    string   `json:"text,omitempty"`    // text, or arguments of a call
-	Cut     int      `json:"cut,omitempty"`     // bytes of the text that are left out
-	Tool    string   `json:"tool,omitempty"`    // tool of a call or a result
-	CallID  string   `json:"call_id,omitempty"` // id of a call or a result
-	Outcome string   `json:"outcome,omitempty"` // outcome of a result: ok, error, pending or refusal
-	Rule    string   `json:"rule,omitempty"`    // rule that found the outcome
-	Slugs   []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
-	Loop    bool     `json:"loop,omitempty"`    // the block or the withheld lesson is a loop warning
-	Again   bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
-	Chance  float64  `json:"chance,omitempty"`  // propensity of a withheld lesson, its probability of injection
-	Why     string   `json:"why,omitempty"`     // why a lesson was withheld: withheld (at random) or control (the session is a control session)
+	Kind       string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
+	Text       string   `json:"text,omitempty"`    // text, or arguments of a call
+	CutBytes   int      `json:"cut,omitempty"`     // bytes of the text that are left out
+	Tool       string   `json:"tool,omitempty"`    // tool of a call or a result
+	CallID     string   `json:"call_id,omitempty"` // id of a call or a result
+	Outcome    string   `json:"outcome,omitempty"` // outcome of a result: ok, error, pending or refusal
+	Rule       string   `json:"rule,omitempty"`    // rule that found the outcome
+	Slugs      []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
+	Loop       bool     `json:"loop,omitempty"`    // the block or the withheld lesson is a loop warning
+	Reinserted bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
+	Propensity float64  `json:"chance,omitempty"`  // propensity of a withheld lesson, its probability of injection
+	Why        string   `json:"why,omitempty"`     // why a lesson was withheld: withheld (at random) or control (the session is a control session)
 }
 
 // The kinds of an Entry, in addition to the roles of messages.
@@ -39,8 +39,8 @@ const (
 // maxTextBytes is the largest length of the text of an Entry, in bytes. Longer texts are cut.
 const maxTextBytes = 32 << 10
 
-// cut shortens Text to at most maxTextBytes, at the boundary of a character, and sets Cut.
-func (e *Entry) cut() {
+// truncate shortens Text to at most maxTextBytes, at the boundary of a character, and sets Cut.
+func (e *Entry) truncate() {
 	if len(e.Text) <= maxTextBytes {
 		return
 	}
@@ -48,7 +48,7 @@ func (e *Entry) cut() {
 	for n > 0 && !utf8.RuneStart(e.Text[n]) {
 		n--
 	}
-	e.Cut, e.Text = len(e.Text)-n, e.Text[:n]
+	e.CutBytes, e.Text = len(e.Text)-n, e.Text[:n]
 }
 
 // entriesOf returns the entries of messages.
@@ -87,20 +87,20 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	before := map[int][]Entry{}
 	for i := range blocks {
 		if b := &blocks[i]; b.Turn == e.Turn {
-			place := insertionIndex(b, list, newestUser)
-			before[place] = append(before[place], blockEntry(b, r))
+			insertAt := insertionIndex(b, list, newestUser)
+			before[insertAt] = append(before[insertAt], blockEntry(b, r))
 		}
 	}
 	for _, l := range e.Lessons {
 		if l.State != "withheld" && l.State != "control" {
 			continue
 		}
-		place := newestUser
-		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult }); place < 0 || l.Slug == trial.LoopArm.Slug() && i >= 0 {
-			place = i
+		insertAt := newestUser
+		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult }); insertAt < 0 || l.Slug == trial.LoopArm.Slug() && i >= 0 {
+			insertAt = i
 		}
-		before[place] = append(before[place], Entry{
-			Kind: KindWithheld, Slugs: []string{l.Slug}, Loop: l.Slug == trial.LoopArm.Slug(), Chance: l.Propensity, Why: l.State,
+		before[insertAt] = append(before[insertAt], Entry{
+			Kind: KindWithheld, Slugs: []string{l.Slug}, Loop: l.Slug == trial.LoopArm.Slug(), Propensity: l.Propensity, Why: l.State,
 		})
 	}
 	out := before[-1]
@@ -124,7 +124,7 @@ func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 
 // blockEntry returns the entry of a block. A loop warning quotes a call of the agent, and is redacted.
 func blockEntry(b *session.Block, r *redact.Redactor) Entry {
-	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Again: b.Supersedes}
+	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Reinserted: b.Supersedes}
 	if b.Loop {
 		r.Reset()
 		e.Text = r.Text(b.Text)

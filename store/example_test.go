@@ -32,7 +32,7 @@ func Example() {
 	s, err := store.Open(ctx, store.Options{
 		Now: time.Now, Backend: db,
 		Queue:   store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 20},
-		Content: store.ContentOptions{Keep: true},
+		Content: store.ContentOptions{StoreContent: true},
 		Hooks: store.Hooks{
 			OnFailure: func(step label.Step, err error) { log.Println(step, err) },
 			OnPanic:   func(step label.Step, value any) { log.Println(step, value) },
@@ -52,11 +52,11 @@ func Example() {
 		ID: "0192d3a0-0000-7000-8000-000000000001", Tenant: "acme", Agent: "coder", Session: id.String(), Turn: 1,
 		At: time.Now(), Dialect: "chat", Status: 200, Outcome: sample.Complete,
 	}
-	begun := s.Begin(x) // the request goes out
+	begun := s.BeginTurn(x) // the request goes out
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Fix the build."}`)}
 	x.Reply.Text = "The build is fixed."
 	s.Offer(store.Turn{Exchange: x, Start: begun, Size: 1 << 10}) // the response is over
-	s.Release(ses, store.Decided)
+	s.Release(ses, store.DecisionsChanged)
 	posted, err := s.Rate(ctx, "acme", feedback.Post{SessionID: "fix-the-build", Entry: feedback.Entry{
 		ID: "f1", At: time.Now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser,
 	}})

@@ -122,10 +122,10 @@ func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bo
 	}
 }
 
-// readForClosing returns the exchanges of a session that closes. stored is the number of its exchanges in the backend.
-// If openDocs has the same number of exchanges, readForClosing returns these without calling the backend. The caller
+// readForClose returns the exchanges of a session that closes. stored is the number of its exchanges in the backend.
+// If openDocs has the same number of exchanges, readForClose returns these without calling the backend. The caller
 // holds shipper.deliveryMu.
-func (c *ExchangeCache) readForClosing(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
+func (c *ExchangeCache) readForClose(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.openDocs == nil {
 		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
 	}
@@ -137,8 +137,8 @@ func (c *ExchangeCache) readForClosing(ctx context.Context, backend exchangeRead
 	return backend.Exchanges(ctx, ref.Tenant, ref.ID)
 }
 
-// forget empties the cache after a deletion from the backend. The caller holds shipper.deliveryMu.
-func (c *ExchangeCache) forget() {
+// invalidateAll empties the cache after a deletion from the backend. The caller holds shipper.deliveryMu.
+func (c *ExchangeCache) invalidateAll() {
 	if c == nil {
 		return
 	}
@@ -149,16 +149,16 @@ func (c *ExchangeCache) forget() {
 	}
 }
 
-// retire empties the cache after a deletion of the sessions older than a time. The documents of newer open sessions
+// dropOlder empties the cache after a deletion of the sessions older than a time. The documents of newer open sessions
 // stay in memory.
-func (c *ExchangeCache) retire(before time.Time) {
+func (c *ExchangeCache) dropOlder(before time.Time) {
 	if c == nil {
 		return
 	}
 	c.forgotten.Add(1)
 	c.cache.Clear()
 	if c.openDocs != nil {
-		c.openDocs.retire(before)
+		c.openDocs.dropOlder(before)
 	}
 }
 
@@ -190,9 +190,9 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }
 
-// ExchangesAtClosing returns the exchanges of a session that closes, oldest first, from memory if
-// memory has exactly the exchanges that the backend has stored. Call ExchangesAtClosing inside of
+// ExchangesAtClose returns the exchanges of a session that closes, oldest first, from memory if
+// memory has exactly the exchanges that the backend has stored. Call ExchangesAtClose inside of
 // WithDeliveryPaused.
-func (s *Store) ExchangesAtClosing(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
-	return s.options.Exchanges.readForClosing(ctx, s.options.Backend, ref, stored)
+func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
+	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

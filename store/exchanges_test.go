@@ -125,7 +125,7 @@ func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 	f.store.SetRetention(time.Hour)
 	f.clock.add(2 * time.Hour)
 	f.run()
-	for f.exchanges(id) > 0 {
+	for f.exchangeCount(id) > 0 {
 		time.Sleep(time.Millisecond)
 	}
 	for f.readExchanges(id) > 0 { // the cache is emptied after the deletion

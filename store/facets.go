@@ -21,15 +21,15 @@ type Recent struct {
 // of a facet ignore the condition of the query on this facet. A page can therefore offer the other values, such as the
 // other agents if the query selects one agent.
 type Facets struct {
-	Counted     int           `json:"counted"` // number of read sessions that the query selects
-	Read        int           `json:"read"`    // number of sessions whose rows were read
+	Selected    int           `json:"counted"` // number of read sessions that the query selects
+	RowsRead    int           `json:"read"`    // number of sessions whose rows were read
 	OldestStart time.Time     `json:"back_to"` // start of the oldest of these sessions
 	Complete    bool          `json:"whole"`   // the time range has no older session
 	Agents      []FacetValue  `json:"agent"`
 	Models      []FacetValue  `json:"model"`
 	Verdicts    []FacetValue  `json:"verdict"`
 	Tools       []FacetValue  `json:"tool_name"`
-	Kinds       []FacetValue  `json:"error_kind"`
+	ErrorKinds  []FacetValue  `json:"error_kind"`
 	Runs        []FacetValue  `json:"run"`
 	Tags        []FacetValue  `json:"tag"`
 	Lengths     []FacetValue  `json:"length"`
@@ -79,8 +79,8 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 		func(f *Facets) *[]FacetValue { return &f.Tools },
 	},
 	{
-		func(q *SessionQuery) string { return q.ErrorKind }, func(x *SessionItem) []string { return x.Kinds },
-		func(f *Facets) *[]FacetValue { return &f.Kinds },
+		func(q *SessionQuery) string { return q.ErrorKind }, func(x *SessionItem) []string { return x.ErrorKinds },
+		func(f *Facets) *[]FacetValue { return &f.ErrorKinds },
 	},
 	{
 		func(q *SessionQuery) string { return q.Run }, func(x *SessionItem) []string { return []string{x.Run} },
@@ -96,12 +96,12 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 	},
 }
 
-// Recent reads the newest sessions of a time range: at most maxScan sessions, for at most maxSearch.
+// Recent reads the newest sessions of a time range: at most maxRowsRead sessions, for at most searchTimeLimit.
 func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
 	builder, out, began := newItemBuilder(a), Recent{}, a.now()
 	within := session.ListRange{Since: since, Until: until, Limit: MaxRows}
 	for read := 0; ; {
-		page, err := a.backend.Newest(ctx, tenant, within)
+		page, err := a.backend.ListSessions(ctx, tenant, within)
 		if err != nil {
 			return out, err
 		}
@@ -119,7 +119,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 		}
 		within.After = page.Next
 		out.Complete = page.Next == ""
-		if out.Complete || read >= maxScan || a.now().Sub(began) > maxSearch {
+		if out.Complete || read >= maxRowsRead || a.now().Sub(began) > searchTimeLimit {
 			return out, nil
 		}
 	}
@@ -127,7 +127,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 
 // Total returns the number of sessions that the query selects. Total ignores the field Text of the query.
 func (r *Recent) Total(q *SessionQuery) Total {
-	t := Total{Of: len(r.Sessions), Exact: r.Complete}
+	t := Total{InRange: len(r.Sessions), Exact: r.Complete}
 	for i := range r.Sessions {
 		if q.Selects(&r.Sessions[i]) {
 			t.Sessions++
@@ -139,7 +139,7 @@ func (r *Recent) Total(q *SessionQuery) Total {
 // Facets counts the values that occur in the sessions whose rows satisfy the query. Facets ignores the field Text of
 // the query.
 func (r *Recent) Facets(q *SessionQuery) Facets {
-	f := Facets{Read: len(r.Sessions), OldestStart: r.OldestStart, Complete: r.Complete}
+	f := Facets{RowsRead: len(r.Sessions), OldestStart: r.OldestStart, Complete: r.Complete}
 	withoutText := *q
 	withoutText.Text = TextQuery{}
 	counts := make([]map[string]int, len(dimensions))
@@ -153,25 +153,25 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	withoutLoops.Loops = false
 	for n := range r.Sessions {
 		x := &r.Sessions[n]
-		if withoutText.matches(x) {
-			f.Counted++
+		if withoutText.selectsWithTools(x) {
+			f.Selected++
 		}
 		for i := range dimensions {
-			if withoutDimension[i].matches(x) {
+			if withoutDimension[i].selectsWithTools(x) {
 				for _, value := range dimensions[i].values(x) {
 					counts[i][value]++
 				}
 			}
 		}
-		if withoutLoops.matches(x) && x.Loops > 0 {
+		if withoutLoops.selectsWithTools(x) && x.Loops > 0 {
 			f.WithLoops++
 		}
-		if withoutLesson.matches(x) {
+		if withoutLesson.selectsWithTools(x) {
 			f.addLessons(lessons, x)
 		}
 	}
 	for i := range dimensions {
-		*dimensions[i].facet(&f) = ranked(counts[i])
+		*dimensions[i].facet(&f) = rankValues(counts[i])
 	}
 	f.Lessons = make([]LessonFacet, 0, len(lessons))
 	for slug, l := range lessons {
@@ -224,9 +224,9 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 // maxValueBytes is the largest length of a value in a query, in bytes.
 const maxValueBytes = 256
 
-// ranked returns the values of a facet, the most frequent first. The empty value, and values that are too long for a
-// query, are left out.
-func ranked(counts map[string]int) []FacetValue {
+// rankValues returns the values of a facet, the most frequent first. The empty value, and values that are too long for
+// a query, are left out.
+func rankValues(counts map[string]int) []FacetValue {
 	out := make([]FacetValue, 0, len(counts))
 	for value, n := range counts {
 		if value != "" && len(value) <= maxValueBytes {

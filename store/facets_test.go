@@ -22,7 +22,7 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
 		rec.Thread.Turns, rec.Facts.Turns = 1, 1
 		rec.Facts.Tools = []string{"bash", fmt.Sprint("tool-", i%3)}
-		rec.Facts.Kinds = [][]string{nil, {"connection-refused"}}[i%2]
+		rec.Facts.ErrorKinds = [][]string{nil, {"connection-refused"}}[i%2]
 		rec.Lessons.Matched = []string{"a"}
 		rec.Assignment.Control = i%10 == 0
 		if !rec.Assignment.Control {
@@ -36,7 +36,7 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Fate: store.FateWithheld}} {
 		q.Tenant, q.Limit = tenantA, store.MaxRows
 		facets := recent.Facets(&q)
-		checkEqual(t, "Facets.Counted", facets.Counted, len(f.browse(q).Sessions))
+		checkEqual(t, "Facets.Counted", facets.Selected, len(f.browse(q).Sessions))
 		for _, v := range facets.Agents {
 			filtered := q
 			filtered.Agent = v.Value
@@ -122,13 +122,13 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 		rec.Lessons.Matched = []string{"a"}
 	})
 	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // the first session has feedback of its own
-		if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id, To: session.Applied{Version: 1, Rewarded: true, Reward: reward, Tier: 2}}}); err != nil {
+		if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, Rewarded: true, Reward: reward, Tier: 2}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	list := f.browse(store.SessionQuery{Run: "nightly"})
 	checkEqual(t, "sessions of the run", len(list.Sessions), 3)
-	checkEqual(t, "SessionList.Read, which does not count the run", list.Read, 3)
+	checkEqual(t, "SessionList.Read, which does not count the run", list.RowsRead, 3)
 	for _, x := range list.Sessions {
 		checkEqual(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
 		checkEqual(t, "verdict of a session", x.Verdict, sample.Poor)
@@ -220,7 +220,7 @@ func TestOrderedListHasPagesAndTotal(t *testing.T) {
 	q := store.SessionQuery{Tenant: tenantA, Agent: "coder", Limit: 2}
 	mostTurns := func(x, y *store.SessionItem) int { return y.Turns - x.Turns }
 	for _, want := range []string{"9 7", "3", "1"} { // s4 has 5 turns, and belongs on the second page
-		list, err := f.archive.Ordered(t.Context(), &recent, &q, mostTurns)
+		list, err := f.archive.BrowseOrdered(t.Context(), &recent, &q, mostTurns)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,13 +230,13 @@ func TestOrderedListHasPagesAndTotal(t *testing.T) {
 			checkEqual(t, "task of a listed session", x.Task, "fix it")
 		}
 		checkEqual(t, "turns of the page", strings.Join(got, " "), want)
-		checkEqual(t, "total of the list", *list.Total, store.Total{Sessions: 5, Of: 6, Exact: true})
+		checkEqual(t, "total of the list", *list.Total, store.Total{Sessions: 5, InRange: 6, Exact: true})
 		q.After = list.Next
 	}
 	checkEqual(t, "position after the last page", q.After, "")
 	for _, after := range []string{"5", "n-1", "nx", "x"} {
 		q.After = after
-		if _, err := f.archive.Ordered(t.Context(), &recent, &q, mostTurns); !errors.Is(err, session.ErrUnknownPosition) {
+		if _, err := f.archive.BrowseOrdered(t.Context(), &recent, &q, mostTurns); !errors.Is(err, session.ErrUnknownPosition) {
 			t.Errorf("position %q: got error %v, want %v", after, err, session.ErrUnknownPosition)
 		}
 	}

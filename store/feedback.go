@@ -20,7 +20,7 @@ type feedbackStore interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (feedback.Entry, bool, error)
-	Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
+	Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
 // rewardQueue is the set of sessions whose reward the learner must compute again.
@@ -65,7 +65,7 @@ type feedbackWriter struct {
 	sessions    *sessions
 	rewardQueue *rewardQueue
 	guard       *guard.Guard
-	tally       *Tally
+	metrics     *Metrics
 	onFailure   func(step label.Step, err error)
 }
 
@@ -91,7 +91,7 @@ func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[ses
 // returns nil for a session.FeedbackFull, and otherwise err.
 func (f *feedbackWriter) countRejected(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
-		f.tally.FeedbackFull.Add(int64(n))
+		f.metrics.FeedbackFull.Add(int64(n))
 		return nil
 	}
 	return err
@@ -147,7 +147,7 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 		if sg.Sentiment && (!sentiment || x.Turn <= 1) {
 			continue
 		}
-		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, feedbackType(sg.Feeling), sg.Rule, x.At)
+		e := feedback.NewImplicit(x.Session, x.Turn, sg.Tier, feedbackType(sg.Feeling), sg.Rule, x.At)
 		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // the last of several signals of a rule in a turn counts
 		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
 	}
@@ -176,7 +176,7 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 		f.addForUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := f.guard.RunErr(label.StepImplicit, func() error { return f.addAndCount(ctx, tenant, entries) })
+		err := f.guard.RunErr(label.StepImplicitFeedback, func() error { return f.addAndCount(ctx, tenant, entries) })
 		if guard.IsPermanent(err) {
 			err = f.addSignalsBySession(ctx, tenant, entries)
 		}
@@ -192,11 +192,11 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
-		f.guard.RunOn(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
+		f.guard.RunOn(label.StepImplicitFeedback, session.Ref{Tenant: tenant, ID: id}, "", func() {
 			err = f.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
 		})
 		if errors.Is(err, session.ErrInvalid) {
-			f.onFailure(label.StepImplicit, err)
+			f.onFailure(label.StepImplicitFeedback, err)
 			err = nil
 		}
 		if err != nil {
@@ -220,24 +220,24 @@ func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) erro
 		}
 	}
 	for tenant, sessions := range byTenant {
-		if err := f.joinAll(ctx, tenant, sessions); err != nil {
+		if err := f.unparkAll(ctx, tenant, sessions); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// joinAll moves the feedback that is parked under keys to the sessions of the keys. If the backend panics at a key, the
-// feedback of this key stays parked.
-func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) error {
+// unparkAll moves the feedback that is parked under keys to the sessions of the keys. If the backend panics at a key,
+// the feedback of this key stays parked.
+func (f *feedbackWriter) unparkAll(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
-	err := f.guard.RunErr(label.StepUnpark, func() (err error) {
-		joined, err = f.backend.Join(ctx, tenant, sessions)
+	err := f.guard.RunErr(label.StepParkedFeedback, func() (err error) {
+		joined, err = f.backend.Unpark(ctx, tenant, sessions)
 		return f.countRejected(err)
 	})
 	if errors.Is(err, guard.ErrPanicked) && len(sessions) > 1 {
 		for key, id := range sessions {
-			if err := f.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {
+			if err := f.unparkAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {
 				return err
 			}
 		}

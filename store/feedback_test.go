@@ -22,7 +22,7 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.addKey(replyKey, id)
 	f.deliver()
-	checkEqual(t, "reward", f.reward(id), .7)
+	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }
 
@@ -39,12 +39,12 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 		list[i] = newScore(fmt.Sprint(i), 1, .7)
 	}
 	checkEqual(t, "error of PostFeedback with two entries above the limit", f.store.PostFeedback(f.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
-	checkEqual(t, "sessions touched by new feedback", len(f.store.Touched()), 1)
-	checkEqual(t, "Tally.FeedbackFull", f.store.Tally.FeedbackFull.Load(), 2)
+	checkEqual(t, "sessions touched by new feedback", len(f.store.TakeTouched()), 1)
+	checkEqual(t, "Tally.FeedbackFull", f.store.Metrics.FeedbackFull.Load(), 2)
 	if _, err := f.store.Post(f.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("Post on a full session: err = %v, want session.FeedbackFull", err)
 	}
-	checkEqual(t, "sessions touched by refused feedback", len(f.store.Touched()), 0)
+	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeTouched()), 0)
 }
 
 // Feedback finds its session by a key at each stage of the key: while the store holds the key until the recorder has
@@ -60,11 +60,11 @@ func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	checkEqual(t, "answer while the key waits for the recorder", f.postByKey(tenantA, replyKey, newScore("a", 2, .7)), joined)
 	f.backend.failWrites()
 	for range 3 {
-		f.wait(time.Second)
+		f.deliverFor(time.Second)
 		checkEqual(t, "answer while the key is in the outbox", f.postByKey(tenantA, replyKey, newScore("a", 3, .7)), joined)
 	}
 	f.backend.allowWrites()
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	checkEqual(t, "answer when the backend has the key", f.postByKey(tenantA, replyKey, newScore("a", 4, .7)), joined)
 	f = f.restart(nil)
 	checkEqual(t, "answer after a restart", f.postByKey(tenantA, replyKey, newScore("a", 5, .7)), joined)
@@ -111,10 +111,10 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.addKey(replyKey, id)
 	f.deliver()
-	checkEqual(t, "reward", f.reward(id), .3)
+	checkEqual(t, "reward", f.rewardAfterClose(id), .3)
 }
 
-func TestJoinOfFeedbackIsRetried(t *testing.T) {
+func TestFailedJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.postByKey(tenantA, replyKey, newScore("a", 1, .7))
@@ -127,7 +127,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 		f.clock.add(2 * time.Second)
 		f.deliver()
 	}
-	checkEqual(t, "reward", f.reward(id), .7)
+	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
 // Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
@@ -162,16 +162,16 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	f.addKey(replyKey, ses.Record.Identity.ID)
 	checkEqual(t, "answer to feedback during the turn", f.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
 	checkEqual(t, "answer to feedback of another tenant", f.postByKey("other", replyKey, newScore("a", 1, 1)), store.Posted{Status: store.Parked})
-	f.store.Release(ses, store.Decided)
+	f.store.Release(ses, store.DecisionsChanged)
 	f.deliver()
-	checkEqual(t, "reward", f.reward(ses.Record.Identity.ID), 1)
+	checkEqual(t, "reward", f.rewardAfterClose(ses.Record.Identity.ID), 1)
 }
 
 func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
-	list := session.IDsOfName(tenantA, "s")
+	list := session.IDsByName(tenantA, "s")
 	got, err := f.store.Post(f.t.Context(), tenantA, list, replyKey, newScore("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
 		t.Errorf("Post with the candidates of a name = %+v, %v, want status %s and session s", got, err, store.Joined)
@@ -188,15 +188,15 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 
 // Rate finds a session by the id of the session, of a request, of a response or of a sample, even after a restart. It
 // finds no session of another tenant.
-func TestRateBySessionRequestResponseAndSample(t *testing.T) {
+func TestRateFindsSessionByEachKindOfID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
 	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	f.closeSessions()
-	list, err := f.backend.NewestSamples(f.t.Context(), tenantA, session.ListRange{Limit: 10})
+	list, err := f.backend.ListSamples(f.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
-		t.Fatalf("NewestSamples = %d samples, %v, want 1, nil", len(list.List), err)
+		t.Fatalf("ListSamples = %d samples, %v, want 1, nil", len(list.List), err)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{
@@ -252,7 +252,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 			id := f.beginSession(tenantA, "s", newAssignment(true))
 			f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", tc.turn, f.clock.now()), Size: 10, Signals: tc.signals})
 			f.deliver()
-			checkEqual(t, "reward", f.reward(id), tc.want)
+			checkEqual(t, "reward", f.rewardAfterClose(id), tc.want)
 		})
 	}
 }
@@ -268,7 +268,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 		f.clock.add(2 * time.Second)
 	}
 	checkList(t, "failed steps", f.takeFailures(), []string{"implicit", "implicit"})
-	checkEqual(t, "reward", f.reward(id), 1)
+	checkEqual(t, "reward", f.rewardAfterClose(id), 1)
 }
 
 // When the limit of keys in memory is reached, a new key is dropped, and feedback with the key is parked. After other

@@ -44,7 +44,7 @@ func (f *fleet) Erasures(_ context.Context, after string) (list []session.Erasur
 	return list, nil
 }
 
-func (f *fleet) KeepOptOuts(_ context.Context, marks map[session.ID]session.OptOutMark) error {
+func (f *fleet) PutOptOutMarks(_ context.Context, marks map[session.ID]session.OptOutMark) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.Copy(f.marks, marks)
@@ -94,14 +94,14 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		x := newExchange(tenantA, "s", 1, a.clock.now())
 		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: a.clock.now()})
 		a.store.Publish(ses, nil, x, nil, 0)
-		a.store.Release(ses, store.Decided)
+		a.store.Release(ses, store.DecisionsChanged)
 		remote, late := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || late || len(remote.Record.Assignment.Picks) != 1 {
 			t.Fatalf("Acquire on the other replica = %+v, late %v, want a session with one pick, late false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
 		checkList(t, "sessions of the reply on the other replica", b.sessionsByKey(replyKey), []session.ID{id})
-		checkEqual(t, "Shared of both replicas", a.store.Shared() && b.store.Shared(), true)
+		checkEqual(t, "Shared of both replicas", a.store.IsShared() && b.store.IsShared(), true)
 	})
 }
 
@@ -122,7 +122,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 		if waited := time.Since(before); waited > 100*time.Millisecond {
 			t.Errorf("Publish with a slow backend took %v, want at most 100ms", waited)
 		}
-		a.store.Release(ses, store.Decided)
+		a.store.Release(ses, store.DecisionsChanged)
 		time.Sleep(time.Minute)
 		_, ok := a.row(id)
 		checkEqual(t, "the row is stored a minute later", ok, true)
@@ -195,7 +195,7 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openReplicas(t, optOutEnvFiles(t))
 		id := a.beginSession(tenantA, "s", newAssignment(true))
-		a.change(id, store.Decided, func(rec *session.Record) {
+		a.change(id, store.DecisionsChanged, func(rec *session.Record) {
 			rec.Thread.Items = 4
 			rec.AddPendingTurn(1)
 		})
@@ -203,7 +203,7 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 		readEnvFile(x)
 		ses := a.store.AcquireInMemory(id)
 		a.store.Publish(ses, nil, x, nil, 0)
-		a.store.Release(ses, store.Decided)
+		a.store.Release(ses, store.DecisionsChanged)
 		_, ok := a.row(id)
 		checkEqual(t, "the session has a row", ok, false)
 		for name, late := range map[string]bool{"the backend answers": false, "the backend is late": true} {
@@ -230,9 +230,9 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 			t.Fatal("Acquire on the other replica = nil, want the session")
 		}
 		b.offer(markerWord, 2)
-		b.store.Release(remote, store.Decided)
+		b.store.Release(remote, store.DecisionsChanged)
 		time.Sleep(time.Second)
-		checkEqual(t, "stored exchanges before the deletion", a.exchanges(id), 2)
+		checkEqual(t, "stored exchanges before the deletion", a.exchangeCount(id), 2)
 		a.forget(markerWord)
 		x := newExchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // a turn in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
@@ -249,7 +249,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 
 // Newest returns the record in memory unless the row is newer because another replica continued the session. Member
 // finds only sessions of its tenant.
-func TestNewestReturnsTheNewerRecord(t *testing.T) {
+func TestNewerOfRecordInMemoryAndRowIsReturned(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
 	f := newFixture(t, withFleet(&lossy, "one"))
@@ -257,10 +257,10 @@ func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	f.deliver()
 	row, _ := f.row(id)
 	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })
-	checkEqual(t, "turns in memory", f.store.Newest(&row).Thread.Turns, 3)
-	checkEqual(t, "turns of an unknown session", f.store.Newest(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
+	checkEqual(t, "turns in memory", f.store.NewestRecord(&row).Thread.Turns, 3)
+	checkEqual(t, "turns of an unknown session", f.store.NewestRecord(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
 	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
-	checkEqual(t, "turns with a row that is newer than the record in memory", f.store.Newest(&row).Thread.Turns, 1)
+	checkEqual(t, "turns with a row that is newer than the record in memory", f.store.NewestRecord(&row).Thread.Turns, 1)
 	member, ok, err := f.store.Member(t.Context(), tenantA, id)
 	checkEqual(t, "name, ok and error of Member", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
 	_, ok, err = f.store.Member(t.Context(), "them", id)
@@ -268,13 +268,13 @@ func TestNewestReturnsTheNewerRecord(t *testing.T) {
 }
 
 // Undelivered returns the sessions with exchanges that the backend does not have.
-func TestUndeliveredReturnsSessionsOfUndeliveredExchanges(t *testing.T) {
+func TestUndeliveredSessionsHaveUndeliveredExchanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
 		f.store.WithDeliveryPaused(func() {
 			var refs map[session.Ref]bool
-			refs, ok = f.store.Undelivered()
+			refs, ok = f.store.UndeliveredSessions()
 			n = len(refs)
 		})
 		return n, ok
@@ -288,23 +288,23 @@ func TestUndeliveredReturnsSessionsOfUndeliveredExchanges(t *testing.T) {
 	f.deliver()
 	_, ok = undelivered()
 	checkEqual(t, "ok after a failed delivery", ok, false)
-	f.wait(2 * time.Second)
+	f.deliverFor(2 * time.Second)
 	n, ok = undelivered()
 	checkEqual(t, "undelivered sessions and ok after the delivery", fmt.Sprint(n, ok), "0 true")
 }
 
 // Imported exchanges are redacted, and opted-out exchanges are omitted.
-func TestCleanseRedactsAndDropsImports(t *testing.T) {
+func TestCleanseRedactsImportsAndOmitsOptedOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	kept, out, answers := newExchange(tenantA, "kept", 1, startTime), newExchange(tenantA, "out", 1, startTime), newExchange(tenantA, "answers", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
 	readEnvFile(out)
-	list := f.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
+	list := f.store.RedactImported([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
 		t.Errorf(`Cleanse = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
 	}
-	checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 2)
+	checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
 
 // Another replica erased a run with more sessions than an SQL statement may have parameters. This replica still
@@ -326,7 +326,7 @@ func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 		id := f.beginSession(tenantA, "s", trial.Assignment{})
 		f.offer("s", 1)
 		time.Sleep(time.Minute)
-		checkEqual(t, "exchanges of a session after the erasure", f.exchanges(id), 1)
+		checkEqual(t, "exchanges of a session after the erasure", f.exchangeCount(id), 1)
 		checkList(t, "failed steps", f.takeFailures(), nil)
 	})
 }
@@ -349,10 +349,10 @@ func TestFailedErasureIsRepeatedWhileDeliveriesContinue(t *testing.T) {
 		f.clock.add(time.Second)
 		f.offer("kept", 1)
 		time.Sleep(3 * time.Second)
-		checkEqual(t, "exchanges of the kept session while the erasure fails", f.exchanges(kept), 1)
-		checkEqual(t, "exchanges of the erased session while the erasure fails", f.exchanges(forgotten), 1)
+		checkEqual(t, "exchanges of the kept session while the erasure fails", f.exchangeCount(kept), 1)
+		checkEqual(t, "exchanges of the erased session while the erasure fails", f.exchangeCount(forgotten), 1)
 		time.Sleep(time.Minute / 2)
-		checkEqual(t, "exchanges of the erased session after the erasure was repeated", f.exchanges(forgotten), 0)
+		checkEqual(t, "exchanges of the erased session after the erasure was repeated", f.exchangeCount(forgotten), 0)
 		checkList(t, "failed steps", f.takeFailures(), []string{"forget", "forget"})
 	})
 }
@@ -367,7 +367,7 @@ func TestPublishDuringForgettingDoesNotRestoreTheSession(t *testing.T) {
 		a.offer("s", 1)
 		a.deliver()
 		held := a.store.AcquireInMemory(id)
-		a.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = 2 })
+		a.change(id, store.DecisionsChanged, func(rec *session.Record) { rec.Thread.Turns = 2 })
 		release := a.backend.holdNext("write")
 		go a.store.Publish(held, nil, newExchange(tenantA, "s", 2, a.clock.now()), nil, 0)
 		synctest.Wait()

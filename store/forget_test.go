@@ -47,8 +47,8 @@ func TestForgettingASessionKeepsCounters(t *testing.T) {
 		f.closeSessions()
 		before := f.counters(tenantA)
 		f.forget(markerWord + "-1")
-		checkEqual(t, "exchanges of the forgotten session", f.exchanges(id), 0)
-		checkEqual(t, "exchanges of the other session", f.exchanges(other), 1)
+		checkEqual(t, "exchanges of the forgotten session", f.exchangeCount(id), 0)
+		checkEqual(t, "exchanges of the other session", f.exchangeCount(other), 1)
 		checkEqual(t, "counters after the deletion", f.counters(tenantA), before)
 	})
 }
@@ -90,18 +90,18 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 		f.clock.add(time.Second)
 		f.forget("busy")
 		f.clock.add(time.Second)
-		f.store.Release(held, store.Decided)
+		f.store.Release(held, store.DecisionsChanged)
 		f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "busy", 2, start), Size: 100})
 		f.deliver()
 		if _, ok := f.row(id); ok {
 			t.Error("the request in progress stored a row of the forgotten session")
 		}
-		checkEqual(t, "exchanges of the forgotten session", f.exchanges(id), 0)
-		checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 1)
+		checkEqual(t, "exchanges of the forgotten session", f.exchangeCount(id), 0)
+		checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 		f.beginSession(tenantA, "busy", newAssignment(true))
 		f.offer("busy", 1)
 		f.deliver()
-		checkEqual(t, "exchanges of the new session", f.exchanges(id), 1)
+		checkEqual(t, "exchanges of the new session", f.exchangeCount(id), 1)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 					held.Record.Mutex.Lock()
 					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, f.clock.now().Add(time.Hour)
 					held.Record.Mutex.Unlock()
-					f.store.Release(held, store.Decided)
+					f.store.Release(held, store.DecisionsChanged)
 					time.Sleep(time.Second) // the recorder takes the row
 				}
 				if wholeTenant {
@@ -192,7 +192,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 		withFleet(&lossy, "one")(o)
 		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(time.Second), Position: "1"})
 	})
-	f.wait(durableAfter)
+	f.deliverFor(durableAfter)
 	_, forgottenHasRow := f.row(forgotten)
 	_, keptHasRow := f.row(kept)
 	checkEqual(t, "the forgotten session has a row", forgottenHasRow, false)
@@ -238,7 +238,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 		admitted := f.balancedAccount(true).Admitted
 		crashed := f.crash(nil)
 		crashed.deliver()
-		checkEqual(t, "stored exchanges after a crash", int64(crashed.exchanges(sessionID("s"))), turn.Load())
+		checkEqual(t, "stored exchanges after a crash", int64(crashed.exchangeCount(sessionID("s"))), turn.Load())
 		checkAccount(t, "account", crashed.account(true), fmt.Sprintf("%d = %[1]d + 0 + 0", admitted))
 	})
 }
@@ -258,10 +258,10 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 }
 
 // A volatile store, which has no database and no outbox, forgets the session in memory.
-func TestForgettingFromVolatileStore(t *testing.T) {
+func TestVolatileStoreForgetsSessionInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
+		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.NullBackend{}, "" })
 		f.beginSession(tenantA, "s", newAssignment(true))
 		f.forget("s")
 		checkEqual(t, "session in memory after ForgetSession", f.inMemory(tenantA, sessionID("s")), false)
@@ -355,11 +355,11 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		e := newScore("early", 1, 1)
 		e.At = f.clock.now()
 		f.postByKey(tenantA, 77, e)
-		checkEqual(t, "exchanges of the old session before the retention period ends", f.exchanges(old), 1)
+		checkEqual(t, "exchanges of the old session before the retention period ends", f.exchangeCount(old), 1)
 		advance(11 * day)
-		checkEqual(t, "exchanges of the old session after the retention period", f.exchanges(old), 0)
-		checkEqual(t, "exchanges of the recent session", f.exchanges(recent), 1)
-		checkEqual(t, "Tally.Retired", f.store.Tally.Retired.Load(), 1)
+		checkEqual(t, "exchanges of the old session after the retention period", f.exchangeCount(old), 0)
+		checkEqual(t, "exchanges of the recent session", f.exchangeCount(recent), 1)
+		checkEqual(t, "Tally.Retired", f.store.Metrics.Expired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := f.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
 			t.Errorf("FindEcho of the deleted session's key = %v, %v, want none", got, err)
@@ -369,16 +369,16 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		}
 		f.store.SetRetention(0)
 		advance(1000 * day)
-		checkEqual(t, "exchanges of the recent session without retention", f.exchanges(recent), 1)
+		checkEqual(t, "exchanges of the recent session without retention", f.exchangeCount(recent), 1)
 		f.store.SetRetention(time.Hour)
 		advance(day)
-		checkEqual(t, "exchanges of the recent session after the retention period was shortened", f.exchanges(recent), 0)
+		checkEqual(t, "exchanges of the recent session after the retention period was shortened", f.exchangeCount(recent), 0)
 		checkList(t, "failed steps", f.takeFailures(), nil)
 	})
 }
 
 // The learner recomputes the rewards of touched sessions. Touched does not return a forgotten session.
-func TestTouchedOmitsForgottenSession(t *testing.T) {
+func TestTouchedSessionsOmitForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, nil)
@@ -389,7 +389,7 @@ func TestTouchedOmitsForgottenSession(t *testing.T) {
 			f.store.Touch("other", id)
 		}
 		f.forget("forgotten")
-		touched := f.store.Touched()
+		touched := f.store.TakeTouched()
 		checkEqual(t, "the forgotten session is touched", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
 		checkEqual(t, "touched sessions", len(touched), 3)
 	})
@@ -442,8 +442,8 @@ func TestForgettingWithAFastClockDropsNoLaterTurns(t *testing.T) {
 		f.offer("s", 1)
 		f.store.Offer(store.Turn{Exchange: early, Size: 100})
 		f.deliver()
-		checkEqual(t, "exchanges of the session after the clock was set back", f.exchanges(id), 1)
-		checkEqual(t, "exchanges from before the deletion", f.exchanges(sessionID("early")), 0)
-		checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 1)
+		checkEqual(t, "exchanges of the session after the clock was set back", f.exchangeCount(id), 1)
+		checkEqual(t, "exchanges from before the deletion", f.exchangeCount(sessionID("early")), 0)
+		checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	})
 }

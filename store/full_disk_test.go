@@ -49,7 +49,7 @@ func (o *offerCounts) account() string {
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	f := openFixture(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MaxMemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
+	f := openFixture(t, disk.Dir, &clock{manual: startTime}, func(o *store.Options) { o.Queue.MaxMemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
 	var o offerCounts
 	o.play(f, 5)
 	disk.Fill(t, 16<<10)
@@ -61,22 +61,22 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 		t.Fatalf("on a full disk: %d refused turns, failed steps %v, want at least one of each", o.refused, failures)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
-	disk.Free(t)
-	stored := f.store.Tally.Exchanges.Load()
-	for i := 0; f.store.Tally.Exchanges.Load() <= stored+5; i++ {
+	disk.Unfill(t)
+	stored := f.store.Metrics.Exchanges.Load()
+	for i := 0; f.store.Metrics.Exchanges.Load() <= stored+5; i++ {
 		if i == 10 {
 			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, f.takeFailures())
 		}
 		o.play(f, 5)
 	}
-	f.wait(durableAfter)
+	f.deliverFor(durableAfter)
 	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
-	checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), int64(o.refused))
+	checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), int64(o.refused))
 	f.checkMemoryIsFree()
 	f = f.restart(nil)
 	f.deliver()
 	checkAccount(t, "account after a crash", f.account(true), o.account())
-	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered-o.refused)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered-o.refused)
 }
 
 // An outbox that filled the disk during an outage frees the disk after the delivery.
@@ -95,8 +95,8 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	for range 10 {
 		o.play(f, 0)
 	}
-	f.wait(durableAfter)
-	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered-o.refused)
+	f.deliverFor(durableAfter)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered-o.refused)
 	checkAtMost(t, "bytes of the outbox", f.store.OutboxBytes(), 1<<20)
 	checkAccount(t, "account", f.account(true), o.account())
 	f.checkMemoryIsFree()
@@ -125,7 +125,7 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	if len(freeBytes) < 3 || runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
 		t.Errorf("free bytes at each write: got %v, want at least 3 writes, the third with at least 64 KiB more than the first", freeBytes)
 	}
-	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered)
 	checkAccount(t, "account", f.account(true), o.account())
 	f.checkMemoryIsFree()
 }
@@ -146,8 +146,8 @@ func (b remoteBackend) Erasures(ctx context.Context, after string) ([]session.Er
 	return b.redis.Erasures(ctx, after)
 }
 
-func (b remoteBackend) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
-	return b.redis.KeepOptOuts(ctx, marks)
+func (b remoteBackend) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	return b.redis.PutOptOutMarks(ctx, marks)
 }
 
 func (b remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
@@ -196,7 +196,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	f.endTurn(x, begun)
 	o.offered++
 	o.play(f, 5)
-	checkEqual(t, "stored exchanges on a full disk", f.exchanges(sessionID("s")), o.offered)
+	checkEqual(t, "stored exchanges on a full disk", f.exchangeCount(sessionID("s")), o.offered)
 	checkEqual(t, "refused turns", o.refused, 0)
 	checkAccount(t, "account on a full disk", f.account(true), o.account())
 
@@ -210,7 +210,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	for range 3 {
 		o.play(f, 0)
 	}
-	checkEqual(t, "stored exchanges after the outage", f.exchanges(sessionID("s")), o.offered-o.refused)
+	checkEqual(t, "stored exchanges after the outage", f.exchangeCount(sessionID("s")), o.offered-o.refused)
 	checkAccount(t, "account after the outage", f.account(true), o.account())
 
 	f = f.restart(open)
@@ -218,12 +218,12 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	o.play(f, 5)
 	o.play(f, 0)
 	checkAccount(t, "account after a crash", f.account(true), o.account())
-	disk.Free(t)
+	disk.Unfill(t)
 	for range 4 {
 		o.play(f, 5)
 	}
 	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
-	checkEqual(t, "stored exchanges after the disk has space", f.exchanges(sessionID("s")), o.offered-o.refused)
+	checkEqual(t, "stored exchanges after the disk has space", f.exchangeCount(sessionID("s")), o.offered-o.refused)
 	checkAccount(t, "account after the disk has space", f.account(false), o.account())
 	f = f.restart(open)
 	f.deliver()
@@ -244,9 +244,9 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 		disk.Fill(t, 0)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
-	checkAtMost(t, "stored exchanges before the stop", f.exchanges(sessionID("s")), o.offered-1)
+	checkAtMost(t, "stored exchanges before the stop", f.exchangeCount(sessionID("s")), o.offered-1)
 	_ = f.drain() // returns the error of the full disk
-	checkEqual(t, "stored exchanges after the stop", f.exchanges(sessionID("s")), o.offered)
+	checkEqual(t, "stored exchanges after the stop", f.exchangeCount(sessionID("s")), o.offered)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), o.account())
 }
 
@@ -263,11 +263,11 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 		disk.Fill(t, 0)
 	}
 	checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), "spool"), true)
-	disk.Free(t)
+	disk.Unfill(t)
 	for range 3 {
 		o.play(f, 1)
 	}
-	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), o.offered)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered)
 	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
 	checkAccount(t, "account", f.account(true), o.account())
 	f.checkMemoryIsFree()
@@ -310,8 +310,8 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	if grown := heap() - before; grown > 4<<20 {
 		t.Errorf("heap growth after 8,000 turns of 1 KiB: got %d KiB, want at most 4096 KiB", grown>>10)
 	}
-	disk.Free(t)
-	f.wait(10 * time.Second)
+	disk.Unfill(t)
+	f.deliverFor(10 * time.Second)
 	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", turns+1, turns+1-refused, refused))
 	f.checkMemoryIsFree()
 }

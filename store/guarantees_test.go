@@ -41,8 +41,8 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		f.checkStored("s", "1 complete")
 		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
 		checkList(t, "sessions of the reply", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
-		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Tally.Exchanges.Load() != 1 || f.store.Tally.Pending.Load() != 0 {
-			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Tally.Exchanges.Load(), f.store.Tally.Pending.Load())
+		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Metrics.Exchanges.Load() != 1 || f.store.Metrics.Pending.Load() != 0 {
+			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
 		}
 		list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
@@ -69,7 +69,7 @@ func TestStopWritesEverything(t *testing.T) {
 		t.Error(err)
 	}
 	<-f.store.Done()
-	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 0)
+	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 0)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), "700 = 700 + 0 + 0")
 	f = f.restart(nil)
 	for i := range n {
@@ -171,8 +171,8 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 		}
 		f.checkStored("s")
 		checkAccount(t, "account", f.account(true), "3 = 0 + 3 + 0")
-		if f.store.Healthy() || f.store.Lag() < durableAfter || f.store.Tally.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: Healthy = %v, Lag = %v, Tally.WriteErrors = %d, want false, >= %v, > 0", f.store.Healthy(), f.store.Lag(), f.store.Tally.WriteErrors.Load(), durableAfter)
+		if f.store.Healthy() || f.store.Lag() < durableAfter || f.store.Metrics.WriteErrors.Load() == 0 {
+			t.Errorf("during the outage: Healthy = %v, Lag = %v, Tally.WriteErrors = %d, want false, >= %v, > 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.WriteErrors.Load(), durableAfter)
 		}
 		f.backend.allowWrites()
 		time.Sleep(durableAfter)

@@ -27,7 +27,7 @@ type handoff struct {
 	maxBytes int64 // maximum size of the exchanges in memory
 
 	mu           sync.Mutex // guards the fields below and the recorder's lists
-	next         batch
+	pending      batch
 	ready        batch
 	lastTaken    int64     // sequence number of the last row that the shipper has delivered or has in memory
 	backlogEnd   int64     // sequence number before the first row of ready; rows after lastTaken up to backlogEnd are only in the outbox
@@ -50,27 +50,27 @@ func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.nextAppend)
 // commit appends next to the outbox, then moves next to the end of ready. stubsWritten reports whether the stubs of
 // next are in the outbox; if not, commit removes the stubs from next. The caller holds mu.
 func (h *handoff) commit(now time.Time) (stubsWritten bool) {
-	if h.next.isEmpty() {
+	if h.pending.isEmpty() {
 		return false
 	}
-	offered := len(h.next.exchanges)
-	h.appendErr = h.deps.guard.RunErr(label.StepSpool, h.appendToOutbox)
+	offered := len(h.pending.exchanges)
+	h.appendErr = h.deps.guard.RunErr(label.StepOutbox, h.appendToOutbox)
 	if stubsWritten = h.appendErr == nil && h.outbox != nil; !stubsWritten {
-		h.next.stubs = nil
+		h.pending.stubs = nil
 	}
 	if h.appendErr != nil {
 		h.deps.state.outboxFailed.Store(true)
-		h.deps.tally.WriteErrors.Add(1)
-		h.deps.onFailure(label.StepSpool, h.appendErr)
+		h.deps.metrics.WriteErrors.Add(1)
+		h.deps.onFailure(label.StepOutbox, h.appendErr)
 		h.nextAppend = now.Add(retryAfter)
 		return false
 	}
 	if h.outbox != nil {
-		h.deps.state.durable.Store(h.next.flushNumber)
-		h.deps.state.recordAppend(h.next.dropped[droppedQuota] > 0 || offered == 0 && h.deps.state.outboxFull.Load())
+		h.deps.state.durable.Store(h.pending.flushNumber)
+		h.deps.state.recordAppend(h.pending.dropped[droppedQuota] > 0 || offered == 0 && h.deps.state.outboxFull.Load())
 	}
-	h.ready.merge(&h.next)
-	h.next.reset()
+	h.ready.merge(&h.pending)
+	h.pending.reset()
 	if h.outbox != nil && (h.backlogEnd > h.lastTaken || h.ready.heldBytes >= h.maxBytes/4 || len(h.ready.rows) >= maxHeldRows) {
 		h.dropReady()
 	}
@@ -83,60 +83,60 @@ func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil
 	}
-	rows, buf, undecodable := h.next.encodeRows(h.documentBuffer, func(ref session.Ref, exchange string, f func()) bool {
-		return h.deps.guard.RunOn(label.StepSpool, ref, exchange, f)
+	rows, buf, undecodable := h.pending.encodeRows(h.documentBuffer, func(ref session.Ref, exchange string, f func()) bool {
+		return h.deps.guard.RunOn(label.StepOutbox, ref, exchange, f)
 	})
 	h.documentBuffer = buf
 	if cap(buf) > maxDocumentBuffer {
 		h.documentBuffer = nil
 	}
-	h.deps.tally.DroppedBad.Add(undecodable)
-	dropped, err := h.dropWithoutRoom(rows)
+	h.deps.metrics.DroppedBad.Add(undecodable)
+	dropped, err := h.dropOverQuota(rows)
 	if err != nil {
 		return err
 	}
 	if dropped {
 		return h.appendToOutbox()
 	}
-	f := outbox.Flush{Rows: rows, Stubs: h.next.stubs, Ended: h.next.endedIDs, Dropped: h.next.dropped, Scrub: h.next.scrub}
+	f := outbox.Flush{Rows: rows, Stubs: h.pending.stubs, Ended: h.pending.endedIDs, Dropped: h.pending.dropped, Scrub: h.pending.scrub}
 	last, err := h.outbox.Append(&f)
 	if err == nil {
-		h.next.lastSequence = last
+		h.pending.lastSequence = last
 		return nil
 	}
 	h.releaseNow = h.releaseNow || errors.Is(err, outbox.ErrFull) || errors.Is(err, outbox.ErrQuota)
-	if !errors.Is(err, outbox.ErrQuota) || len(h.next.exchanges) == 0 {
+	if !errors.Is(err, outbox.ErrQuota) || len(h.pending.exchanges) == 0 {
 		return err
 	}
 	// The outbox is at its quota. The new exchanges are dropped, and the older exchanges in the outbox stay. The rows,
 	// the echo keys and up to queueLen signals are still appended, because a flush without exchanges may exceed the
 	// quota.
-	h.next.stubs = nil
-	exchanges := h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
-	h.deps.state.heldBytes.Add(-h.next.heldBytes)
-	h.next.heldBytes = 0
-	surplus := max(0, len(h.next.signals)-queueLen)
-	h.next.signals = h.next.signals[surplus:]
+	h.pending.stubs = nil
+	exchanges := h.pending.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
+	h.deps.state.heldBytes.Add(-h.pending.heldBytes)
+	h.pending.heldBytes = 0
+	surplus := max(0, len(h.pending.signals)-queueLen)
+	h.pending.signals = h.pending.signals[surplus:]
 	h.countDropped("limits.outbox_bytes", exchanges, int64(surplus))
 	return h.appendToOutbox()
 }
 
-// dropWithoutRoom drops the new exchanges of tenants for which the outbox has no room, and reports whether it dropped
+// dropOverQuota drops the new exchanges of tenants for which the outbox has no room, and reports whether it dropped
 // exchanges. Otherwise one tenant with many exchanges would fill the outbox for all tenants.
-func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
+func (h *handoff) dropOverQuota(rows []outbox.Row) (dropped bool, err error) {
 	refused, err := h.outbox.RefusedTenants(rows)
 	if err != nil || len(refused.OverQuota)+len(refused.OverTenantQuota) == 0 {
 		return false, err
 	}
-	before := int64(len(h.next.exchanges))
-	overQuota := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
-	overTenantQuota := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
-	freed := h.next.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average size, because the batch does not know the size of each exchange
+	before := int64(len(h.pending.exchanges))
+	overQuota := h.pending.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
+	overTenantQuota := h.pending.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
+	freed := h.pending.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average size, because the batch does not know the size of each exchange
 	h.deps.state.heldBytes.Add(-freed)
-	h.next.heldBytes -= freed
+	h.pending.heldBytes -= freed
 	h.releaseNow = true // safe rows must be deleted at once
-	h.countDropped("limits.outbox_bytes", overQuota, h.next.dropSignals(refused.OverQuota))
-	h.countDropped("limits.tenant_bytes", overTenantQuota, h.next.dropSignals(refused.OverTenantQuota))
+	h.countDropped("limits.outbox_bytes", overQuota, h.pending.dropSignals(refused.OverQuota))
+	h.countDropped("limits.tenant_bytes", overTenantQuota, h.pending.dropSignals(refused.OverTenantQuota))
 	return overQuota+overTenantQuota > 0, nil
 }
 
@@ -145,7 +145,7 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 	if exchanges+signals == 0 {
 		return
 	}
-	t := h.deps.tally
+	t := h.deps.metrics
 	if limit == "limits.tenant_bytes" {
 		t.DroppedTenant.Add(exchanges)
 		t.Signals.Tenant.Add(signals)
@@ -153,7 +153,7 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 		t.DroppedQuota.Add(exchanges)
 		t.Signals.Quota.Add(signals)
 	}
-	h.deps.onFailure(label.StepSpool, fmt.Errorf(
+	h.deps.onFailure(label.StepOutbox, fmt.Errorf(
 		"%w: %s is reached, and %d new exchanges and %d entries of implicit feedback were dropped; repair the store, or raise %s",
 		errOutboxFull, limit, exchanges, signals, limit))
 }
@@ -172,7 +172,7 @@ func (h *handoff) dropReady() {
 
 // forget removes the selected sessions of a tenant from next and ready. The caller holds mu.
 func (h *handoff) forget(tenant string, match func(session.ID) bool) {
-	h.next.forget(tenant, match)
+	h.pending.forget(tenant, match)
 	h.ready.forget(tenant, match)
 }
 
@@ -210,9 +210,9 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.backlogEnd, true
 }
 
-// returnBatch removes the undelivered rows and the rows of ready from memory. The shipper calls returnBatch if the
-// backend accepts no rows and new rows need the memory. The shipper later reads the rows back from the outbox.
-func (h *handoff) returnBatch(undelivered *batch) {
+// dropFromMemory removes the undelivered rows and the rows of ready from memory. The shipper calls dropFromMemory if
+// the backend accepts no rows and new rows need the memory. The shipper later reads the rows back from the outbox.
+func (h *handoff) dropFromMemory(undelivered *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	undelivered.merge(&h.ready)
@@ -232,10 +232,10 @@ func (h *handoff) rereadAll() {
 	h.deps.state.lookupsMayMiss.Store(true)
 }
 
-// yieldDisk pauses appends while the disk is full, and leaves the remaining space to the backend. The backend needs
+// pauseAppends pauses appends while the disk is full, and leaves the remaining space to the backend. The backend needs
 // the space first, because the outbox can free space only by deleting delivered rows. New rows wait in memory
 // meanwhile, within maxBytes.
-func (h *handoff) yieldDisk(now time.Time) {
+func (h *handoff) pauseAppends(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.releaseNow, h.nextAppend = true, now.Add(3*retryAfter) // later than the next attempt of the shipper
@@ -255,10 +255,10 @@ func (h *handoff) takeReleaseNow() (releaseNow bool) {
 func (h *handoff) takeForBypass() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lastTaken < h.backlogEnd || !h.ready.isEmpty() || h.next.isEmpty() {
+	if h.lastTaken < h.backlogEnd || !h.ready.isEmpty() || h.pending.isEmpty() {
 		return b, false
 	}
-	b, h.next = h.next, batch{lastSequence: h.next.lastSequence, flushNumber: h.next.flushNumber}
+	b, h.pending = h.pending, batch{lastSequence: h.pending.lastSequence, flushNumber: h.pending.flushNumber}
 	b.lastSequence = h.ready.lastSequence
 	h.bypassing = max(len(b.exchanges), 1)
 	return b, true
@@ -270,18 +270,18 @@ func (h *handoff) endBypass(b *batch, err error) {
 	defer h.mu.Unlock()
 	h.bypassing = 0
 	if err != nil {
-		b.endedIDs = append(b.endedIDs, h.next.endedIDs...)
-		b.scrub = b.scrub || h.next.scrub
-		for reason, n := range h.next.dropped {
+		b.endedIDs = append(b.endedIDs, h.pending.endedIDs...)
+		b.scrub = b.scrub || h.pending.scrub
+		for reason, n := range h.pending.dropped {
 			b.addDropped(reason, n)
 		}
-		flush := max(b.flushNumber, h.next.flushNumber)
-		b.merge(&h.next)
+		flush := max(b.flushNumber, h.pending.flushNumber)
+		b.merge(&h.pending)
 		b.flushNumber = flush
-		h.next = *b
+		h.pending = *b
 		return
 	}
-	if h.next.isEmpty() {
+	if h.pending.isEmpty() {
 		h.appendErr = nil
 	}
 }

@@ -45,26 +45,26 @@ var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknogl
 
 // clock is the time of a fixture: manual, or time.Now plus the time that the test added.
 type clock struct {
-	mu    sync.Mutex
-	at    time.Time // zero means time.Now
-	ahead time.Duration
+	mu     sync.Mutex
+	manual time.Time // zero means time.Now
+	offset time.Duration
 }
 
 // now returns the manual time, or time.Now if no manual time is set, plus the durations of all calls of add.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at.IsZero() {
-		return time.Now().Add(c.ahead)
+	if c.manual.IsZero() {
+		return time.Now().Add(c.offset)
 	}
-	return c.at.Add(c.ahead)
+	return c.manual.Add(c.offset)
 }
 
 // add moves the clock by d.
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ahead += d
+	c.offset += d
 }
 
 // backend is the part of a backend that these tests call.
@@ -73,7 +73,7 @@ type backend interface {
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Tenants(ctx context.Context) ([]string, error)
 	SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error)
-	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
+	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
 
@@ -211,11 +211,11 @@ func (f *faultyBackend) Forget(ctx context.Context, tenant string, id session.ID
 	return f.backend.Forget(ctx, tenant, id)
 }
 
-func (f *faultyBackend) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err
 	}
-	return f.backend.Join(ctx, tenant, owners)
+	return f.backend.Unpark(ctx, tenant, owners)
 }
 
 // fixture is a store over a real SQLite database. If the test does not call run, the goroutines of the store do not
@@ -239,7 +239,7 @@ type fixture struct {
 // newFixture opens a store with a manual clock in a new directory.
 func newFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	t.Helper()
-	return openFixture(t, t.TempDir(), &clock{at: startTime}, change)
+	return openFixture(t, t.TempDir(), &clock{manual: startTime}, change)
 }
 
 // runFixture opens a store in a new directory and runs the store. The test is in a synctest bubble.
@@ -262,7 +262,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 		Now: clk.now, Backend: f.backend,
 		LookupTimeout: 5 * time.Second, // long enough for a loaded machine
 		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: outboxIn(dir), MaxBytes: 1 << 30},
-		Content:       store.ContentOptions{Keep: true, RedactPersonal: true},
+		Content:       store.ContentOptions{StoreContent: true, RedactPersonal: true},
 		Hooks: store.Hooks{
 			OnFailure: func(step label.Step, _ error) { f.addFailure(string(step)) },
 			OnPanic:   func(step label.Step, _ any) { f.addFailure("panic " + string(step)) },
@@ -392,7 +392,7 @@ func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db
 // sessionsByKey returns the sessions with an echo key, which is the hash of an id or a text that identifies a session.
 func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 	f.t.Helper()
-	found, late := f.store.Echoes(f.t.Context(), tenantA, []session.EchoKey{key})
+	found, late := f.store.FindByEchoes(f.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
 		f.t.Errorf("Echoes(%x): late = true, want false", key)
 	}
@@ -405,13 +405,13 @@ func (f *fixture) deliver() { f.store.Deliver(f.t.Context()) }
 // deliverAll advances the clock, with a delivery every second, until the outbox is empty, for at most five minutes of
 // the clock. Each delivery has a time limit, so a busy machine needs several deliveries of a large queue.
 func (f *fixture) deliverAll() {
-	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Tally.Pending.Load() > 0; n++ {
-		f.wait(time.Second)
+	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Metrics.Pending.Load() > 0; n++ {
+		f.deliverFor(time.Second)
 	}
 }
 
-// wait advances the clock, with a delivery every second.
-func (f *fixture) wait(d time.Duration) {
+// deliverFor advances the clock, with a delivery every second.
+func (f *fixture) deliverFor(d time.Duration) {
 	for ; d > 0; d -= time.Second {
 		f.clock.add(time.Second)
 		f.deliver()
@@ -446,7 +446,7 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 func (f *fixture) account(running bool) string {
 	f.t.Helper()
 	if f.store != nil && f.cancel == nil {
-		f.wait(time.Second)
+		f.deliverFor(time.Second)
 	}
 	return accountText(f.balancedAccount(running))
 }
@@ -464,7 +464,7 @@ func accountText(b store.Account) string {
 // test or before restart, because its own offered turn fills the memory and is never recorded.
 func (f *fixture) checkMemoryIsFree() {
 	f.t.Helper()
-	checkEqual(f.t, "Tally.Pending", f.store.Tally.Pending.Load(), 0)
+	checkEqual(f.t, "Tally.Pending", f.store.Metrics.Pending.Load(), 0)
 	offer := func(size int64) bool {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, f.clock.now()), Size: size})
 	}
@@ -506,7 +506,7 @@ func (f *fixture) closeSessions() {
 	f.t.Helper()
 	f.clock.add(closeAge + time.Second)
 	f.deliver()
-	rows, err := f.backend.Due(f.t.Context(), f.clock.now().Add(-closeAge), session.Row{}, 1000)
+	rows, err := f.backend.DueSessions(f.t.Context(), f.clock.now().Add(-closeAge), session.Row{}, 1000)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -528,7 +528,7 @@ func (f *fixture) settleRow(row *session.Row) error {
 	if err != nil {
 		return err
 	}
-	if len(ex) > 0 && f.options.Content.Keep {
+	if len(ex) > 0 && f.options.Content.StoreContent {
 		var b session.Batch
 		for _, m := range buildSamples(row.Tenant, row.ID, ex, entries) {
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: row.Tenant, Agent: ex[0].Agent, ID: row.ID, Sample: m})
@@ -545,7 +545,7 @@ func (f *fixture) settleRow(row *session.Row) error {
 	}
 	_, err = f.backend.Settle(ctx, []session.Settlement{{
 		Tenant: row.Tenant, ID: row.ID, FeedbackState: feedbackState, Deltas: deltas,
-		To: session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
+		To: session.SettledState{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
 	}})
 	return err
 }
@@ -574,7 +574,7 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 		Thread:     session.Thread{Turns: 1},
 		Assignment: a,
 	})
-	f.store.Release(ses, store.Decided)
+	f.store.Release(ses, store.DecisionsChanged)
 	return id
 }
 
@@ -617,7 +617,7 @@ func (f *fixture) offerLarge(name string, turn, size int) bool {
 // startTurn begins a turn. The turn is in progress until endTurn.
 func (f *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := newExchange(tenantA, name, turn, f.clock.now())
-	return x, f.store.Begin(x)
+	return x, f.store.BeginTurn(x)
 }
 
 // endTurn ends a turn that startTurn began.
@@ -684,24 +684,24 @@ func (f *fixture) counter(scope, field string) (sum float64) {
 	}
 	for _, d := range list {
 		if d.Key.Scope == scope && d.Key.Field == field {
-			sum += float64(d.Value) / trial.One
+			sum += float64(d.Value) / trial.FixedScale
 		}
 	}
 	return sum
 }
 
 // applied returns the settled state of a session: the reward that the last settlement counted.
-func (f *fixture) applied(id session.ID) session.Applied {
+func (f *fixture) applied(id session.ID) session.SettledState {
 	f.t.Helper()
-	a, err := f.backend.Applied(f.t.Context(), tenantA, id)
+	a, err := f.backend.SettledState(f.t.Context(), tenantA, id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return a
 }
 
-// reward closes all sessions, and returns the reward of a session; -1 means the session has no reward.
-func (f *fixture) reward(id session.ID) float64 {
+// rewardAfterClose closes all sessions, and returns the reward of a session; -1 means the session has no reward.
+func (f *fixture) rewardAfterClose(id session.ID) float64 {
 	f.t.Helper()
 	f.closeSessions()
 	a := f.applied(id)
@@ -749,8 +749,8 @@ func (f *fixture) turnCount(id session.ID) int {
 	return ses.Record.Thread.Turns
 }
 
-// exchanges returns the number of stored exchanges of a session.
-func (f *fixture) exchanges(id session.ID) int {
+// exchangeCount returns the number of stored exchanges of a session.
+func (f *fixture) exchangeCount(id session.ID) int {
 	f.t.Helper()
 	list, err := f.backend.Exchanges(f.t.Context(), tenantA, id)
 	if err != nil {
@@ -777,10 +777,10 @@ func (f *fixture) storedTurns(name string) (turns []string) {
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
-		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740,
-		Matched: []trial.Match{{Arm: arm, Del: .01}},
+		ControlP: .05, Category: "coder", Base: .5, Centre: .5, Decided: true, Day: 22740,
+		Matched: []trial.Match{{Arm: arm, MatchEffect: .01}},
 		Picks: []trial.Pick{{
-			Slug: "look-twice", Arm: arm, Eps: .2, Injected: injected, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1, Propensity: .76,
+			Slug: "look-twice", Arm: arm, Eps: .2, Injected: injected, MeanEffect: .02, Offset: .51, Centre: .52, Tokens: 40, Turn: 1, Propensity: .76,
 		}},
 	}
 }

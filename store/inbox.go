@@ -26,8 +26,8 @@ type Turn struct {
 	Session, Unit *Session
 }
 
-// pin adds n pins to the sessions of the turn.
-func (t *Turn) pin(n int32) {
+// addPins adds n pins to the sessions of the turn.
+func (t *Turn) addPins(n int32) {
 	for _, ses := range []*Session{t.Session, t.Unit} {
 		if ses != nil {
 			ses.pins.Add(n)
@@ -45,27 +45,27 @@ type TurnStart struct {
 
 // inbox holds the turns of requests for the recorder. Its methods never block.
 type inbox struct {
-	tally    *Tally
+	metrics  *Metrics
 	state    *state
 	maxBytes int64         // maximum size of the exchanges in memory
 	stubs    bool          // turns in progress are recorded as stubs, because an outbox is open
 	wake     chan struct{} // receives a value when flushAt turns are queued
 
-	mu        sync.Mutex
-	queue     []Turn
-	begun     []*TurnStart    // turns that began since the last flush
-	abandoned []abandonedTurn // turns that ended without an exchange since the last flush
+	mu           sync.Mutex
+	queue        []Turn
+	startedTurns []*TurnStart    // turns that began since the last flush
+	abandoned    []abandonedTurn // turns that ended without an exchange since the last flush
 }
 
-// Begin registers a turn when its request is sent upstream. The identity and the decisions in the
+// BeginTurn registers a turn when its request is sent upstream. The identity and the decisions in the
 // exchange must be final; the caller sets the other fields before Offer. Begin never blocks.
-func (i *inbox) Begin(x *sample.Exchange) *TurnStart {
+func (i *inbox) BeginTurn(x *sample.Exchange) *TurnStart {
 	if !i.stubs {
 		return nil
 	}
 	start := &TurnStart{exchange: x}
 	i.mu.Lock()
-	i.begun = append(i.begun, start)
+	i.startedTurns = append(i.startedTurns, start)
 	i.mu.Unlock()
 	return start
 }
@@ -73,7 +73,7 @@ func (i *inbox) Begin(x *sample.Exchange) *TurnStart {
 // Abandon ends a turn of Begin that is not offered, because a step failed.
 func (i *inbox) Abandon(start *TurnStart) {
 	if start != nil && !start.done.Load() {
-		i.tally.DroppedBad.Add(1)
+		i.metrics.DroppedBad.Add(1)
 		i.abandon(start, droppedBad)
 	}
 }
@@ -105,22 +105,22 @@ type abandonedTurn struct {
 // and counts the turn, and returns false.
 func (i *inbox) Offer(t Turn) bool {
 	if i.state.heldBytes.Load()+t.Size > i.maxBytes {
-		i.tally.DroppedFull.Add(1)
+		i.metrics.DroppedFull.Add(1)
 		i.abandon(t.Start, droppedFull)
 		return false
 	}
 	i.mu.Lock()
 	n := len(i.queue) + 1
 	if n <= queueLen {
-		t.pin(1)
+		t.addPins(1)
 		i.queue = append(i.queue, t)
 		i.state.heldBytes.Add(t.Size)
-		i.tally.Pending.Add(1)
+		i.metrics.Pending.Add(1)
 		t.Start.end()
 	}
 	i.mu.Unlock()
 	if n > queueLen {
-		i.tally.DroppedFull.Add(1)
+		i.metrics.DroppedFull.Add(1)
 		i.abandon(t.Start, droppedFull)
 		return false
 	}

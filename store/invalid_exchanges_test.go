@@ -32,17 +32,17 @@ func TestFailedWriteIsRetried(t *testing.T) {
 				want += 2
 				f.deliver()
 				checkEqual(t, "Store.Healthy after a failed write", f.store.Healthy(), false)
-				checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), int64(want))
+				checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), int64(want))
 				f.deliver() // no write, because the backoff has not ended
-				checkEqual(t, "Tally.WriteErrors during the backoff", f.store.Tally.WriteErrors.Load(), int64(i+1))
+				checkEqual(t, "Tally.WriteErrors during the backoff", f.store.Metrics.WriteErrors.Load(), int64(i+1))
 				f.clock.add(time.Second)
 			}
 			f.deliver()
 			checkEqual(t, "Store.Healthy after a successful write", f.store.Healthy(), true)
-			checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), int64(want))
+			checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), int64(want))
 			for i := range n {
 				name, key := fmt.Sprint("s", i), replyKey+session.EchoKey(i)
-				checkEqual(t, "stored exchanges of a session", f.exchanges(sessionID(name)), 2)
+				checkEqual(t, "stored exchanges of a session", f.exchangeCount(sessionID(name)), 2)
 				_, ok := f.row(sessionID(name))
 				checkEqual(t, "the backend has a row of the session", ok, true)
 				checkList(t, "sessions of the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
@@ -69,9 +69,9 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	f.offerInvalid(2)
 	f.offer("s", 3)
 	f.deliver()
-	checkEqual(t, "stored exchanges", f.exchanges(id), 2)
-	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 2)
-	checkEqual(t, "Tally.DroppedBad", f.store.Tally.DroppedBad.Load(), 1)
+	checkEqual(t, "stored exchanges", f.exchangeCount(id), 2)
+	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
+	checkEqual(t, "Tally.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
 	_, ok := f.row(id)
 	checkEqual(t, "the backend has a row of the session", ok, true)
 	checkEqual(t, "number of sessions of the key", len(f.sessionsByKey(replyKey)), 1)
@@ -81,7 +81,7 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 
 // If the backend fails while the store writes exchanges one by one to find the invalid one, every valid exchange is
 // stored once.
-func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
+func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.beginSession(tenantA, "s", newAssignment(true))
@@ -95,11 +95,11 @@ func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	})
 	f.deliver()
 	f.backend.onCall(nil)
-	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 3)
-	f.wait(time.Second)
-	checkEqual(t, "stored exchanges", f.exchanges(id), 2)
+	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 3)
+	f.deliverFor(time.Second)
+	checkEqual(t, "stored exchanges", f.exchangeCount(id), 2)
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
-	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 2)
+	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
 	f.checkMemoryIsFree()
 }
 
@@ -116,30 +116,30 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	f.offer("s", 2)
 	f.deliver()
 	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Position: "1"})
-	f.wait(2 * time.Second)
-	checkEqual(t, "stored exchanges of the deleted session", f.exchanges(deleted), 0)
-	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 1)
-	checkEqual(t, "Tally.DroppedBad", f.store.Tally.DroppedBad.Load(), 1)
+	f.deliverFor(2 * time.Second)
+	checkEqual(t, "stored exchanges of the deleted session", f.exchangeCount(deleted), 0)
+	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 1)
+	checkEqual(t, "Tally.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
 // Without a writable data directory, sessions live in memory, exchanges are counted as dropped, and
 // feedback is refused.
-func TestVolatileKeepsSessionsInMemory(t *testing.T) {
+func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
+		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.NullBackend{}, "" })
 		id := f.beginSession(tenantA, "s", newAssignment(true))
 		f.addKey(replyKey, id)
 		f.offer("s", 1, 2)
 		f.deliver()
-		checkEqual(t, "Tally.DroppedReadOnly", f.store.Tally.DroppedReadOnly.Load(), 2)
-		checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 0)
+		checkEqual(t, "Tally.DroppedReadOnly", f.store.Metrics.DroppedReadOnly.Load(), 2)
+		checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 0)
 		checkEqual(t, "Store.Healthy", f.store.Healthy(), false)
-		if _, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		if _, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
 			t.Errorf("Post on a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
-		if _, err := f.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrVolatile) {
+		if _, err := f.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
 			t.Errorf("Post without a session in a volatile store: err = %v, want store.ErrVolatile", err)
 		}
 		if _, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
@@ -157,17 +157,17 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 }
 
 // Volatile, the backend of a store without a database, refuses writes. Settle settles no session.
-func TestVolatileRefusesWrites(t *testing.T) {
+func TestNullBackendRefusesWrites(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	v := store.Volatile{}
+	v := store.NullBackend{}
 	_, feedbackErr := v.AddFeedback(ctx, tenantA, nil)
 	_, priorsErr := v.PutPriors(ctx, tenantA, 0, nil)
 	for name, err := range map[string]error{
 		"Write": v.Write(ctx, session.Batch{}), "AddFeedback": feedbackErr, "PutPriors": priorsErr,
-		"Park": v.Park(ctx, tenantA, 1, newScore("a", 1, 1)), "Raise": v.Raise(ctx, tenantA, nil),
+		"Park": v.Park(ctx, tenantA, 1, newScore("a", 1, 1)), "Raise": v.RaiseMaxima(ctx, tenantA, nil),
 	} {
-		if !errors.Is(err, store.ErrVolatile) {
+		if !errors.Is(err, store.ErrNullBackend) {
 			t.Errorf("%s of a volatile store: err = %v, want store.ErrVolatile", name, err)
 		}
 	}

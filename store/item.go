@@ -44,7 +44,7 @@ type SessionItem struct {
 	Errors         *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
 	Output         *int64   `json:"output_tokens"`  // null: some turns are unknown
 	Tools          []string `json:"tools"`          // names of the called tools
-	Kinds          []string `json:"error_kinds"`    // kinds of the failed tool results, and upstream-STATUS for each status of a failed reply
+	ErrorKinds     []string `json:"error_kinds"`    // kinds of the failed tool results, and upstream-STATUS for each status of a failed reply
 	Tags           []string `json:"tags"`           // tags that the client sent
 	Length         string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
 	Cost           *float64 `json:"cost"`           // cost at the price of the model (configuration key prices); null: the model has no price
@@ -91,7 +91,7 @@ type itemBuilder struct {
 // unit is a run or a parent session, with the coins and the reward that its sessions share.
 type unit struct {
 	record  *session.Record // nil means not stored
-	applied session.Applied
+	applied session.SettledState
 	closed  bool
 }
 
@@ -107,7 +107,7 @@ func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x Ses
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
 	if rec.IsShared() {
-		b.units[l.Row.ID] = &unit{rec, l.Applied, l.Row.Closed}
+		b.units[l.Row.ID] = &unit{rec, l.SettledState, l.Row.Closed}
 	}
 	if rec.Unit.IsRun || b.archive.Hides(l.Row.Tenant, rec.Identity.Agent) {
 		return x, false, nil
@@ -116,17 +116,17 @@ func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x Ses
 	return x, true, err
 }
 
-// itemOf is like item, for the session with an id. For an unknown session, ok is false.
-func (b *itemBuilder) itemOf(ctx context.Context, tenant string, id session.ID) (x SessionItem, ok bool, err error) {
+// itemByID is like item, for the session with an id. For an unknown session, ok is false.
+func (b *itemBuilder) itemByID(ctx context.Context, tenant string, id session.ID) (x SessionItem, ok bool, err error) {
 	row, ok, err := b.archive.backend.Session(ctx, tenant, id)
 	if err != nil || !ok {
 		return x, false, err
 	}
-	applied, err := b.archive.backend.Applied(ctx, tenant, id)
+	applied, err := b.archive.backend.SettledState(ctx, tenant, id)
 	if err != nil {
 		return x, false, err
 	}
-	return b.item(ctx, &session.ListedSession{Row: row, Applied: applied})
+	return b.item(ctx, &session.ListedSession{Row: row, SettledState: applied})
 }
 
 // unitOf returns the unit of a session, or nil if the session has its own coins.
@@ -147,7 +147,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 		if u.record, err = session.Decode(id, row.Data); err != nil {
 			u.record = nil // written by a different version, or damaged
 		}
-		if u.applied, err = b.archive.backend.Applied(ctx, rec.Identity.Tenant, id); err != nil {
+		if u.applied, err = b.archive.backend.SettledState(ctx, rec.Identity.Tenant, id); err != nil {
 			return nil, err
 		}
 	}
@@ -159,7 +159,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
-		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
+		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.SettledState.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
 		Matched: append([]string{}, rec.Lessons.Matched...), Injected: []string{}, Withheld: []string{},
 		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, ExcludedFor: rec.Assignment.ExcludedFor, Refused: rec.State.PassThrough,
 		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
@@ -169,7 +169,7 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	if rec.Unit.IsRun {
 		x.Run = rec.Identity.Name
 	}
-	assignment, applied := &rec.Assignment, l.Applied
+	assignment, applied := &rec.Assignment, l.SettledState
 	u, err := b.unitOf(ctx, rec)
 	if err != nil {
 		return x, err
@@ -227,7 +227,7 @@ func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 // these fields stay empty.
 func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
-	x.Tools, x.Kinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.Kinds...), append([]string{}, f.Tags...)
+	x.Tools, x.ErrorKinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.ErrorKinds...), append([]string{}, f.Tags...)
 	ended := f.Ended
 	x.CoversAllTurns = f.Turns > 0 && f.Turns >= rec.Thread.Turns
 	if f.Turns > 0 && f.Turns >= cmp.Or(f.Newest, rec.Thread.Turns) {

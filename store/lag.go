@@ -35,10 +35,10 @@ func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 // the end of the oldest exchange is unknown. state.oldestUndelivered then keeps its value, or becomes the current time
 // if it is 0. The caller holds shipper.deliveryMu.
 func (s *Store) updateLag() {
-	h, shipper := s.shipper.handoff, s.shipper
+	h, shipper := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := int64(len(h.next.exchanges) + h.bypassing) // exchanges that the outbox does not have
+	n := int64(len(h.pending.exchanges) + h.bypassing) // exchanges that the outbox does not have
 	if h.outbox == nil {
 		n += int64(len(h.ready.exchanges) + len(shipper.undelivered.exchanges))
 	} else {
@@ -48,14 +48,14 @@ func (s *Store) updateLag() {
 	if h.lastTaken < h.backlogEnd { // some rows are only in the outbox
 		s.state.oldestUndelivered.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
-		s.state.oldestUndelivered.Store(oldestEnd(shipper.undelivered.exchanges, h.ready.exchanges, h.next.exchanges))
+		s.state.oldestUndelivered.Store(oldestEnd(shipper.undelivered.exchanges, h.ready.exchanges, h.pending.exchanges))
 	}
 	if oldest, since := s.poster.late.oldest, s.state.oldestUndelivered.Load(); !oldest.IsZero() && (since == 0 || oldest.UnixMicro() < since) {
 		s.state.oldestUndelivered.Store(oldest.UnixMicro())
 	}
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
-	s.Tally.Pending.Store(n + int64(len(s.inbox.queue)))
+	s.Metrics.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
 // oldestEnd returns the end of the first exchange of the first list that is not empty, in Unix microseconds; 0 means
@@ -72,25 +72,25 @@ func oldestEnd(lists ...[]sample.Exchange) int64 {
 
 // countInMemory returns the number of exchanges that neither the outbox nor the backend has.
 func (s *Store) countInMemory() int {
-	h := s.shipper.handoff
-	n := len(h.next.exchanges)
+	h := s.deliverer.handoff
+	n := len(h.pending.exchanges)
 	if h.outbox == nil {
-		n += len(h.ready.exchanges) + len(s.shipper.undelivered.exchanges)
+		n += len(h.ready.exchanges) + len(s.deliverer.undelivered.exchanges)
 	}
 	return n
 }
 
-// Undelivered returns the sessions with exchanges that the backend does not have yet. Such a session must not close.
-// ok is false while the sessions are unknown, because exchanges are only in the outbox or the backend accepts no
+// UndeliveredSessions returns the sessions with exchanges that the backend does not have yet. Such a session must not
+// close. ok is false while the sessions are unknown, because exchanges are only in the outbox or the backend accepts no
 // writes. Call Undelivered in a function that WithDeliveryPaused runs.
-func (s *Store) Undelivered() (refs map[session.Ref]bool, ok bool) {
-	if s.state.lagging.Load() || s.shipper.err != nil {
+func (s *Store) UndeliveredSessions() (refs map[session.Ref]bool, ok bool) {
+	if s.state.lagging.Load() || s.deliverer.err != nil {
 		return nil, false
 	}
 	refs = map[session.Ref]bool{}
-	h := s.shipper.handoff
+	h := s.deliverer.handoff
 	h.mu.Lock()
-	for _, list := range [][]sample.Exchange{h.next.exchanges, h.ready.exchanges, s.shipper.undelivered.exchanges} {
+	for _, list := range [][]sample.Exchange{h.pending.exchanges, h.ready.exchanges, s.deliverer.undelivered.exchanges} {
 		for i := range list {
 			refs[sessionRef(&list[i])] = true
 		}

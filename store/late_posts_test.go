@@ -30,9 +30,9 @@ func (f *faultyBackend) allowPosts() {
 	}
 }
 
-// postLate posts feedback while the backend is down, and fails the test unless the store keeps the feedback for later
-// (status Parked).
-func (f *fixture) postLate(p feedback.Post) {
+// postDuringOutage posts feedback while the backend is down, and fails the test unless the store keeps the feedback for
+// later (status Parked).
+func (f *fixture) postDuringOutage(p feedback.Post) {
 	f.t.Helper()
 	got, err := f.store.Rate(f.t.Context(), tenantA, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
@@ -42,7 +42,7 @@ func (f *fixture) postLate(p feedback.Post) {
 
 // Many clients post feedback at the same time while the backend is down. The outbox keeps all posts, and each client
 // gets an answer.
-func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
+func TestFeedbackOfManyClientsDuringOutageIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
 	f := newFixture(t, nil)
@@ -61,13 +61,13 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	checkEqual(t, "late posts", f.store.LatePosts(), clients)
 	checkEqual(t, "Account.LateFeedback", f.balancedAccount(true).LateFeedback, clients)
 	f.backend.allowPosts()
-	f.wait(3 * time.Second)
+	f.deliverFor(3 * time.Second)
 	f.deliver()
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
 // Late feedback in the outbox survives a crash. Feedback that a client posts three times counts once.
-func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
+func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
@@ -75,13 +75,13 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	e := newScore("a", 1, .25)
 	e.Comment = "my key is " + secret("late")
 	for range 3 {
-		f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
+		f.postDuringOutage(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
 	}
 	checkList(t, "files with the secret", f.outboxFilesWith(secret("late")), nil)
-	f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("later", 2, .75)})
+	f.postDuringOutage(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("later", 2, .75)})
 	checkEqual(t, "late posts", f.store.LatePosts(), 4)
 	checkEqual(t, "Account.LateFeedback", f.balancedAccount(true).LateFeedback, 4)
-	f.wait(3 * time.Second)
+	f.deliverFor(3 * time.Second)
 	checkEqual(t, "late posts while the backend is down", f.store.LatePosts(), 4)
 	checkAtLeast(t, "Lag", f.store.Lag(), 2*time.Second+1)
 	f = f.crash(nil)
@@ -93,11 +93,11 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Errorf("Feedback = %+v, %v, want 2 entries", list, err)
 	}
-	checkEqual(t, "reward from the rater's newest feedback", f.reward(id), .75)
+	checkEqual(t, "reward from the rater's newest feedback", f.rewardAfterClose(id), .75)
 }
 
 // Late feedback on a reply joins the session of the reply, although the row of the session also waits in the outbox.
-func TestLateFeedbackJoinsUndeliveredSession(t *testing.T) {
+func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.backend.failPosts()
@@ -105,34 +105,34 @@ func TestLateFeedbackJoinsUndeliveredSession(t *testing.T) {
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.offer("s", 1)
 	f.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	f.postLate(feedback.Post{ResponseID: "resp_1", Entry: newScore("a", 1, .7)})
-	f.wait(2 * time.Second)
+	f.postDuringOutage(feedback.Post{ResponseID: "resp_1", Entry: newScore("a", 1, .7)})
+	f.deliverFor(2 * time.Second)
 	f = f.crash(nil)
-	f.wait(2 * time.Second)
-	checkEqual(t, "reward", f.reward(id), .7)
+	f.deliverFor(2 * time.Second)
+	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
 // A post that the backend always refuses does not delay later posts, and is dropped after a week.
-func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
+func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	first, second := f.playOneTurn("first", newAssignment(true)), f.playOneTurn("second", newAssignment(true))
 	f.backend.failPosts()
-	f.postLate(feedback.Post{SessionID: first.String(), Entry: newScore("a", 1, .1)})
-	f.postLate(feedback.Post{SessionID: second.String(), Entry: newScore("b", 1, .9)})
+	f.postDuringOutage(feedback.Post{SessionID: first.String(), Entry: newScore("a", 1, .1)})
+	f.postDuringOutage(feedback.Post{SessionID: second.String(), Entry: newScore("b", 1, .9)})
 	f.backend.allowPosts()
 	f.backend.refusedSession = first
-	f.wait(5 * time.Second)
+	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts", f.store.LatePosts(), 1)
-	checkEqual(t, "reward of the second session", f.reward(second), .9)
+	checkEqual(t, "reward of the second session", f.rewardAfterClose(second), .9)
 	f.clock.add(8 * 24 * time.Hour)
 	f.run()
-	eventually(t, "the late post to be dropped after a week", func() bool { return f.store.Tally.Late.Expired.Load() == 1 })
+	eventually(t, "the late post to be dropped after a week", func() bool { return f.store.Metrics.Late.Expired.Load() == 1 })
 	checkEqual(t, "late posts after a week", f.store.LatePosts(), 0)
 }
 
 // Late posts that the store refuses, or whose delivery panics, are dropped and counted.
-func TestRefusedLatePostsAreCounted(t *testing.T) {
+func TestRefusedPostsFromOutageAreCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
@@ -145,15 +145,15 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 	}
 	panics := f.playOneTurn("panics", newAssignment(true))
 	f.backend.failPosts()
-	f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("full", 1, 1)})
-	f.postLate(feedback.Post{Commit: "3f2a9c1", Entry: newScore("unknown commit", 1, 1)})
-	f.postLate(feedback.Post{SampleID: "unknown", Entry: newScore("unknown sample", 1, 1)})
-	f.postLate(feedback.Post{SessionID: panics.String(), Entry: newScore("bad", 1, 1)})
+	f.postDuringOutage(feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("full", 1, 1)})
+	f.postDuringOutage(feedback.Post{Commit: "3f2a9c1", Entry: newScore("unknown commit", 1, 1)})
+	f.postDuringOutage(feedback.Post{SampleID: "unknown", Entry: newScore("unknown sample", 1, 1)})
+	f.postDuringOutage(feedback.Post{SessionID: panics.String(), Entry: newScore("bad", 1, 1)})
 	f.backend.allowPosts()
 	f.backend.panickingSession = panics
-	f.wait(5 * time.Second)
+	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts", f.store.LatePosts(), 0)
-	dropped := &f.store.Tally.Late
+	dropped := &f.store.Metrics.Late
 	checkEqual(t, "Tally.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
 }
 
@@ -170,7 +170,7 @@ func TestInvalidFeedbackIsNotKept(t *testing.T) {
 }
 
 // Rate returns an error if the outbox has no room for a late post.
-func TestLateFeedbackIsLimited(t *testing.T) {
+func TestFeedbackDuringOutageIsLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 })
 	f.playOneTurn("s", newAssignment(true))
@@ -187,12 +187,12 @@ func TestLateFeedbackIsLimited(t *testing.T) {
 		t.Errorf("an outbox of 256 KiB accepted %d posts of 8 KiB, want 10 to 32", n)
 	}
 	f.backend.allowPosts()
-	f.wait(5 * time.Second)
+	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
 // The text of late feedback on a forgotten session leaves the outbox files, and the feedback is not delivered.
-func TestForgettingDeletesLateFeedback(t *testing.T) {
+func TestForgettingDeletesFeedbackPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
 		t.Run(map[bool]string{false: "session", true: "tenant"}[wholeTenant], func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 			f.backend.failPosts()
 			e := newScore("a", 1, .7)
 			e.Comment = markerWord
-			f.postLate(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
+			f.postDuringOutage(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
 			f.backend.allowPosts()
 			f.backend.refusedSession = id // so that the post still waits when the session is forgotten
 			f.run()
@@ -222,7 +222,7 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 }
 
 // Feedback on an opted-out session is ignored, and does not wait in the outbox while the backend is down.
-func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
+func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	id := f.beginSession(tenantA, "s", newAssignment(true))
@@ -238,7 +238,7 @@ func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 }
 
 // Forgetting a session deletes late feedback that names only a reply of the session.
-func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
+func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {
 		t.Run(map[bool]string{false: "key in the outbox", true: "key in the backend"}[keyStored], func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			f.backend.failPosts()
 			e := newScore("a", 1, .7)
 			e.Comment = markerWord
-			f.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
+			f.postDuringOutage(feedback.Post{ResponseID: "resp_1", Entry: e})
 			f.backend.allowPosts()
 			f.backend.refusedSession = id // so that the post still waits when the session is forgotten
 			f.run()
@@ -316,7 +316,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	}
 	f.deliver()
 	f.backend.failNext("feedback", 1<<30, errDown)
-	f.postLate(feedback.Post{ResponseID: "other", Entry: newScore("a", 1, .7)})
+	f.postDuringOutage(feedback.Post{ResponseID: "other", Entry: newScore("a", 1, .7)})
 	var erasing, posted atomic.Bool
 	lossy.announced = func() { erasing.Store(true) }
 	f.backend.onCall(func(op string) {
@@ -325,7 +325,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 		}
 		e := newScore("b", 1, .7)
 		e.Comment = markerWord
-		f.postLate(feedback.Post{ResponseID: "s", Entry: e})
+		f.postDuringOutage(feedback.Post{ResponseID: "s", Entry: e})
 	})
 	f.run()
 	f.forget("s")
@@ -336,7 +336,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 
 // Late feedback on a reply is deleted when another replica erases the session of the reply, even if the other replica
 // has already deleted the keys of the reply.
-func TestErasureByAnotherReplicaDeletesLateFeedbackOnAReply(t *testing.T) {
+func TestErasureByAnotherReplicaDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
 	f := newFixture(t, withFleet(&lossy, "one"))
@@ -346,13 +346,13 @@ func TestErasureByAnotherReplicaDeletesLateFeedbackOnAReply(t *testing.T) {
 	f.backend.failNext("feedback", 1<<30, errDown)
 	e := newScore("a", 1, .7)
 	e.Comment = markerWord
-	f.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
+	f.postDuringOutage(feedback.Post{ResponseID: "resp_1", Entry: e})
 	if _, err := f.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}
 	lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{id}, At: f.clock.now().Add(time.Second), Position: "1"})
 	f.backend.allowPosts()
-	f.wait(5 * time.Second)
+	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts after the deletion", f.store.LatePosts(), 0)
 	checkList(t, "files with the comment", filesWith(t, f.dir, markerWord), nil)
 }

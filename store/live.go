@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	defaultSessions = 20_000
-	idleAfter       = 10 * time.Minute // time since its last use after which a session may leave memory
-	reservedShare   = 16               // 1/reservedShare of the limit is reserved for sessions that continue
-	sweepExamined   = 4096             // maximum number of sessions that one sweep examines
-	addExamined     = 16               // maximum number of sessions that one addition examines
+	defaultSessions  = 20_000
+	idleAfter        = 10 * time.Minute // time since its last use after which a session may leave memory
+	reservedShare    = 16               // 1/reservedShare of the limit is reserved for sessions that continue
+	maxSweepExamined = 4096             // maximum number of sessions that one sweep examines
+	maxAddExamined   = 16               // maximum number of sessions that one addition examines
 )
 
 // liveSessions holds the sessions in memory, in the order of their last use, and never more than a limit. Without the
@@ -34,10 +34,10 @@ type liveSessions struct {
 	// tenants has the sessions of each tenant with a session in memory, most recently used first.
 	tenants     map[string]*list.List
 	tenantLimit int // maximum number of sessions of one tenant; 0 means no limit
-	// volatile reports that the backend stores nothing. A session that leaves memory is then lost. Sessions therefore
-	// leave memory only at the limit, and not because they are idle.
-	volatile bool
-	replica  string // name of this process among the replicas
+	// storesNothing reports that the backend stores nothing. A session that leaves memory is then lost. Sessions
+	// therefore leave memory only at the limit, and not because they are idle.
+	storesNothing bool
+	replica       string // name of this process among the replicas
 	// evictedFlush is the newest flush with the row of a session that left memory before the backend had
 	// the row. Until this flush is delivered, look-ups may miss a session that exists.
 	evictedFlush atomic.Int64
@@ -58,23 +58,23 @@ type Session struct {
 	forgotten      atomic.Bool   // the session was deleted, and its row must not be written again
 	// placeholderNumbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was
 	// redacted yet. Only the recorder uses placeholderNumbers.
-	placeholderNumbers *redact.Numbers
+	placeholderNumbers *redact.PlaceholderNumbers
 	// mayHaveOlderRecord means that the session began while the backend did not answer, so that the backend may hold
 	// an older record of the session.
 	mayHaveOlderRecord atomic.Bool
-	// unjudged means that the row was encoded, or left out, before the opt-out rules were applied to the newest turn.
-	// After their application the row is queued again.
-	unjudged atomic.Bool
+	// optOutUnchecked means that the row was encoded, or left out, before the opt-out rules were applied to the newest
+	// turn. After their application the row is queued again.
+	optOutUnchecked atomic.Bool
 }
 
 // MayHaveOlderRecord reports whether the session began while the backend did not answer, so that the backend may still
 // hold an older record of the session.
 func (s *Session) MayHaveOlderRecord() bool { return s.mayHaveOlderRecord.Load() }
 
-func newLiveSessions(limit, tenantLimit int, volatile bool, replica string) *liveSessions {
+func newLiveSessions(limit, tenantLimit int, storesNothing bool, replica string) *liveSessions {
 	return &liveSessions{
 		byID: map[session.ID]*Session{}, order: list.New(), limit: limit, tenants: map[string]*list.List{}, tenantLimit: tenantLimit,
-		volatile: volatile, replica: replica,
+		storesNothing: storesNothing, replica: replica,
 	}
 }
 
@@ -123,7 +123,7 @@ func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p pro
 	defer l.mu.Unlock()
 	s := l.byID[rec.Identity.ID]
 	if s == nil {
-		l.evict(addExamined, l.beginLimit()-1, time.Time{}, p)
+		l.evict(maxAddExamined, l.beginLimit()-1, time.Time{}, p)
 		if len(l.byID) >= l.limit || isNew && (len(l.byID) >= l.beginLimit() || l.tenantIsFull(rec.Identity.Tenant, p)) {
 			return nil
 		}
@@ -149,14 +149,14 @@ func (l *liveSessions) fullReason(tenant string, p progress) label.Reason {
 	if l.tenantIsFull(tenant, p) {
 		return label.ExcludedTenant
 	}
-	if l.evict(addExamined, l.beginLimit()-1, time.Time{}, p); len(l.byID) >= l.beginLimit() {
+	if l.evict(maxAddExamined, l.beginLimit()-1, time.Time{}, p); len(l.byID) >= l.beginLimit() {
 		return label.ExcludedBusy
 	}
 	return ""
 }
 
 // tenantIsFull reports whether a tenant has reached its limit of sessions in memory. At the limit, tenantIsFull first
-// examines the addExamined least recently used sessions of the tenant, and evicts those that are stored. The caller
+// examines the maxAddExamined least recently used sessions of the tenant, and evicts those that are stored. The caller
 // holds mu.
 func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	order := l.tenants[tenant]
@@ -164,7 +164,7 @@ func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 		return false
 	}
 	e := order.Back()
-	for remaining := addExamined; e != nil && remaining > 0 && order.Len() >= l.tenantLimit; remaining-- {
+	for remaining := maxAddExamined; e != nil && remaining > 0 && order.Len() >= l.tenantLimit; remaining-- {
 		s := e.Value.(*Session) //nolint:forcetypeassert // the list holds sessions only
 		e = e.Prev()
 		if s.pins.Load() > 0 {
@@ -184,7 +184,7 @@ func (l *liveSessions) beginLimit() int { return l.limit - l.limit/reservedShare
 func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.evict(sweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
+	l.evict(maxSweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
 }
 
 // progress says which sessions may leave memory, by the newest flush that has their row.
@@ -198,7 +198,7 @@ type progress struct {
 // more than limit sessions, a pinned session moves to the front of the order. Otherwise the pinned sessions of long
 // streams would use up maxExamined at every call. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
-	if l.volatile {
+	if l.storesNothing {
 		idleSince = time.Time{}
 	}
 	for e, remaining := l.order.Back(), maxExamined; e != nil && remaining > 0; remaining-- {

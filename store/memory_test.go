@@ -61,7 +61,7 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	if ses, late := f.store.Acquire(ended, tenantA, id); ses != nil || !late {
 		t.Errorf("Acquire with a canceled context = %v, late %v, want nil, late true", ses, late)
 	}
-	if m, late := f.store.Echoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
+	if m, late := f.store.FindByEchoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
 		t.Errorf("Echoes with a canceled context = %v, late %v, want nil, late true", m, late)
 	}
 	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Data: []byte("{half")}
@@ -72,7 +72,7 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 		t.Errorf("Acquire of a damaged row = %v, late %v, want nil, late true", ses, late)
 	}
 	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
-	if m, late := f.store.Echoes(t.Context(), tenantA, nil); m != nil || late {
+	if m, late := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || late {
 		t.Errorf("Echoes without keys = %v, late %v, want nil, late false", m, late)
 	}
 }
@@ -90,7 +90,7 @@ func TestConcurrentAddReturnsOneSession(t *testing.T) {
 			got[i].Record.Mutex.Lock()
 			got[i].Record.Thread.Turns++
 			got[i].Record.Mutex.Unlock()
-			f.store.Release(got[i], store.Decided)
+			f.store.Release(got[i], store.DecisionsChanged)
 		})
 	}
 	wg.Wait()
@@ -122,7 +122,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		f.store.Release(holder, store.Unchanged)
 		f.backend.takeCalls()
 		checkEqual(t, "turns from the database", f.turnCount(idle), 1)
-		for turns, c := range map[int]store.Change{5: store.Decided, 6: store.Counted} {
+		for turns, c := range map[int]store.Change{5: store.DecisionsChanged, 6: store.CountsChanged} {
 			f.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			f.idleFor(idleTime)
 			f.idleFor(idleTime)
@@ -190,7 +190,7 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 		t.Errorf("Acquire of a session that only the outbox has = %v, late %v, want nil, late true", ses, late)
 	}
 	f.backend.allowWrites()
-	f.wait(2 * time.Second)
+	f.deliverFor(2 * time.Second)
 	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || late {
 		t.Errorf("Acquire after the outage = %v, late %v, want a session, late false", ses, late)
 	}
@@ -215,7 +215,7 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	for i := range limit { // without a call of FullReason
 		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := f.store.Add(rec); ses != nil {
-			f.store.Release(ses, store.Decided)
+			f.store.Release(ses, store.DecisionsChanged)
 			began++
 		}
 	}
@@ -229,7 +229,7 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 
 // The row of a session is written after the recorder has judged whether the turn opted out. The session of a turn in
 // the recorder's queue therefore stays in memory, even if its request has ended and other sessions need the memory.
-func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
+func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	t.Parallel()
 	const limit = 32
 	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
@@ -297,7 +297,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 				ses.Record.Mutex.Lock()
 				ses.Record.Thread.Turns++
 				ses.Record.Mutex.Unlock()
-				f.store.Release(ses, []store.Change{store.Counted, store.Decided}[i%2])
+				f.store.Release(ses, []store.Change{store.CountsChanged, store.DecisionsChanged}[i%2])
 				f.clock.add(time.Millisecond)
 			}
 		})
@@ -343,7 +343,7 @@ func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	if ses == nil {
 		rec := &session.Record{
 			Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: session.ByHeader, Started: f.clock.now()},
-			State:    session.State{Provisional: late},
+			State:    session.State{StartedOffline: late},
 		}
 		rec.Assignment.Excluded = late
 		ses = f.store.Add(rec)
@@ -352,14 +352,14 @@ func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	ses.Record.Thread.Turns++
 	ses.Record.Identity.Seen = f.clock.now()
 	ses.Record.Mutex.Unlock()
-	f.store.Release(ses, store.Decided)
+	f.store.Release(ses, store.DecisionsChanged)
 	f.deliver()
 	return ses.Record
 }
 
 // A session that moves to a replica whose backend does not answer has a stand-in there. The replica never
 // writes the stand-in over the stored record, and uses the stored record when the backend answers.
-func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
+func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		home := newFixture(t, nil)
@@ -387,14 +387,14 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		hanging.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
-			checkEqual(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.Provisional, rec.Assignment.Excluded), "true true")
+			checkEqual(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
 			kept := storedRecord()
-			checkEqual(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.Provisional, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
+			checkEqual(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
 		checkEqual(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
 		hanging.hangs = false
 		rec := other.playTurnOn(id, "s")
-		checkEqual(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.Provisional, len(rec.Assignment.Picks)), "false 1")
+		checkEqual(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
 		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
 		checkEqual(t, "turns of the adopted record", rec.Thread.Turns, 3)
 		checkEqual(t, "turns in the stored row", storedRecord().Thread.Turns, 3)
@@ -402,7 +402,7 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 		// If the backend has no record, the stand-in becomes the record, and there is no further look-up.
 		hanging.hangs = true
 		newID := sessionID("new")
-		checkEqual(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.Provisional, true)
+		checkEqual(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.StartedOffline, true)
 		hanging.hangs = false
 		other.playTurnOn(newID, "new")
 		other.backend.takeCalls()
@@ -415,13 +415,13 @@ func TestStandInIsReplacedByTheStoredRecord(t *testing.T) {
 
 // A stand-in of a run adopts the stored run as soon as the backend answers. The run is excluded from the experiment,
 // because the look-up was late.
-func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
+func TestOfflineRunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := session.RunID(tenantA, "nightly")
 	newRun := func(standIn bool) *session.Record {
 		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, f.clock.now())
-		rec.State.Provisional = standIn
+		rec.State.StartedOffline = standIn
 		return rec
 	}
 	stored := newRun(false)
@@ -434,9 +434,9 @@ func TestStandInOfARunIsReplacedByTheStoredRun(t *testing.T) {
 	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
-	f.store.Rejoin(t.Context(), unit)
+	f.store.RefreshUnit(t.Context(), unit)
 	got := unit.Record
-	checkEqual(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.Provisional, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
+	checkEqual(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
 // noCloseBackend is the backend of another fixture. Close does nothing, because the other fixture closes the backend.

@@ -142,7 +142,7 @@ func (o *oldSpool) importState() error {
 			Name: binary.LittleEndian.Uint64(marks), Turns: binary.LittleEndian.Uint32(marks[8:]), Items: binary.LittleEndian.Uint32(marks[12:]),
 		})
 	}
-	return o.box.KeepMarks(list, maxMarks)
+	return o.box.AddMarks(list, maxMarks)
 }
 
 func (o *oldSpool) positionNote() string {
@@ -252,7 +252,7 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 // between the last sequence number and the number of imported exchanges. writeNext counts them as damaged.
 func (o *oldSpool) writeNext(end spoolPosition) error {
 	o.position, o.size = end, 0
-	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Run(label.StepSpool, f) })
+	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Run(label.StepOutbox, f) })
 	_, err := o.box.Append(&outbox.Flush{
 		Rows: rows, Stubs: o.next.stubs, Ended: o.next.endedIDs, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.positionNote()}, Carried: &outbox.Account{},
 	})
@@ -300,7 +300,7 @@ func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 		}
 		r := session.Row{
 			Tenant: string(tenant), ID: session.ID(rest[:16]), Started: readTime(rest[16:]), Seen: readTime(rest[24:]),
-			Closed: rest[32]&1 != 0, Provisional: rest[32]&2 != 0, IsUnit: rest[32]&4 != 0, Data: rest[33:],
+			Closed: rest[32]&1 != 0, StartedOffline: rest[32]&2 != 0, IsUnit: rest[32]&4 != 0, Data: rest[33:],
 		}
 		b.rows = []session.Row{r}
 	case 'K': // for each tenant: the name of the tenant, the number of its echo keys, and the keys

@@ -21,28 +21,28 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = defaultSessions
 	}
-	s := &Store{options: &o, state: &state{recovered: o.Hooks.OnRecovery, outboxRecovered: o.Hooks.OnOutboxRecovery}, done: newDoneSignal()}
+	s := &Store{options: &o, state: &state{onRecovery: o.Hooks.OnRecovery, onOutboxRecovery: o.Hooks.OnOutboxRecovery}, done: newDoneSignal()}
 	s.guard = guard.New(guard.Options{
-		Now: o.Now, OnFailure: o.Hooks.OnFailure, OnPanic: o.Hooks.OnPanic, Before: o.Hooks.Before, Count: &s.Tally.SetAside,
+		Now: o.Now, OnFailure: o.Hooks.OnFailure, OnPanic: o.Hooks.OnPanic, Before: o.Hooks.Before, SetAsideCount: &s.Metrics.SetAside,
 		Clean: func(text string) string { return s.optOuts.newRedactor().Text(text) },
 	})
 	box, err := s.openOutbox()
 	if err != nil {
 		return nil, err
 	}
-	_, s.state.volatile = o.Backend.(Volatile)
-	live := newLiveSessions(o.MaxSessions, o.MaxTenantSessions, s.state.volatile, o.Replica)
+	_, s.state.storesNothing = o.Backend.(NullBackend)
+	live := newLiveSessions(o.MaxSessions, o.MaxTenantSessions, s.state.storesNothing, o.Replica)
 
 	// The parts that serve requests.
-	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MaxMemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
+	s.inbox = &inbox{metrics: &s.Metrics, state: s.state, maxBytes: o.Queue.MaxMemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
 	s.changes = &changeQueue{heldByRequest: map[string][]session.Echo{}}
 	s.rewardQueue = &rewardQueue{refs: map[session.Ref]bool{}}
-	s.optOuts = &optOutFilter{live: live, changes: s.changes, marks: s.openMarks(box), tally: &s.Tally, onFailure: o.Hooks.OnFailure, cleanTexts: o.Content.CleanTexts}
+	s.optOuts = &optOutFilter{live: live, changes: s.changes, marks: s.openMarks(box), metrics: &s.Metrics, onFailure: o.Hooks.OnFailure, cleanTexts: o.Content.CleanTexts}
 	s.sessions = &sessions{
 		live: live, backend: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookupTimeout: o.LookupTimeout, onFailure: o.Hooks.OnFailure,
 	}
 	feedback := &feedbackWriter{
-		backend: o.Backend, sessions: s.sessions, rewardQueue: s.rewardQueue, guard: s.guard, tally: &s.Tally, onFailure: o.Hooks.OnFailure,
+		backend: o.Backend, sessions: s.sessions, rewardQueue: s.rewardQueue, guard: s.guard, metrics: &s.Metrics, onFailure: o.Hooks.OnFailure,
 	}
 	tombs := &tombstones{sessions: map[session.ID]tombstone{}, tenants: map[string]tombstone{}}
 	undo := &undoer{tombstones: tombs, backend: o.Backend, onFailure: o.Hooks.OnFailure}
@@ -53,37 +53,37 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo, onFailure: o.Hooks.OnFailure, onPanic: o.Hooks.OnPanic}
 
 	// The parts that bring turns to the backend.
-	shared := deps{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, onFailure: o.Hooks.OnFailure}
+	shared := deps{now: o.Now, guard: s.guard, metrics: &s.Metrics, state: s.state, onFailure: o.Hooks.OnFailure}
 	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MaxMemoryBytes}
 	s.recorder = &recorder{
-		inbox: s.inbox, changes: s.changes, optOuts: s.optOuts, tombstones: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
-		onPanic: o.Hooks.OnPanic, kept: o.Hooks.OnKept, sentiment: o.Sentiment,
+		inbox: s.inbox, changes: s.changes, optOuts: s.optOuts, tombstones: tombs, handoff: handoff, guard: s.guard, metrics: &s.Metrics, state: s.state,
+		onPanic: o.Hooks.OnPanic, onRecorded: o.Hooks.OnRecorded, sentiment: o.Sentiment,
 	}
-	s.shipper = &shipper{
+	s.deliverer = &deliverer{
 		backend: o.Backend, handoff: handoff, deps: shared,
 		writer: &writer{backend: o.Backend, cache: o.Exchanges, feedback: feedback, tombstones: tombs, guard: s.guard, onFailure: o.Hooks.OnFailure},
-		limits: shipperLimits{maxBytes: o.Queue.MaxMemoryBytes, deliverInterval: o.Queue.DeliverEvery},
+		limits: delivererLimits{maxBytes: o.Queue.MaxMemoryBytes, deliverInterval: o.Queue.DeliverEvery},
 	}
-	s.eraser = &eraser{
-		backend: o.Backend, sessions: s.sessions, changes: s.changes, rewardQueue: s.rewardQueue, posts: s.poster, tombstones: tombs, shipper: s.shipper,
-		guard: s.guard, tally: &s.Tally, options: &o, flushNow: s.flushNow, deletions: make(chan deletion),
+	s.deleter = &sessionDeleter{
+		backend: o.Backend, sessions: s.sessions, changes: s.changes, rewardQueue: s.rewardQueue, posts: s.poster, tombstones: tombs, deliverer: s.deliverer,
+		guard: s.guard, metrics: &s.Metrics, options: &o, flushNow: s.flushNow, deletions: make(chan deletion),
 	}
-	s.shipper.beforeDelivery = s.eraser.followReplicas
+	s.deliverer.beforeDelivery = s.deleter.followReplicas
 	if o.Fleet != nil {
-		s.sessions.sharedMarks, s.publisher.backend, s.eraser.announcer = o.Fleet, o.Backend, o.Fleet
-		s.shipper.epochReader, s.shipper.safe.age = o.Fleet, safeAge
+		s.sessions.sharedMarks, s.publisher.backend, s.deleter.announcer = o.Fleet, o.Backend, o.Fleet
+		s.deliverer.epochReader, s.deliverer.tracker.age = o.Fleet, safeAge
 	}
 
 	s.state.recordWrite(!o.BackendAbsent)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.Content.OptOut)
-	s.SetPersonal(o.Content.RedactPersonal)
+	s.SetRedactPersonal(o.Content.RedactPersonal)
 	if box != nil {
 		if err := s.resume(ctx); err != nil {
 			return nil, errors.Join(err, box.Close())
 		}
 	}
-	s.shipper.phase = running
+	s.deliverer.phase = running
 	return s, nil
 }
 
@@ -95,10 +95,10 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	if o.Queue.Path == "" {
 		return nil, nil //nolint:nilnil // no outbox is configured
 	}
-	err = s.guard.RunErr(label.StepSpool, func() (err error) {
-		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.MaxBytes, TenantQuotaBytes: o.Queue.MaxTenantBytes, MultiTenant: o.Queue.MultiTenant, Now: o.Now, Damaged: func(err error) {
+	err = s.guard.RunErr(label.StepOutbox, func() (err error) {
+		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.MaxBytes, TenantQuotaBytes: o.Queue.MaxTenantBytes, MultiTenant: o.Queue.MultiTenant, Now: o.Now, OnDamage: func(err error) {
 			s.state.mustReread.Store(true)
-			o.Hooks.OnFailure(label.StepSpool, err)
+			o.Hooks.OnFailure(label.StepOutbox, err)
 		}})
 		return err
 	})
@@ -112,14 +112,14 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	if errors.Is(err, outbox.ErrNewer) {
 		return nil, err
 	}
-	o.Hooks.OnFailure(label.StepSpool, fmt.Errorf("the outbox cannot be opened; exchanges wait for the store in memory until the next start: %w", err))
+	o.Hooks.OnFailure(label.StepOutbox, fmt.Errorf("the outbox cannot be opened; exchanges wait for the store in memory until the next start: %w", err))
 	return nil, nil //nolint:nilnil // see above
 }
 
 // openMarks reads the opt-out marks from the outbox. The result has no marks and keeps none if there is no outbox, or
 // if no exchanges are stored.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
-	if !s.options.Content.Keep {
+	if !s.options.Content.StoreContent {
 		box = nil
 	}
 	marks, err := openMarks(box, s.options.Content.Secret, s.options.Fleet)
@@ -132,15 +132,15 @@ func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 // resume continues at the position that the previous process reached in the outbox, and delivers the remaining rows
 // for at most startLimit.
 func (s *Store) resume(ctx context.Context) (err error) {
-	h := s.shipper.handoff
-	if s.shipper.safe.epoch, err = h.outbox.Note(epochNote); err != nil {
+	h := s.deliverer.handoff
+	if s.deliverer.tracker.epoch, err = h.outbox.Note(epochNote); err != nil {
 		return err
 	}
 	h.lastTaken, h.backlogEnd = h.outbox.Delivered()
 	h.ready.lastSequence = h.backlogEnd
 	s.state.lagging.Store(h.lastTaken < h.backlogEnd)
 	s.state.lookupsMayMiss.Store(h.lastTaken < h.backlogEnd)
-	s.ship(ctx)
+	s.deliverDue(ctx)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (s *Store) Close() error {
 	s.publisher.writes.Wait()
 	s.poster.late.writes.Wait()
 	var err error
-	if box := s.shipper.handoff.outbox; box != nil {
+	if box := s.deliverer.handoff.outbox; box != nil {
 		err = box.Close()
 	}
 	return errors.Join(err, s.options.Backend.Close())

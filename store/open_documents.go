@@ -94,8 +94,8 @@ func (o *openDocuments) drop(ref session.Ref) {
 	}
 }
 
-// retire drops the sessions whose latest exchange is older than before.
-func (o *openDocuments) retire(before time.Time) {
+// dropOlder drops the sessions whose latest exchange is older than before.
+func (o *openDocuments) dropOlder(before time.Time) {
 	for ref, docs := range o.bySession {
 		if docs.newest.Before(before) {
 			o.drop(ref)

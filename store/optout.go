@@ -22,12 +22,12 @@ type optOutFilter struct {
 	live       *liveSessions
 	changes    *changeQueue
 	marks      *optOutMarks
-	tally      *Tally
+	metrics    *Metrics
 	onFailure  func(step label.Step, err error)
 	cleanTexts *redact.CleanTexts // nil means every text is scanned
 
-	rules    atomic.Pointer[sample.OptOut] // nil means nothing opted out
-	personal atomic.Bool                   // also redact personal data, not only secrets
+	rules          atomic.Pointer[sample.OptOut] // nil means nothing opted out
+	redactPersonal atomic.Bool                   // also redact personal data, not only secrets
 }
 
 // OptedOut judges an exchange, as Store.OptedOut documents. The recorder calls OptedOut for every exchange.
@@ -39,7 +39,7 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	out = out || unknown && x.Turn <= 1
 	if id, ok := session.ParseID(x.Session); ok {
 		if ses := o.live.peek(id); ses != nil {
-			out = o.recordJudgement(ses, x, out, unknown)
+			out = o.recordOptOut(ses, x, out, unknown)
 			ses.pins.Add(-1)
 		}
 	}
@@ -47,10 +47,10 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	return out
 }
 
-// recordJudgement records in the session of a turn whether the turn opted out, and removes the items
+// recordOptOut records in the session of a turn whether the turn opted out, and removes the items
 // of x that repeat an opted-out turn. If x has the result of an unknown call, and an earlier turn opted out, x opts out
 // as well, because the call may belong to that turn.
-func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out, unknown bool) bool {
+func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, out, unknown bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	out = out || unknown && len(ses.Record.OptOut.Turns) > 0
@@ -62,7 +62,7 @@ func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out, un
 	if !out {
 		o.queueUnitRow(ses)
 	}
-	if ses.unjudged.Swap(false) { // the row was encoded before the judgement
+	if ses.optOutUnchecked.Swap(false) { // the row was encoded before the judgement
 		o.changes.requeueRow(ses)
 	}
 	return out

@@ -14,10 +14,10 @@ type LateOptOut struct {
 	rules     *sample.OptOut
 	exchanges []sample.Exchange
 	hidden    []bool // for each exchange: whether the exchange is hidden
-	// judged reports that every exchange of the session was checked against the current patterns before the exchange
-	// was stored. Exchanges that the store has deleted since then name no opted-out path.
-	judged bool
-	rec    *session.Record // nil means the row is missing or cannot be read
+	// checkedBefore reports that every exchange of the session was checked against the current patterns before the
+	// exchange was stored. Exchanges that the store has deleted since then name no opted-out path.
+	checkedBefore bool
+	rec           *session.Record // nil means the row is missing or cannot be read
 }
 
 // NewLateOptOut applies the opt-out rules to a session. row is the row of the session, and exchanges
@@ -29,14 +29,14 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 	return &LateOptOut{
 		rules: rules, exchanges: exchanges, hidden: rules.HiddenExchanges(exchanges), rec: rec,
-		judged: !rules.HasPathPatterns() || rec != nil && !rec.Unit.IsRun && rec.Facts.Paths == rules.PathHash(),
+		checkedBefore: !rules.HasPathPatterns() || rec != nil && !rec.Unit.IsRun && rec.Facts.Paths == rules.PathHash(),
 	}
 }
 
 // AllowSample reports whether a sample may be shown or exported. From such a sample it removes the feedback text that
 // may be about an opted-out turn.
 func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
-	if l.rules.HidesSample(m, l.exchanges, l.judged) {
+	if l.rules.HidesSample(m, l.exchanges, l.checkedBefore) {
 		return false
 	}
 	if m.HasSessionFeedbackText() && l.hidesSessionWords() {
@@ -51,7 +51,7 @@ func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry 
 	out := slices.Clone(entries)
 	for i := range out {
 		e := &out[i]
-		if e.Turn == 0 && l.hidesSessionWords() || e.Turn != 0 && l.hidesTurn(e.Turn) || e.Via != "" && !l.judged {
+		if e.Turn == 0 && l.hidesSessionWords() || e.Turn != 0 && l.hidesTurn(e.Turn) || e.CopiedFrom != "" && !l.checkedBefore {
 			e.Comment, e.Correction, e.Details = "", nil, nil
 		}
 	}
@@ -67,8 +67,8 @@ func (l *LateOptOut) hidesSessionWords() bool {
 // hidesAnyTurn reports whether a stored turn of the session is hidden, or whether a turn whose exchange was deleted
 // may be hidden.
 func (l *LateOptOut) hidesAnyTurn() bool {
-	if some := slices.Contains(l.hidden, true); some || l.judged {
-		return some
+	if anyHidden := slices.Contains(l.hidden, true); anyHidden || l.checkedBefore {
+		return anyHidden
 	}
 	turns := map[int]bool{}
 	for i := range l.exchanges {
@@ -89,5 +89,5 @@ func (l *LateOptOut) hidesTurn(turn int) bool {
 			}
 		}
 	}
-	return !stored && (!l.judged || l.rec != nil && slices.Contains(l.rec.OptOut.Turns, turn))
+	return !stored && (!l.checkedBefore || l.rec != nil && slices.Contains(l.rec.OptOut.Turns, turn))
 }

@@ -27,8 +27,8 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 	} {
 		f := newFixture(t, nil)
 		v := f.newConversation("s")
-		v.turn(1, nil)
-		v.turn(2, readEnvFile)
+		v.sendTurn(1, nil)
+		v.sendTurn(2, readEnvFile)
 		for i, about := range []string{"1", "2", "the session"} {
 			e := feedback.Entry{
 				ID: fmt.Sprint("f", i), At: f.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeCorrection, Score: 0.5, Tier: 1,
@@ -62,10 +62,10 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 
 // Feedback on a turn that is no longer stored keeps its text if no turn opted out and all turns of the session were
 // judged by the current patterns.
-func TestFeedbackKeepsTextIfAllTurnsWereJudgedByCurrentPatterns(t *testing.T) {
+func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
-	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", Via: "run"}}
+	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", CopiedFrom: "run"}}
 	for name, tc := range map[string]struct {
 		facts  session.Facts
 		hidden []int

@@ -25,7 +25,7 @@ const maxMarks = 100_000
 // optOutKeeper is the part of a shared backend that stores marks for a limited time. If a session gets two marks, the
 // mark with more items is stored.
 type optOutKeeper interface {
-	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
+	PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
 
 // optOutMarks holds the marks of opted-out sessions. The goroutine of the shipper writes the marks to the outbox and to
@@ -120,7 +120,7 @@ func (o *optOutMarks) save() error {
 	if len(marks) == 0 {
 		return nil
 	}
-	err := o.outbox.KeepMarks(marks, maxMarks)
+	err := o.outbox.AddMarks(marks, maxMarks)
 	if err != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -152,7 +152,7 @@ func (o *optOutMarks) announce(ctx context.Context) error {
 	}
 	o.unannounced = map[session.ID]session.OptOutMark{}
 	o.mu.Unlock()
-	err := o.sharedMarks.KeepOptOuts(ctx, marks)
+	err := o.sharedMarks.PutOptOutMarks(ctx, marks)
 	if err != nil {
 		for id, m := range marks {
 			o.announceLater(id, m)

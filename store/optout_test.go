@@ -32,9 +32,9 @@ func (f *fixture) newConversation(name string) *conversation {
 	return &conversation{fixture: f, id: id, name: name}
 }
 
-// turn sends turn n. prepare may change the exchange before the offer, and may be nil. The hash of the list is 1000+n,
-// of the item 2000+n, and of the block's anchor 3000+n. The echo key is 4000+n.
-func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
+// sendTurn sends turn n. prepare may change the exchange before the offer, and may be nil. The hash of the list is
+// 1000+n, of the item 2000+n, and of the block's anchor 3000+n. The echo key is 4000+n.
+func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.fixture.t.Helper()
 	ses := c.fixture.store.AcquireInMemory(c.id)
 	ses.Record.Mutex.Lock()
@@ -55,7 +55,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	}
 	c.fixture.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: session.EchoKey(4000 + n), ID: c.id, At: c.fixture.clock.now()})
 	c.fixture.store.Offer(store.Turn{Exchange: x, Size: 100})
-	c.fixture.store.Release(ses, store.Decided)
+	c.fixture.store.Release(ses, store.DecisionsChanged)
 	c.deliverAll()
 }
 
@@ -92,17 +92,17 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	c := f.newConversation("s")
-	c.turn(1, nil)
+	c.sendTurn(1, nil)
 	checkEqual(t, "hash of the list", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
 		if row := c.row(); !strings.Contains(row, want) {
 			t.Errorf("row after the first turn = %s, want it to contain %s", row, want)
 		}
 	}
-	c.turn(2, readEnvFile)
+	c.sendTurn(2, readEnvFile)
 	second := c.row()
 	checkList(t, "opted-out turns", c.record().OptOut.Turns, []int{2})
-	c.turn(3, nil)
+	c.sendTurn(3, nil)
 	third := c.row()
 	for _, row := range []string{second, third} {
 		for _, trace := range []string{"1002", "2002", "3002", "call-2", ".env"} {
@@ -128,7 +128,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	if err != nil || len(found) != 2 || found[4002] != nil {
 		t.Errorf("FindEcho = %v, %v, want the keys 4001 and 4003", found, err)
 	}
-	checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), 1)
+	checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
 		checkList(t, "files that contain "+trace, filesWith(t, f.dir, trace), nil)
 	}
@@ -139,7 +139,7 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	c := f.newConversation("s")
-	f.change(c.id, store.Decided, func(rec *session.Record) {
+	f.change(c.id, store.DecisionsChanged, func(rec *session.Record) {
 		rec.Thread.Turns, rec.Thread.ListHash = 1, 1001
 		rec.AddPendingTurn(1)
 	})
@@ -161,8 +161,8 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := runFixture(t, optOutEnvFiles(t))
 		c := f.newConversation("s")
-		c.turn(1, readEnvFile)
-		c.turn(2, readEnvFile)
+		c.sendTurn(1, readEnvFile)
+		c.sendTurn(2, readEnvFile)
 		e := newScore("f", 1, 1)
 		e.Comment = "about the .env"
 		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
@@ -200,7 +200,7 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	c := f.newConversation(markerWord)
 	f.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.ByRequest = session.ByHeader, true })
 	for turn := 1; turn <= 3; turn++ {
-		c.turn(turn, readEnvFile)
+		c.sendTurn(turn, readEnvFile)
 	}
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
@@ -242,13 +242,13 @@ func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 	})
 }
 
-func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
+func TestOptOutPatternsCanChangeWhileTheStoreRuns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	c := f.newConversation("s")
-	c.turn(1, readEnvFile)
-	checkEqual(t, "stored exchanges before the pattern is set", f.exchanges(c.id), 1)
+	c.sendTurn(1, readEnvFile)
+	checkEqual(t, "stored exchanges before the pattern is set", f.exchangeCount(c.id), 1)
 	f.store.SetOptOut(newOptOut(t, "*.env"))
-	c.turn(2, readEnvFile)
-	checkEqual(t, "stored exchanges after a turn that matches the pattern", f.exchanges(c.id), 1)
+	c.sendTurn(2, readEnvFile)
+	checkEqual(t, "stored exchanges after a turn that matches the pattern", f.exchangeCount(c.id), 1)
 }

@@ -62,16 +62,16 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 				f.beginSession(tenantA, name, newAssignment(true))
 				f.addKey(session.EchoKey(1000+i), sessionID(name))
 				f.offer(name, 1, 2)
-				f.wait(time.Second)
+				f.deliverFor(time.Second)
 			}
 			checkEqual(t, "Account.Spooled during the outage", f.balancedAccount(true).Spooled, 100)
-			checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 100)
-			checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), 0)
+			checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 100)
+			checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), 0)
 			f.backend.allowWrites()
 			if crash {
 				f = f.restart(smallMemory)
 			}
-			f.wait(time.Second)
+			f.deliverFor(time.Second)
 			f.offer("s0", 3)
 			f.deliver()
 			checkAccount(t, "account", f.account(true), "101 = 101 + 0 + 0")
@@ -99,8 +99,8 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	f.backend.failWrites()
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	for turns := 1; turns <= 5; turns++ {
-		f.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
-		f.wait(time.Second)
+		f.change(id, store.DecisionsChanged, func(rec *session.Record) { rec.Thread.Turns = turns })
+		f.deliverFor(time.Second)
 	}
 	f = f.crash(nil)
 	f.deliver()
@@ -119,7 +119,7 @@ func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
 	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
 	_, late = f.store.Acquire(t.Context(), tenantA, id)
 	checkEqual(t, "the undelivered session is late after the restart", late, true)
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	ses, late := f.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
 		t.Fatalf("Acquire of a delivered session = %v, late %v, want a session, late false", ses, late)
@@ -156,7 +156,7 @@ func (l *lossyBackend) forgetElsewhere(e session.Erasure) {
 	l.erased = []session.Erasure{e}
 }
 
-func (l *lossyBackend) KeepOptOuts(context.Context, map[session.ID]session.OptOutMark) error {
+func (l *lossyBackend) PutOptOutMarks(context.Context, map[session.ID]session.OptOutMark) error {
 	return nil
 }
 
@@ -190,13 +190,13 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	for _, name := range []string{"old", "middle", "new"} {
 		f.beginSession(tenantA, name, newAssignment(true))
 		f.offer(name, 1)
-		f.wait(5 * time.Second)
+		f.deliverFor(5 * time.Second)
 	}
 	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	for _, epoch := range []string{"two", "three"} { // each change of the epoch starts a new delivery
 		f.deleteSession("new")
 		lossy.epoch = epoch
-		f.wait(time.Second)
+		f.deliverFor(time.Second)
 		checkList(t, "turns delivered again", f.storedTurns("new"), []string{"1 complete"})
 		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	}
@@ -210,7 +210,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	}
 	f.deleteSession("new")
 	f = f.restart(withFleet(&lossy, "four"))
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	checkList(t, "turns delivered again after a stop", f.storedTurns("new"), []string{"1 complete", "2 complete"})
 	checkAccount(t, "account", f.account(true), "4 = 4 + 0 + 0")
 	checkList(t, "failed steps", f.takeFailures(), nil)
@@ -238,14 +238,14 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 			before := f.store.OutboxBytes()
 			checkAtLeast(t, "bytes of the outbox before a sync", before, 100<<10+1)
 			f.backend.failNext("sync", 1<<30, errDown)
-			f.wait(durableAfter)
+			f.deliverFor(durableAfter)
 			checkAtLeast(t, "bytes of the outbox while no sync succeeds", f.store.OutboxBytes(), 100<<10)
 			f.backend.failNext("sync", 0, nil)
 			if shared {
-				f.wait(6 * time.Second)
+				f.deliverFor(6 * time.Second)
 				checkAtLeast(t, "bytes of the outbox while the server may lose the rows", f.store.OutboxBytes(), 100<<10)
 			}
-			f.wait(durableAfter)
+			f.deliverFor(durableAfter)
 			checkAtMost(t, "bytes of the outbox after the rows are durable", f.store.OutboxBytes(), before/2-1)
 			checkAccount(t, "account after a crash", f.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
@@ -262,7 +262,7 @@ func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	const turns = 40
 	for i := range turns {
 		f.offerLarge("s", i+1, 16<<10)
-		f.wait(time.Second)
+		f.deliverFor(time.Second)
 	}
 	f.endTurn(x, start)
 	f.deliver()
@@ -271,10 +271,10 @@ func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	if dropped < turns/4 || dropped > turns-5 {
 		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with the reason quota", account.Dropped, turns/4, turns-5)
 	}
-	checkEqual(t, "Tally.DroppedQuota", f.store.Tally.DroppedQuota.Load(), dropped)
-	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), account.Spooled)
+	checkEqual(t, "Tally.DroppedQuota", f.store.Metrics.DroppedQuota.Load(), dropped)
+	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), account.Spooled)
 	f.backend.allowWrites()
-	f.wait(time.Minute)
+	f.deliverFor(time.Minute)
 	f.offer("s", 100)
 	f.deliver()
 	checkEqual(t, "oldest stored turn", f.storedTurns("s")[0], "1 complete")
@@ -298,7 +298,7 @@ func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	for i := range 4 {
 		f.beginSession(tenantA, "s", trial.Assignment{})
 		f.offer("s", i+2)
-		f.wait(time.Second)
+		f.deliverFor(time.Second)
 	}
 	f.deliver()
 	checkEqual(t, "number of stored turns", len(f.storedTurns("s")), 5)
@@ -322,7 +322,7 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 	f.backend.failNext("write", 1, errDown)
 	checkFailures("a write fails", "write")
 	checkFailures("nothing fails")
-	f.store.Begin(newExchange(tenantA, "s", 3, f.clock.now()))
+	f.store.BeginTurn(newExchange(tenantA, "s", 3, f.clock.now()))
 	f.deliver()
 	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
 	checkFailures("the write of a turn without an end fails", "write")
@@ -385,12 +385,12 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				x := newExchange(tenantA, "s", i+1, f.clock.now())
 				x.Reply.Text = noise(i+1, 16<<10)
 				f.store.Offer(store.Turn{Exchange: x, Size: 16 << 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
-				f.wait(time.Second)
+				f.deliverFor(time.Second)
 			}
 			dropped := f.balancedAccount(true).Dropped
-			signals := map[string]int64{"quota": f.store.Tally.Signals.Quota.Load(), "tenant": f.store.Tally.Signals.Tenant.Load()}
+			signals := map[string]int64{"quota": f.store.Metrics.Signals.Quota.Load(), "tenant": f.store.Metrics.Signals.Tenant.Load()}
 			checkEqual(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
-			checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), string(label.StepSpool)), true)
+			checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), string(label.StepOutbox)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
 				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s only", dropped, turns/4, turns-5, limit.reason)
 			}
@@ -400,11 +400,11 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				if !f.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
 					t.Fatal("Offer of a turn of the other tenant = false, want true")
 				}
-				f.wait(time.Second)
+				f.deliverFor(time.Second)
 			}
 			checkEqual(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 			f.backend.allowWrites()
-			f.wait(time.Minute)
+			f.deliverFor(time.Minute)
 			f.offer("s", turns+1)
 			f.deliver()
 			checkEqual(t, "dropped exchanges by reason after the outage", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
@@ -476,7 +476,7 @@ func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
 				t.Fatalf("Offer of turn %d = false, want true", offered)
 			}
 			if offered%20 == 0 {
-				f.wait(time.Second) // moves the turns to the outbox
+				f.deliverFor(time.Second) // moves the turns to the outbox
 			}
 		}
 	}

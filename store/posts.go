@@ -53,9 +53,9 @@ type Owners struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// NoRoom returns advice for the client, and true, if err reports that the session, or the tenant's parked feedback,
-// has reached its limit of entries.
-func NoRoom(err error) (advice string, ok bool) {
+// LimitAdvice returns advice for the client, and true, if err reports that the session, or the tenant's parked
+// feedback, has reached its limit of entries.
+func LimitAdvice(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has the largest number of feedback entries (limits.feedback); to correct an entry, post its id again", true
 	}
@@ -81,14 +81,14 @@ type poster struct {
 type subject struct {
 	Candidates []session.ID    `json:"candidates,omitempty"` // possible ids of the session, tried first
 	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
-	Otherwise  []session.ID    `json:"otherwise,omitempty"`  // possible ids of the session, tried after Candidates and Key
+	Fallbacks  []session.ID    `json:"otherwise,omitempty"`  // possible ids of the session, tried after Candidates and Key
 	Sample     string          `json:"sample,omitempty"`     // id of a sample of the session
 	// Works are groups of references to commits, branches and pull requests. The first group with a reference that
 	// occurs in the tool results of a session counts, and the subject is every such session.
 	Works [][]work.Ref `json:"works,omitempty"`
-	// Keyed reports that the sender chose the id of the entry. The post may then repeat a stored entry, and gets the
-	// time of that entry.
-	Keyed bool `json:"keyed,omitempty"`
+	// HasClientID reports that the sender chose the id of the entry. The post may then repeat a stored entry, and gets
+	// the time of that entry.
+	HasClientID bool `json:"keyed,omitempty"`
 
 	erasures uint64 // finished erasures before the look-up of the session; set by postOnce
 }
@@ -115,7 +115,7 @@ func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Pos
 func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (posted Posted, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
-	ids := slices.Concat(s.Candidates, s.Otherwise)
+	ids := slices.Concat(s.Candidates, s.Fallbacks)
 	if id, found := po.changes.find(s.Key); found {
 		ids = append(ids, id)
 	} else if found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key}); err == nil {
@@ -131,14 +131,14 @@ func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subjec
 
 // subjectOf returns the subject of a post.
 func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
-	s.Keyed = p.Keyed
+	s.HasClientID = p.HasSenderID
 	switch {
 	case p.SessionID != "":
-		s.Candidates = session.IDsOfName(tenant, p.SessionID)
+		s.Candidates = session.IDsByName(tenant, p.SessionID)
 		s.Key = session.EchoKeyOf(tenant, "s:"+p.SessionID)
-		s.Otherwise = []session.ID{session.RunID(tenant, p.SessionID)}
+		s.Fallbacks = []session.ID{session.RunID(tenant, p.SessionID)}
 		if id, ok := session.ParseID(p.SessionID); ok { // the dashboard posts ids
-			s.Otherwise = append(s.Otherwise, id)
+			s.Fallbacks = append(s.Fallbacks, id)
 		}
 	case p.RunID != "":
 		s.Candidates = []session.ID{session.RunID(tenant, p.RunID)}
@@ -165,20 +165,20 @@ func (po *poster) post(ctx context.Context, tenant string, s *subject, e feedbac
 		return po.postWithRetry(ctx, tenant, s, e, postLimit)
 	}
 	if po.late.now().UnixNano() < po.late.skipBackendUntil.Load() {
-		return po.keepInOutbox(ctx, tenant, s, &e, nil)
+		return po.saveToOutbox(ctx, tenant, s, &e, nil)
 	}
 	limit := postLimit
-	if po.state.down.Load() {
+	if po.state.backendDown.Load() {
 		limit = downLimit
 	}
 	p, err := po.postWithRetry(ctx, tenant, s, e, limit)
-	if err == nil || isFinal(err) {
+	if err == nil || isPermanent(err) {
 		return p, err
 	}
 	if ctx.Err() == nil { // otherwise the client has left, and the error says nothing about the backend
 		po.late.skipBackendUntil.Store(po.late.now().Add(latePause).UnixNano())
 	}
-	return po.keepInOutbox(ctx, tenant, s, &e, err)
+	return po.saveToOutbox(ctx, tenant, s, &e, err)
 }
 
 // postWithRetry stores feedback in the backend. If the backend is unavailable, postWithRetry retries until limit has
@@ -188,7 +188,7 @@ func (po *poster) postWithRetry(ctx context.Context, tenant string, s *subject, 
 	defer cancel()
 	for {
 		p, err := po.postOnce(ctx, tenant, s, e)
-		if !errors.Is(err, session.ErrUnavailable) || po.state.down.Load() {
+		if !errors.Is(err, session.ErrUnavailable) || po.state.backendDown.Load() {
 			return p, err
 		}
 		select {
@@ -216,11 +216,11 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 		if err != nil {
 			return Posted{}, err
 		}
-		s = &subject{Candidates: []session.ID{id}, Keyed: s.Keyed, erasures: s.erasures}
+		s = &subject{Candidates: []session.ID{id}, HasClientID: s.HasClientID, erasures: s.erasures}
 	}
 	// The parked feedback must be read before the session. An entry that moves from the parked feedback to the session
 	// meanwhile is then found on the session.
-	e, err := po.parkedDelivery(ctx, tenant, s, e)
+	e, err := po.parkedOriginal(ctx, tenant, s, e)
 	if err != nil {
 		return Posted{}, err
 	}
@@ -239,7 +239,7 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 	if p, ok, err := po.joinByKey(ctx, tenant, s, e); ok || err != nil {
 		return p, err
 	}
-	for _, id := range s.Otherwise {
+	for _, id := range s.Fallbacks {
 		if member, ok, err := po.sessions.member(ctx, tenant, id); ok || err != nil {
 			if err != nil {
 				return Posted{}, err
@@ -293,12 +293,12 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 		p.Status = Ignored
 		return p, nil
 	}
-	if s.Keyed {
+	if s.HasClientID {
 		stored, ok, err := po.feedback.backend.FeedbackEntry(ctx, tenant, member.ID, e.ID)
 		if err != nil {
 			return Posted{}, err
 		}
-		e = firstDelivery(e, stored, ok)
+		e = originalEntry(e, stored, ok)
 	}
 	// The session comes before the unit, because feedback that the session refuses must not count for the unit.
 	err := po.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
@@ -316,18 +316,18 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 	return p, err
 }
 
-// parkedDelivery returns the parked entry that e repeats, or e if there is none.
-func (po *poster) parkedDelivery(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
-	if !s.Keyed || s.Key == 0 {
+// parkedOriginal returns the parked entry that e repeats, or e if there is none.
+func (po *poster) parkedOriginal(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
+	if !s.HasClientID || s.Key == 0 {
 		return e, nil
 	}
 	parked, ok, err := po.backend.ParkedEntry(ctx, tenant, s.Key, e.ID)
-	return firstDelivery(e, parked, ok), err
+	return originalEntry(e, parked, ok), err
 }
 
-// firstDelivery returns stored if stored exists, as ok reports, and e repeats stored. Otherwise it returns e. A
+// originalEntry returns stored if stored exists, as ok reports, and e repeats stored. Otherwise it returns e. A
 // repeated post thus keeps the time of the first post, and does not replace later feedback of the same rater.
-func firstDelivery(e, stored feedback.Entry, ok bool) feedback.Entry {
+func originalEntry(e, stored feedback.Entry, ok bool) feedback.Entry {
 	if ok && e.Repeats(&stored) {
 		return stored
 	}

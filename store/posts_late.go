@@ -46,8 +46,8 @@ type latePosts struct {
 	oldest       time.Time // time at which the oldest waiting post was received; zero means unknown, or no post waits
 }
 
-// LateTally counts late posts that were dropped, by reason.
-type LateTally struct {
+// LateMetrics counts late posts that were dropped, by reason.
+type LateMetrics struct {
 	Unknown atomic.Int64 // no session was found for the post
 	Full    atomic.Int64 // the session, or the tenant's parked feedback, had reached its limit of entries
 	Bad     atomic.Int64 // the post is invalid, its delivery panicked, or the data directory cannot be written
@@ -60,18 +60,18 @@ type latePost struct {
 	Entry   feedback.Entry `json:"entry"`
 }
 
-// isFinal reports whether every further attempt to store a post would fail with the same error.
-func isFinal(err error) bool {
-	_, isFull := NoRoom(err)
+// isPermanent reports whether every further attempt to store a post would fail with the same error.
+func isPermanent(err error) bool {
+	_, isFull := LimitAdvice(err)
 	_, isWorkError := errors.AsType[*WorkError](err)
-	return isFull || isWorkError || guard.IsPermanent(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
+	return isFull || isWorkError || guard.IsPermanent(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrNullBackend)
 }
 
-// keepInOutbox writes a post to the outbox. cause is the error of the backend; nil means the backend was not tried,
+// saveToOutbox writes a post to the outbox. cause is the error of the backend; nil means the backend was not tried,
 // because it failed less than latePause ago.
-func (po *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
+func (po *poster) saveToOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
 	withSession := *s
-	withSession.Otherwise = slices.Concat(s.Otherwise, po.knownSession(ctx, tenant, s, cause))
+	withSession.Fallbacks = slices.Concat(s.Fallbacks, po.knownSession(ctx, tenant, s, cause))
 	if po.hasOptedOut(ctx, tenant, &withSession) {
 		return Posted{Status: Ignored}, nil
 	}
@@ -151,17 +151,17 @@ func (po *poster) write(list []*queuedPost) error {
 	for i := range list {
 		posts[i] = list[i].post
 	}
-	return po.feedback.guard.RunErr(label.StepFeedback, func() error { return po.late.outbox.KeepPosts(posts) })
+	return po.feedback.guard.RunErr(label.StepFeedback, func() error { return po.late.outbox.AddPosts(posts) })
 }
 
 // knownSession returns the session of the reply, request or sample that a post names, if memory or the backend knows
 // the session now. The post is stored in the outbox with the id of the session, so that a deletion of the session
-// also deletes the post. cause is as in keepInOutbox.
+// also deletes the post. cause is as in saveToOutbox.
 func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
 	if id, ok := po.changes.find(s.Key); ok {
 		return []session.ID{id}
 	}
-	if cause == nil && po.state.down.Load() {
+	if cause == nil && po.state.backendDown.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownSessionLimit)
@@ -175,7 +175,7 @@ func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, c
 
 // hasOptedOut reports whether a session that a post names is in memory and has opted out.
 func (po *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bool {
-	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Otherwise), func(id session.ID) bool { return po.optOuts.allTurnsOptedOut(ctx, tenant, id) })
+	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Fallbacks), func(id session.ID) bool { return po.optOuts.allTurnsOptedOut(ctx, tenant, id) })
 }
 
 // deliverLate delivers late posts in the order of their receipt, within lateLimit, if ready is true. ready reports that
@@ -230,7 +230,7 @@ func (po *poster) deliverRound(ctx context.Context) error {
 			break
 		}
 		l.lastTried = list[i].Number
-		if err != nil && !isFinal(err) {
+		if err != nil && !isPermanent(err) {
 			l.skipBackendUntil.Store(l.now().Add(latePause).UnixNano())
 			break
 		}
@@ -251,7 +251,7 @@ func (po *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
 		if err := json.Unmarshal(p.Document, &late); err != nil {
 			return errors.Join(session.ErrInvalid, err)
 		}
-		for _, id := range slices.Concat([]session.ID{{}}, late.Subject.Candidates, late.Subject.Otherwise) {
+		for _, id := range slices.Concat([]session.ID{{}}, late.Subject.Candidates, late.Subject.Fallbacks) {
 			if po.late.tombstones.covers(p.Tenant, id.String(), late.Entry.At) {
 				return nil
 			}
@@ -263,13 +263,13 @@ func (po *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
 
 // countLate counts a late post that can never be stored, by the error of its delivery. A nil error counts nothing.
 func (po *poster) countLate(err error) {
-	t := &po.feedback.tally.Late
-	_, isFull := NoRoom(err)
+	t := &po.feedback.metrics.Late
+	_, isFull := LimitAdvice(err)
 	switch {
 	case err == nil:
 	case isFull:
 		t.Full.Add(1)
-	case guard.IsPermanent(err), errors.Is(err, ErrVolatile):
+	case guard.IsPermanent(err), errors.Is(err, ErrNullBackend):
 		t.Bad.Add(1)
 		po.feedback.onFailure(label.StepFeedback, err)
 	default:
@@ -305,7 +305,7 @@ func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant strin
 			if err != nil {
 				return numbers, after, err
 			}
-			ids = slices.Concat(late.Subject.Candidates, late.Subject.Otherwise, ids)
+			ids = slices.Concat(late.Subject.Candidates, late.Subject.Fallbacks, ids)
 			if slices.ContainsFunc(ids, match) {
 				numbers = append(numbers, after)
 			}

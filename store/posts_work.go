@@ -35,10 +35,10 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	advice := ""
 	switch {
 	case p.Commit != "":
-		ref, ok = work.OfCommit(p.Commit, "")
+		ref, ok = work.CommitRef(p.Commit, "")
 		advice = "commit is not a hash of 7 to 64 hex digits; send the hash as git prints it"
 	case p.Branch != "":
-		ref, ok = work.OfBranch(p.Branch, "")
+		ref, ok = work.BranchRef(p.Branch, "")
 		advice = "branch is not the name of a branch; send the name without the remote, such as fix/login"
 	case p.PullRequest != "":
 		ref, ok = work.ParsePullRequest(p.PullRequest)
@@ -71,7 +71,7 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	posted.Status, posted.Work = Ignored, &Owners{}
 	for _, member := range list {
 		p, err := po.join(ctx, tenant, s, member, e)
-		if _, ok := NoRoom(err); ok {
+		if _, ok := LimitAdvice(err); ok {
 			limitErr = err
 			continue
 		}

@@ -40,7 +40,7 @@ type publisher struct {
 
 // canPublish reports whether replicas share the backend, and the backend keeps up with writes.
 func (p *publisher) canPublish() bool {
-	return p.backend != nil && !p.state.down.Load() && p.overdue.Load() <= maxOverdue
+	return p.backend != nil && !p.state.backendDown.Load() && p.overdue.Load() <= maxOverdue
 }
 
 // Publish writes the row of a session with new decisions, so that the other replicas can read it. unit is the run or
@@ -61,17 +61,17 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 		return
 	}
 	redactor := p.optOuts.newRedactor() // the recorder has a redactor of its own
-	row, ok := p.optOuts.row(redactor, ses)
+	row, ok := p.optOuts.redactedRow(redactor, ses)
 	if !ok {
 		return
 	}
 	rows := []session.Row{row}
 	if unit != nil {
-		if row, ok := p.optOuts.row(redactor, unit); ok {
+		if row, ok := p.optOuts.redactedRow(redactor, unit); ok {
 			rows = append(rows, row)
 		}
 	}
-	p.writeSoon(x.RequestID, waited, func(ctx context.Context) error {
+	p.writeAndWait(x.RequestID, waited, func(ctx context.Context) error {
 		return p.write(ctx, session.Batch{Rows: rows, Echoes: keys})
 	})
 }
@@ -88,7 +88,7 @@ func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []s
 	if p.optOuts.OptedOut(x, answered) {
 		return
 	}
-	row, ok := p.optOuts.row(p.optOuts.newRedactor(), ses)
+	row, ok := p.optOuts.redactedRow(p.optOuts.newRedactor(), ses)
 	if !ok {
 		return
 	}
@@ -136,9 +136,9 @@ func (p *publisher) startWrite(request string, write func(ctx context.Context) e
 	return written
 }
 
-// writeSoon starts a write to the backend, and waits for its end, but at most until the request has waited waitLimit in
-// total. A write that takes longer continues without the request.
-func (p *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
+// writeAndWait starts a write to the backend, and waits for its end, but at most until the request has waited waitLimit
+// in total. A write that takes longer continues without the request.
+func (p *publisher) writeAndWait(request string, waited time.Duration, write func(ctx context.Context) error) {
 	written := p.startWrite(request, write)
 	limit := waitLimit - waited
 	if p.overdue.Load() > 0 {
@@ -164,10 +164,10 @@ func (p *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 		return
 	}
 	batch := session.Batch{}
-	if row, ok := p.optOuts.row(p.optOuts.newRedactor(), ses); ok {
+	if row, ok := p.optOuts.redactedRow(p.optOuts.newRedactor(), ses); ok {
 		batch.Rows = []session.Row{row}
 	}
-	p.writeSoon(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
+	p.writeAndWait(ses.Record.MemberNow().Name, waited, func(ctx context.Context) error {
 		if len(batch.Rows) == 0 {
 			return p.optOuts.marks.announce(ctx)
 		}

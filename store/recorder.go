@@ -20,22 +20,22 @@ type recorder struct {
 	tombstones *tombstones
 	handoff    *handoff
 	guard      *guard.Guard
-	tally      *Tally
+	metrics    *Metrics
 	state      *state
 	onPanic    func(step label.Step, value any)
-	kept       func(x *sample.Exchange) // nil means not called
+	onRecorded func(x *sample.Exchange) // nil means not called
 	sentiment  bool                     // the user's sentiment counts as implicit feedback
 
-	redactor   *redact.Redactor // numbers the placeholders of an exchange after those of its session's earlier exchanges
-	spare      []Turn           // empty list whose memory the queue of the inbox uses next
-	inProgress turnsInProgress
+	redactor      *redact.Redactor // numbers the placeholders of an exchange after those of its session's earlier exchanges
+	reusableTurns []Turn           // empty list whose memory the queue of the inbox uses next
+	inProgress    turnsInProgress
 }
 
 // turnsInProgress lists the turns in progress for which the recorder writes stubs.
 type turnsInProgress struct {
-	spare     []*TurnStart // empty list whose memory inbox.begun uses next
-	turns     []*TurnStart // turns in progress at the last flush
-	unwritten []*TurnStart // turns whose stub is in handoff.next
+	reusableTurns []*TurnStart // empty list whose memory inbox.startedTurns uses next
+	turns         []*TurnStart // turns in progress at the last flush
+	unwritten     []*TurnStart // turns whose stub is in handoff.pending
 }
 
 // record writes new turns to the outbox. A crash loses at most the turns since the last call. If all is true, record
@@ -62,16 +62,16 @@ func (r *recorder) record(now time.Time, all bool) {
 // the recorder for each turn would cost a request more time than Offer does. The caller holds handoff.mu.
 func (r *recorder) admitPiece() (more bool) {
 	r.inbox.mu.Lock()
-	turns, abandoned, begun := r.inbox.takePiece(r.spare[:0]), r.inbox.abandoned, r.inbox.begun
-	r.inbox.abandoned, r.inbox.begun, more = nil, r.inProgress.spare[:0], len(r.inbox.queue) > 0
+	turns, abandoned, begun := r.inbox.takePiece(r.reusableTurns[:0]), r.inbox.abandoned, r.inbox.startedTurns
+	r.inbox.abandoned, r.inbox.startedTurns, more = nil, r.inProgress.reusableTurns[:0], len(r.inbox.queue) > 0
 	r.inbox.mu.Unlock()
 	for i := range turns {
 		r.admit(turns[i])
 		turns[i] = Turn{}
 	}
-	r.spare = turns
+	r.reusableTurns = turns
 	for _, turn := range abandoned {
-		r.handoff.next.endTurn(turn.start, turn.reason)
+		r.handoff.pending.endTurn(turn.start, turn.reason)
 	}
 	for _, t := range begun {
 		if !t.done.Load() {
@@ -79,25 +79,25 @@ func (r *recorder) admitPiece() (more bool) {
 		}
 	}
 	clear(begun)
-	r.inProgress.spare = begun
+	r.inProgress.reusableTurns = begun
 	return more
 }
 
-// admit redacts the exchange of one turn, and adds the exchange to handoff.next. An exchange is dropped and counted
+// admit redacts the exchange of one turn, and adds the exchange to handoff.pending. An exchange is dropped and counted
 // if it opted out, if its session was deleted, or if a step panics. No unredacted text leaves admit.
 func (r *recorder) admit(t Turn) {
-	defer t.pin(-1)
+	defer t.addPins(-1)
 	drop := func(reason string) {
-		r.tally.Pending.Add(-1)
+		r.metrics.Pending.Add(-1)
 		r.state.heldBytes.Add(-t.Size)
-		r.handoff.next.endTurn(t.Start, reason)
+		r.handoff.pending.endTurn(t.Start, reason)
 		if reason == droppedOptOut && t.Start != nil && t.Start.stubWritten {
-			r.handoff.next.scrub = true // the stub of the turn must also leave the file of the outbox
+			r.handoff.pending.scrub = true // the stub of the turn must also leave the file of the outbox
 		}
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			r.tally.DroppedBad.Add(1)
+			r.metrics.DroppedBad.Add(1)
 			drop(droppedBad)
 			atRequest := RequestPanic{Value: value}
 			if x := t.Exchange; x != nil {
@@ -110,26 +110,26 @@ func (r *recorder) admit(t Turn) {
 	x := t.Exchange
 	r.guard.Before(label.StepRecord, sessionRef(x).ID, x.ID)
 	if r.tombstones.covers(x.Tenant, x.Session, x.At) || r.optOuts.OptedOut(x, t.Answered) {
-		r.tally.OptedOut.Add(1)
+		r.metrics.OptedOut.Add(1)
 		drop(droppedOptOut)
 		return
 	}
 	r.optOuts.redactTurn(r.redactor, x)
-	if r.kept != nil {
-		r.kept(x)
+	if r.onRecorded != nil {
+		r.onRecorded(x)
 	}
 	x.Seal() // encodes the exchange once for outbox and backend; a panic here drops only this exchange
 	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)
-	r.handoff.next.signals = append(r.handoff.next.signals, signals...)
-	r.handoff.next.exchanges = append(r.handoff.next.exchanges, *x)
-	r.handoff.next.heldBytes += t.Size
+	r.handoff.pending.signals = append(r.handoff.pending.signals, signals...)
+	r.handoff.pending.exchanges = append(r.handoff.pending.exchanges, *x)
+	r.handoff.pending.heldBytes += t.Size
 	if t.Start != nil && t.Start.stubWritten {
-		r.handoff.next.endedIDs = append(r.handoff.next.endedIDs, x.ID)
+		r.handoff.pending.endedIDs = append(r.handoff.pending.endedIDs, x.ID)
 	}
 }
 
-// collectChanges adds the rows of changed sessions and the new echo keys to handoff.next. all is as in record.
+// collectChanges adds the rows of changed sessions and the new echo keys to handoff.pending. all is as in record.
 func (r *recorder) collectChanges(now time.Time, all bool) {
 	r.handoff.flushCount++
 	dirty, echoes := r.changes.drain(now, all, r.handoff.flushCount, r.state.delivered.Load())
@@ -139,33 +139,33 @@ func (r *recorder) collectChanges(now time.Time, all bool) {
 		encoded := false
 		r.guard.RunOn(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
 			var row session.Row
-			if row, encoded = r.optOuts.row(r.redactor, ses); encoded {
-				r.handoff.next.rows = append(r.handoff.next.rows, row)
+			if row, encoded = r.optOuts.redactedRow(r.redactor, ses); encoded {
+				r.handoff.pending.rows = append(r.handoff.pending.rows, row)
 			}
 		})
 		if !encoded {
 			ses.rowFlush.Store(earlier)
 		}
 	}
-	if len(r.handoff.next.rows) > flushAt {
-		r.handoff.next.rows = newestRows(r.handoff.next.rows)
+	if len(r.handoff.pending.rows) > flushAt {
+		r.handoff.pending.rows = newestRows(r.handoff.pending.rows)
 	}
-	if len(r.handoff.next.echoes)+len(echoes) <= maxEchoes {
-		r.handoff.next.echoes = append(r.handoff.next.echoes, echoes...)
+	if len(r.handoff.pending.echoes)+len(echoes) <= maxEchoes {
+		r.handoff.pending.echoes = append(r.handoff.pending.echoes, echoes...)
 	}
-	r.handoff.next.flushNumber = r.handoff.flushCount
+	r.handoff.pending.flushNumber = r.handoff.flushCount
 }
 
-// SetPersonal turns the redaction of personal data on or off; secrets are always redacted.
-// SetPersonal is safe for concurrent use.
-func (r *recorder) SetPersonal(redactPersonal bool) {
+// SetRedactPersonal turns the redaction of personal data on or off; secrets are always redacted.
+// SetRedactPersonal is safe for concurrent use.
+func (r *recorder) SetRedactPersonal(redactPersonal bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
-	r.optOuts.personal.Store(redactPersonal)
+	r.optOuts.redactPersonal.Store(redactPersonal)
 	r.redactor = r.optOuts.newRedactor()
 }
 
-// addStubs adds the stubs of turns in progress to handoff.next, unless the outbox has them.
+// addStubs adds the stubs of turns in progress to handoff.pending, unless the outbox has them.
 func (r *recorder) addStubs() {
 	if !r.inbox.stubs {
 		return
@@ -173,11 +173,11 @@ func (r *recorder) addStubs() {
 	inProgress := r.inProgress.turns[:0]
 	for _, t := range r.inProgress.turns {
 		if t.done.Load() {
-			continue // the turn has ended, and is in the inbox or in handoff.next
+			continue // the turn has ended, and is in the inbox or in handoff.pending
 		}
 		if !t.stubWritten && !r.tombstones.covers(t.exchange.Tenant, t.exchange.Session, t.exchange.At) {
 			added := r.guard.RunOn(label.StepBegin, sessionRef(t.exchange), t.exchange.ID, func() {
-				r.handoff.next.stubs = append(r.handoff.next.stubs, r.newStub(t.exchange))
+				r.handoff.pending.stubs = append(r.handoff.pending.stubs, r.newStub(t.exchange))
 				t.stubWritten = true
 				r.inProgress.unwritten = append(r.inProgress.unwritten, t)
 			})

@@ -24,7 +24,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	f.backend.onCall(func(op string) {
 		if op == "write" {
 			f.backend.onCall(nil)
-			f.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = 9 })
+			f.change(id, store.DecisionsChanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
 		}
 	})
 	f.deliver()
@@ -39,20 +39,20 @@ func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	nextTurn := func(rec *session.Record) { rec.Thread.Turns++ }
 	id := f.beginSession(tenantA, "s", trial.Assignment{})
 	f.deliver()
-	f.change(id, store.Counted, nextTurn)
+	f.change(id, store.CountsChanged, nextTurn)
 	f.deliver()
 	checkEqual(t, "stored turns right after a count", f.storedTurnCount(id), 1)
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	checkEqual(t, "stored turns a second after a count", f.storedTurnCount(id), 2)
-	f.change(id, store.Counted, nextTurn)
-	f.change(id, store.Decided, nextTurn)
+	f.change(id, store.CountsChanged, nextTurn)
+	f.change(id, store.DecisionsChanged, nextTurn)
 	f.deliver()
 	checkEqual(t, "stored turns after a decision", f.storedTurnCount(id), 4)
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	f.change(id, store.Unchanged, nextTurn)
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	checkEqual(t, "stored turns after a change of kind Unchanged", f.storedTurnCount(id), 4)
-	f.change(id, store.Counted, nextTurn)
+	f.change(id, store.CountsChanged, nextTurn)
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +69,11 @@ func TestMemoryForExchangesIsLimited(t *testing.T) {
 		checkEqual(t, fmt.Sprint("Offer of 100 bytes, turn ", i+1), offer(i+1, 100), want)
 	}
 	checkEqual(t, "Offer of the last 50 free bytes", offer(4, 50), true)
-	checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), 1)
+	checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), 1)
 	f.backend.failNext("write", 1, errDown)
 	f.deliver()
 	checkEqual(t, "Offer of 1 byte after a failed write", offer(5, 1), false)
-	f.wait(time.Second)
+	f.deliverFor(time.Second)
 	f.checkMemoryIsFree()
 }
 
@@ -88,10 +88,10 @@ func TestQueueLengthIsLimited(t *testing.T) {
 	if n < 5000 || n == maxTurns {
 		t.Errorf("accepted turns: got %d, want 5000 to %d", n, maxTurns-1)
 	}
-	checkEqual(t, "Tally.DroppedFull", f.store.Tally.DroppedFull.Load(), 1)
-	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), int64(n))
+	checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), 1)
+	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), int64(n))
 	f.deliverAll()
-	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), n)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), n)
 	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
 	f.checkMemoryIsFree()
 }
@@ -106,7 +106,7 @@ func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 		f.store.Offer(store.Turn{Exchange: x, Start: start, Size: each})
 	}
 	f.deliver()
-	checkEqual(t, "stored exchanges", f.exchanges(sessionID("s")), n)
+	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), n)
 	checkAccount(t, "account", f.account(true), "10 = 10 + 0 + 0")
 	f.checkMemoryIsFree()
 }
@@ -135,12 +135,12 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				time.Sleep(time.Second)
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
 				// of the recorder.
-				if n := f.exchanges(sessionID("s")); n > 0 != size.early {
+				if n := f.exchangeCount(sessionID("s")); n > 0 != size.early {
 					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, size.turns, size.early)
 				}
 				f.clock.add(time.Hour)
 				time.Sleep(time.Second)
-				checkEqual(t, "stored exchanges after DeliverEvery", f.exchanges(sessionID("s")), size.turns)
+				checkEqual(t, "stored exchanges after DeliverEvery", f.exchangeCount(sessionID("s")), size.turns)
 			})
 		})
 	}
@@ -155,12 +155,12 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 		f.store.Offer(store.Turn{Exchange: x, Size: 10})
 	}
 	f.deliver()
-	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 4)
-	checkEqual(t, "Tally.Incomplete", f.store.Tally.Incomplete.Load(), 3)
+	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 4)
+	checkEqual(t, "Tally.Incomplete", f.store.Metrics.Incomplete.Load(), 3)
 }
 
 // Run closes the channel of Done at its end. A second call of Run does not close the channel again, which would panic.
-func TestSecondRunDoesNotCloseDoneAgain(t *testing.T) {
+func TestSecondRunDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	select {
@@ -184,7 +184,7 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	if err := f.drain(); !errors.Is(err, errDown) {
 		t.Errorf("Run at a stop = %v, want errDown", err)
 	}
-	checkEqual(t, "Tally.Pending", f.store.Tally.Pending.Load(), 2)
+	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 2)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
@@ -196,8 +196,8 @@ func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
 	f.offer("s", 2)
 	f.deliver()
 	checkList(t, "failed steps", f.takeFailures(), []string{"panic record"})
-	checkEqual(t, "Tally.DroppedBad", f.store.Tally.DroppedBad.Load(), 1)
-	checkEqual(t, "Tally.Exchanges", f.store.Tally.Exchanges.Load(), 2)
+	checkEqual(t, "Tally.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
+	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
 	f.checkMemoryIsFree()
 }
 
@@ -238,7 +238,7 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 			} else {
 				f.backend.allowWrites()
 			}
-			f.wait(2 * time.Second)
+			f.deliverFor(2 * time.Second)
 			checkList(t, "stored turns", f.storedTurns("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})
 			checkEqual(t, "panics at the exchange", p.panics.Load(), 1)
 			checkAccount(t, "account", f.account(true), fmt.Sprint("5 = 4 + 0 + 0 + 1 ", map[bool]string{false: "bad", true: "damaged"}[crash]))
@@ -272,7 +272,7 @@ type panickingExpiry struct {
 	retain, purge atomic.Int64
 }
 
-func (p *panickingExpiry) Retain(context.Context, time.Time) (int, error) {
+func (p *panickingExpiry) PurgeSessions(context.Context, time.Time) (int, error) {
 	p.retain.Add(1)
 	panic("retain")
 }
@@ -300,7 +300,7 @@ func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 		id := f.beginSession(tenantA, "late", newAssignment(true))
 		x, start := f.startTurn("late", 1)
 		f.endTurn(x, start)
-		eventually(t, "the turn to be stored", func() bool { return f.exchanges(id) == 1 })
+		eventually(t, "the turn to be stored", func() bool { return f.exchangeCount(id) == 1 })
 		if got := f.takeFailures(); !slices.Contains(got, "panic retain") {
 			t.Errorf("failed steps: got %v, want %q among them", got, "panic retain")
 		}

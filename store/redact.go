@@ -15,7 +15,7 @@ import (
 
 // newRedactor returns a redactor with the current settings.
 func (o *optOutFilter) newRedactor() *redact.Redactor {
-	r := redact.New(o.personal.Load())
+	r := redact.New(o.redactPersonal.Load())
 	r.UseCleanTexts(o.cleanTexts)
 	return r
 }
@@ -32,12 +32,12 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	}
 	defer ses.pins.Add(-1)
 	if ses.placeholderNumbers == nil {
-		ses.placeholderNumbers = redact.NewNumbers(nil)
+		ses.placeholderNumbers = redact.NewPlaceholderNumbers(nil)
 	}
 	ses.Record.Mutex.Lock()
 	ses.placeholderNumbers.Raise(ses.Record.State.LastPlaceholder)
 	ses.Record.Mutex.Unlock()
-	r.Continue(ses.placeholderNumbers)
+	r.BeginExchange(ses.placeholderNumbers)
 	o.redact(r, x)
 	ses.Record.Mutex.Lock()
 	ses.Record.Facts.Add(x) // the next row of the session contains the facts
@@ -60,27 +60,27 @@ func (o *optOutFilter) redact(r *redact.Redactor, x *sample.Exchange) {
 	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
 	x.Redact(r)
 	for _, n := range x.Redacted {
-		o.tally.Redactions.Add(int64(n))
+		o.metrics.Redactions.Add(int64(n))
 	}
 }
 
-// cleanse redacts imported exchanges, and leaves out the exchanges that opted out.
-func (o *optOutFilter) cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
+// redactImported redacts imported exchanges, and leaves out the exchanges that opted out.
+func (o *optOutFilter) redactImported(list []sample.Exchange, answered [][]string) []sample.Exchange {
 	rules, redactor := o.rules.Load(), o.newRedactor()
 	kept := make([]sample.Exchange, 0, len(list))
-	numbers := map[session.Ref]*redact.Numbers{}
+	numbers := map[session.Ref]*redact.PlaceholderNumbers{}
 	for i := range list {
 		x := &list[i]
 		if rules != nil && (rules.OptsOutTenant(x.Tenant) || rules.OptsOutAgent(x.Agent) || rules.ExchangeNamesPath(x) || slices.ContainsFunc(answered[i], rules.NamesPath)) {
-			o.tally.OptedOut.Add(1)
+			o.metrics.OptedOut.Add(1)
 			continue
 		}
 		n := numbers[sessionRef(x)]
 		if n == nil {
-			n = redact.NewNumbers(nil)
+			n = redact.NewPlaceholderNumbers(nil)
 			numbers[sessionRef(x)] = n
 		}
-		redactor.Continue(n)
+		redactor.BeginExchange(n)
 		x.Facts.Paths = rules.PathHash()
 		o.redact(redactor, x)
 		kept = append(kept, *x)
@@ -106,16 +106,16 @@ func (o *optOutFilter) redactEntry(e feedback.Entry) feedback.Entry {
 	return e
 }
 
-// row returns the row of a session. ok is false for a deleted session, and for a session without a turn that may be
-// stored. The arguments of tool calls in the row are redacted. Equal arguments stay equal, so that loops are still
-// found.
-func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
+// redactedRow returns the row of a session. ok is false for a deleted session, and for a session without a turn that
+// may be stored. The arguments of tool calls in the row are redacted. Equal arguments stay equal, so that loops are
+// still found.
+func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if ses.forgotten.Load() {
 		return session.Row{}, false
 	}
-	ses.unjudged.Store(len(ses.Record.OptOut.PendingTurns) > 0)
+	ses.optOutUnchecked.Store(len(ses.Record.OptOut.PendingTurns) > 0)
 	if ses.Record.Unit.IsRun && !ses.Record.OptOut.HasStorableSession { // all turns so far opted out, or are not judged yet
 		ses.unmarkedOptOut.Store(true)
 		return session.Row{}, false

@@ -51,7 +51,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		Thread:     session.Thread{Calls: map[string]wire.Call{"c1": {ID: "c1", Name: "sh", Args: `{"cmd":"export TOKEN=` + secret("call") + ` amy@example.com"}`}}, CallOrder: []string{"c1"}},
 		Assignment: newAssignment(true),
 	})
-	f.store.Release(ses, store.Decided)
+	f.store.Release(ses, store.DecisionsChanged)
 	x := newExchange(tenantA, name, 1, f.clock.now())
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed with ` + secret("item") + `, amy@example.com"}`)}
 	x.Reply = sample.Reply{ID: "chatcmpl-1", Text: "It is " + secret("reply"), Error: "refused: " + secret("error"), Calls: []sample.Call{{ID: "c2", Name: "sh", Args: `{"key":"` + secret("replyargs") + `"}`}}}
@@ -84,7 +84,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	if !bytes.Contains(f.readBack(id), []byte("Paint the shed")) {
 		t.Error(`the stored text does not contain "Paint the shed", which is not secret`)
 	}
-	if f.store.Tally.Redactions.Load() == 0 {
+	if f.store.Metrics.Redactions.Load() == 0 {
 		t.Error("Tally.Redactions: got 0, want > 0")
 	}
 	f.kill()
@@ -142,7 +142,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	if ses, _ := f.store.Acquire(t.Context(), tenantA, id); ses == nil {
 		t.Fatal("Acquire after the restart = nil, want the session")
 	} else {
-		f.store.Release(ses, store.Decided)
+		f.store.Release(ses, store.DecisionsChanged)
 	}
 	offerReply(3, "eve@example.com")
 	checkEqual(t, "third stored reply after the restart", replies()[2], "[REDACTED:email:3]")
@@ -167,18 +167,18 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	first := storedFeedback()
 	checkEqual(t, "stored comment", first.Comment, "ask [REDACTED:email:1]")
 	checkEqual(t, "stored hash of the redacted entry", first.Hash, first.ContentHash())
-	f.store.Touched()
+	f.store.TakeTouched()
 	f.postFeedback(tenantA, id, e)
 	checkEqual(t, "stored hash of the repeated post", storedFeedback().Hash, first.Hash)
-	checkEqual(t, "sessions touched by the repeated post", len(f.store.Touched()), 0)
-	f.store.SetPersonal(false)
+	checkEqual(t, "sessions touched by the repeated post", len(f.store.TakeTouched()), 0)
+	f.store.SetRedactPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
 	f.postFeedback(tenantA, id, e)
 	checkEqual(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
 }
 
 // A turn is not stored if a call of its reply, or a call that its request answers, names an opted-out path.
-func TestOptOutByPath(t *testing.T) {
+func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	t.Parallel()
 	readArgs := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
 	for name, tc := range map[string]struct {
@@ -194,7 +194,7 @@ func TestOptOutByPath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, optOutEnvFiles(t))
 			id := f.beginSession(tenantA, "s", newAssignment(true))
-			f.change(id, store.Decided, func(rec *session.Record) {
+			f.change(id, store.DecisionsChanged, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}
 				for i, args := range append(tc.calls, tc.answered...) {
 					rec.Thread.Calls[string(rune('a'+i))] = wire.Call{Args: args}
@@ -212,8 +212,8 @@ func TestOptOutByPath(t *testing.T) {
 			if tc.kept {
 				want, counted = 1, 0
 			}
-			checkEqual(t, "stored exchanges", f.exchanges(id), want)
-			checkEqual(t, "Tally.OptedOut", f.store.Tally.OptedOut.Load(), counted)
+			checkEqual(t, "stored exchanges", f.exchangeCount(id), want)
+			checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), counted)
 			text := strings.ToLower(string(f.readBack(id)))
 			checkEqual(t, "the stored text contains zebra", strings.Contains(text, "zebra"), tc.kept)
 			if strings.Contains(text, ".env") {
@@ -224,10 +224,10 @@ func TestOptOutByPath(t *testing.T) {
 	}
 }
 
-// If ContentOptions.Keep is false, sessions are counted, but no samples are stored.
+// If ContentOptions.StoreContent is false, sessions are counted, but no samples are stored.
 func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Content.Keep = false })
+	f := newFixture(t, func(o *store.Options) { o.Content.StoreContent = false })
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.deliver()
 	f.postFeedback(tenantA, id, newScore("a", 1, 1))
@@ -235,7 +235,7 @@ func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
 	f.closeSessions()
 	for _, op := range f.backend.takeCalls() {
 		if op == "samples" {
-			t.Error("samples were written with ContentOptions.Keep = false")
+			t.Error("samples were written with ContentOptions.StoreContent = false")
 		}
 	}
 	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)

@@ -9,11 +9,11 @@ import (
 	"precept/store"
 )
 
-// rateKeyed posts feedback on the session "s" with an id that the client chose (Keyed), so that the client can repeat
-// the post.
-func (f *fixture) rateKeyed(e feedback.Entry) store.Posted {
+// postKeyedFeedback posts feedback on the session "s" with an id that the client chose (Keyed), so that the client can
+// repeat the post.
+func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 	f.t.Helper()
-	done, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{SessionID: "s", Keyed: true, Entry: e})
+	done, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{SessionID: "s", HasSenderID: true, Entry: e})
 	if err != nil {
 		f.t.Fatalf("Rate(%s): %v", e.ID, err)
 	}
@@ -29,41 +29,41 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	for name, play := range map[string]func(f *fixture){
 		"known session": func(f *fixture) {
 			f.playOneTurn("s", newAssignment(true))
-			f.rateKeyed(first)
-			f.rateKeyed(better)
-			f.store.Touched()
-			checkEqual(f.t, "answer to the repeated post", f.rateKeyed(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
-			checkEqual(f.t, "sessions touched by the repeated post", len(f.store.Touched()), 0)
+			f.postKeyedFeedback(first)
+			f.postKeyedFeedback(better)
+			f.store.TakeTouched()
+			checkEqual(f.t, "answer to the repeated post", f.postKeyedFeedback(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
+			checkEqual(f.t, "sessions touched by the repeated post", len(f.store.TakeTouched()), 0)
 		},
 		"before the session arrives": func(f *fixture) {
 			for _, e := range []feedback.Entry{first, better, again} {
-				checkEqual(f.t, "answer", f.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(f.t, "answer", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			f.addKey(key, f.playOneTurn("s", newAssignment(true)))
 			f.deliver()
 		},
 		"repeated after the session has arrived": func(f *fixture) {
-			f.rateKeyed(first)
-			f.rateKeyed(better)
+			f.postKeyedFeedback(first)
+			f.postKeyedFeedback(better)
 			f.addKey(key, f.playOneTurn("s", newAssignment(true)))
 			f.deliver()
-			f.rateKeyed(again)
+			f.postKeyedFeedback(again)
 		},
 		"repeated while the session arrives": func(f *fixture) {
-			f.rateKeyed(first)
-			f.rateKeyed(better)
+			f.postKeyedFeedback(first)
+			f.postKeyedFeedback(better)
 			f.addKey(key, f.playOneTurn("s", newAssignment(true)))
-			checkEqual(f.t, "status of the repeated post", f.rateKeyed(again).Status, store.Joined)
+			checkEqual(f.t, "status of the repeated post", f.postKeyedFeedback(again).Status, store.Joined)
 			f.deliver()
 		},
 		"backend outage": func(f *fixture) {
 			f.playOneTurn("s", newAssignment(true))
 			f.backend.failPosts()
 			for _, e := range []feedback.Entry{first, better, again} {
-				checkEqual(f.t, "answer", f.rateKeyed(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(f.t, "answer", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			f.backend.allowPosts()
-			f.wait(3 * time.Second)
+			f.deliverFor(3 * time.Second)
 			checkEqual(f.t, "late posts after the outage", f.store.LatePosts(), 0)
 		},
 	} {
@@ -75,7 +75,7 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 			if err != nil || len(list) != 2 || !list[0].At.Equal(first.At) || list[0].ID != "a" {
 				t.Errorf("Feedback = %+v, %v, want entry a at %s, then entry b", list, err, first.At)
 			}
-			checkEqual(t, "reward", f.reward(sessionID("s")), 1)
+			checkEqual(t, "reward", f.rewardAfterClose(sessionID("s")), 1)
 		})
 	}
 }
@@ -86,9 +86,9 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	unit, id := f.playOneTurn("parent", newAssignment(true)), f.playOneTurn("s", newAssignment(true))
-	f.rateKeyed(newScore("a", 1, 0))
-	f.change(id, store.Decided, func(rec *session.Record) { rec.Unit.ID = unit.String() })
-	f.rateKeyed(newScore("a", 3, 0))
+	f.postKeyedFeedback(newScore("a", 1, 0))
+	f.change(id, store.DecisionsChanged, func(rec *session.Record) { rec.Unit.ID = unit.String() })
+	f.postKeyedFeedback(newScore("a", 3, 0))
 	list, err := f.backend.Feedback(t.Context(), tenantA, unit)
 	if err != nil || len(list) != 1 || !list[0].At.Equal(newScore("a", 1, 0).At) {
 		t.Errorf("Feedback of the unit = %+v, %v, want one entry with the time of the first post", list, err)
@@ -101,11 +101,11 @@ func TestPostWithSameIDAndDifferentContentIsACorrection(t *testing.T) {
 	f := newFixture(t, nil)
 	id := f.playOneTurn("s", newAssignment(true))
 	for _, e := range []feedback.Entry{newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, .25)} {
-		f.rateKeyed(e)
+		f.postKeyedFeedback(e)
 	}
 	list, err := f.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 || !list[1].At.Equal(newScore("a", 3, .25).At) || list[1].Score != .25 {
 		t.Errorf("Feedback = %+v, %v, want entry b, then the corrected entry a", list, err)
 	}
-	checkEqual(t, "reward", f.reward(id), .25)
+	checkEqual(t, "reward", f.rewardAfterClose(id), .25)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	flushEvery  = 50 * time.Millisecond // pause between two runs of the recorder, and of the shipper
-	retainEvery = time.Second           // pause between two checks whether a deletion by age is due
+	flushEvery = 50 * time.Millisecond // pause between two runs of the recorder, and of the shipper
+	purgeEvery = time.Second           // pause between two checks whether a deletion by age is due
 )
 
 // Run records offered turns in the outbox, and ships the outbox to the backend, in two goroutines. After the end of
@@ -25,7 +25,7 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 	}()
 	var shipping sync.WaitGroup
-	shipping.Go(func() { s.runShipper(ctx) })
+	shipping.Go(func() { s.runDeliverer(ctx) })
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -43,25 +43,25 @@ func (s *Store) Run(ctx context.Context) error {
 	})
 }
 
-// runShipper ships the outbox, runs deletions on request, and deletes sessions by age.
-func (s *Store) runShipper(ctx context.Context) {
+// runDeliverer ships the outbox, runs deletions on request, and deletes sessions by age.
+func (s *Store) runDeliverer(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
-	retain := time.NewTicker(retainEvery)
+	retain := time.NewTicker(purgeEvery)
 	defer retain.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-s.eraser.deletions:
-			s.WithDeliveryPaused(func() { s.eraser.runDeletion(ctx, c) })
+		case c := <-s.deleter.deletions:
+			s.WithDeliveryPaused(func() { s.deleter.runDeletion(ctx, c) })
 		case <-tick.C:
-			s.guard.Run(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.ship(ctx) }) })
+			s.guard.Run(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.deliverDue(ctx) }) })
 			s.guard.StorePending(ctx, s.options.Backend)
 			s.guard.Run(label.StepOptOut, func() { s.optOuts.writeMarks(ctx) })
 			s.guard.Run(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
 		case <-retain.C:
-			s.guard.Run(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.eraser.deleteByAge(ctx) }) })
+			s.guard.Run(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.deleter.deleteByAge(ctx) }) })
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (s *Store) runShipper(ctx context.Context) {
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Run(label.StepDeliver, func() {
 		s.WithDeliveryPaused(func() {
-			s.shipper.due.deliver = time.Time{}
+			s.deliverer.due.deliver = time.Time{}
 			s.flush(ctx)
 		})
 	})
@@ -78,25 +78,25 @@ func (s *Store) Deliver(ctx context.Context) {
 
 // flush records new turns, and ships the rows that are due. The caller holds shipper.deliveryMu.
 func (s *Store) flush(ctx context.Context) {
-	s.recorder.record(s.options.Now(), ctx.Err() != nil || s.shipper.phase == stopping)
-	s.ship(ctx)
+	s.recorder.record(s.options.Now(), ctx.Err() != nil || s.deliverer.phase == stopping)
+	s.deliverDue(ctx)
 }
 
-// ship ships the rows that are due, then late posts, and updates the lag. The caller holds shipper.deliveryMu.
-func (s *Store) ship(ctx context.Context) {
+// deliverDue ships the rows that are due, then late posts, and updates the lag. The caller holds shipper.deliveryMu.
+func (s *Store) deliverDue(ctx context.Context) {
 	now := s.options.Now()
-	s.shipper.ship(ctx, now)
-	s.poster.deliverLate(ctx, now, s.shipper.phase != starting && s.shipper.err == nil && !s.state.lagging.Load())
+	s.deliverer.runRound(ctx, now)
+	s.poster.deliverLate(ctx, now, s.deliverer.phase != starting && s.deliverer.err == nil && !s.state.lagging.Load())
 	s.updateLag()
 }
 
 // flushNow is like flush, but ends the pauses after a failure and between two deliveries.
 func (s *Store) flushNow(ctx context.Context) {
-	h := s.shipper.handoff
+	h := s.deliverer.handoff
 	h.mu.Lock()
 	h.nextAppend = time.Time{}
 	h.mu.Unlock()
-	s.shipper.due.retry, s.shipper.due.deliver, s.poster.late.nextDelivery = time.Time{}, time.Time{}, time.Time{}
+	s.deliverer.due.retry, s.deliverer.due.deliver, s.poster.late.nextDelivery = time.Time{}, time.Time{}, time.Time{}
 	s.flush(ctx)
 }
 
@@ -104,13 +104,13 @@ func (s *Store) flushNow(ctx context.Context) {
 func (s *Store) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	d := s.shipper
+	d := s.deliverer
 	d.phase = stopping
 	s.flushNow(ctx)
-	_, appendErr := s.shipper.handoff.lagAndAppendError()
+	_, appendErr := s.deliverer.handoff.lagAndAppendError()
 	if appendErr != nil {
 		d.err = errors.Join(d.err, d.bypass(ctx))
-		_, appendErr = s.shipper.handoff.lagAndAppendError()
+		_, appendErr = s.deliverer.handoff.lagAndAppendError()
 	}
 	s.guard.StorePending(ctx, s.options.Backend)
 	s.optOuts.writeMarks(ctx)

@@ -30,7 +30,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 		return out, ErrNoSession
 	}
 	items := newItemBuilder(a)
-	items.units[listed.Row.ID] = &unit{rec, listed.Applied, listed.Row.Closed}
+	items.units[listed.Row.ID] = &unit{rec, listed.SettledState, listed.Row.Closed}
 	x, err := items.itemOfRecord(ctx, &listed, rec)
 	if err != nil {
 		return out, err
@@ -43,7 +43,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 	out.Unlisted, member.Members = max(member.Members-maxRunSessions, 0), min(member.Members, maxRunSessions)
 	err = session.EachMember(ctx, a.backend, tenant, &member, func(ids []session.ID) error {
 		for _, id := range ids {
-			x, ok, err := items.itemOf(ctx, tenant, id)
+			x, ok, err := items.itemByID(ctx, tenant, id)
 			if err != nil {
 				return err
 			}

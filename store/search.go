@@ -30,7 +30,7 @@ func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSe
 	if err != nil {
 		return nil, false, err
 	}
-	r, hidden := sample.NewReader(), a.optOut.Load().HiddenExchanges(exchanges)
+	r, hidden := sample.NewMessageReader(), a.optOut.Load().HiddenExchanges(exchanges)
 	for i := range exchanges {
 		e := &exchanges[i]
 		if hidden[i] {
@@ -100,8 +100,8 @@ func (s *textSearch) search(turn int, message *sample.Message) {
 // excerpt returns the text around a hit, on one line. at and n are the offset and the length of the hit in the
 // lower-case text, in bytes. They may not fit text, because the lower-case text may have a different length. excerpt
 // therefore bounds them, and cuts text at the boundaries of characters.
-func excerpt(text string, at, n int) string {
-	from, to := max(0, min(at, len(text))-excerptMargin), min(len(text), at+n+excerptMargin)
+func excerpt(text string, offset, length int) string {
+	from, to := max(0, min(offset, len(text))-excerptMargin), min(len(text), offset+length+excerptMargin)
 	for from > 0 && !utf8.RuneStart(text[from]) {
 		from--
 	}

@@ -15,9 +15,9 @@ type syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// safety computes the rows that the backend can no longer lose: the rows that were synced at least age ago. Rows are
-// given by their sequence numbers in the outbox.
-type safety struct {
+// syncTracker computes the rows that the backend can no longer lose: the rows that were synced at least age ago. Rows
+// are given by their sequence numbers in the outbox.
+type syncTracker struct {
 	age        time.Duration // age at which a synced row is safe
 	syncPoints []syncPoint
 	synced     int64  // last row that was delivered before the last sync
@@ -31,11 +31,11 @@ type syncPoint struct {
 	lastRow int64
 }
 
-// secure syncs the backend, and deletes safe rows from the outbox. deliveryErr is the error of the delivery before.
-// After a failed delivery, secure syncs only if diskFull is true. diskFull reports that the backend has no disk space.
-// secure then also frees the disk space that the outbox reserves. secure returns deliveryErr joined with the error of
-// the sync or, if both are nil, the error of the deletion.
-func (s *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
+// syncAndRelease syncs the backend, and deletes safe rows from the outbox. deliveryErr is the error of the delivery
+// before. After a failed delivery, secure syncs only if diskFull is true. diskFull reports that the backend has no disk
+// space. secure then also frees the disk space that the outbox reserves. secure returns deliveryErr joined with the
+// error of the sync or, if both are nil, the error of the deletion.
+func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
 	releaseNow := s.handoff.takeReleaseNow()
@@ -56,7 +56,7 @@ func (s *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 	var err error
 	if !now.Before(s.due.release) || releaseNow || s.phase == stopping {
 		s.due.release = now.Add(releaseEvery)
-		err = box.Release(s.safe.lastSafe)
+		err = box.Release(s.tracker.lastSafe)
 	}
 	if err == nil && due {
 		err = box.Tidy()
@@ -65,15 +65,15 @@ func (s *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 		box.FreeSpace()
 	}
 	if err != nil && firstErr == nil {
-		firstErr = &stepError{label.StepSpool, err}
+		firstErr = &stepError{label.StepOutbox, err}
 	}
 	return firstErr
 }
 
 // sync syncs the backend if rows were delivered since the last sync, then updates the last safe row.
-func (s *shipper) sync(ctx context.Context, now time.Time) error {
+func (s *deliverer) sync(ctx context.Context, now time.Time) error {
 	s.due.sync = now.Add(syncEvery)
-	safe := &s.safe
+	safe := &s.tracker
 	if to, _ := s.handoff.outbox.Delivered(); to != safe.synced {
 		if err := s.backend.Sync(ctx); err != nil {
 			return err
@@ -88,19 +88,19 @@ func (s *shipper) sync(ctx context.Context, now time.Time) error {
 }
 
 // close deletes safe rows, and closes the outbox, which writes its account.
-func (s *shipper) close() error {
+func (s *deliverer) close() error {
 	if s.handoff.outbox == nil {
 		return nil
 	}
-	return errors.Join(s.handoff.outbox.Release(s.safe.lastSafe), s.handoff.outbox.Close())
+	return errors.Join(s.handoff.outbox.Release(s.tracker.lastSafe), s.handoff.outbox.Close())
 }
 
-// lagReason returns the error because of which the backend does not have some rows; nil means the backend has all rows,
+// lagError returns the error because of which the backend does not have some rows; nil means the backend has all rows,
 // or stores nothing.
-func (s *shipper) lagReason() error {
+func (s *deliverer) lagError() error {
 	lagging, appendErr := s.handoff.lagAndAppendError()
 	switch {
-	case errors.Is(s.err, ErrVolatile):
+	case errors.Is(s.err, ErrNullBackend):
 		return nil
 	case appendErr == nil && s.err == nil && lagging:
 		return errBacklog
@@ -110,7 +110,7 @@ func (s *shipper) lagReason() error {
 
 // bypassFullDisk delivers rows to a shared backend without the outbox, if this machine's disk is full. The outbox then
 // has no copy of these rows if the backend loses them.
-func (s *shipper) bypassFullDisk(ctx context.Context) error {
+func (s *deliverer) bypassFullDisk(ctx context.Context) error {
 	if s.epochReader == nil || s.handoff.outbox == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (s *shipper) bypassFullDisk(ctx context.Context) error {
 
 // bypass delivers the rows for which the outbox has no room. It does nothing until all rows of the outbox are
 // delivered. Appends pause during the delivery, so that the rows keep their order.
-func (s *shipper) bypass(ctx context.Context) error {
+func (s *deliverer) bypass(ctx context.Context) error {
 	if s.handoff.outbox == nil || !s.undelivered.isEmpty() {
 		return nil
 	}

@@ -87,8 +87,8 @@ func (s *sessions) acquireInMemory(id session.ID) *Session { return s.live.get(i
 
 func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.apply(rec)
-	ses := s.live.add(rec, !rec.State.Provisional && !rec.Unit.IsRun, s.now(), s.state.progress())
-	if ses != nil && ses.Record == rec && rec.State.Provisional {
+	ses := s.live.add(rec, !rec.State.StartedOffline && !rec.Unit.IsRun, s.now(), s.state.progress())
+	if ses != nil && ses.Record == rec && rec.State.StartedOffline {
 		ses.mayHaveOlderRecord.Store(true)
 	}
 	return ses
@@ -168,19 +168,19 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	defer ses.Record.Mutex.Unlock()
 	ses.mayHaveOlderRecord.Store(false)
 	switch {
-	case ses.Record.State.Provisional && !rec.State.Provisional:
+	case ses.Record.State.StartedOffline && !rec.State.StartedOffline:
 		ses.Record.Adopt(rec)
 		ses.Record.Assignment.Exclude(trial.ExcludedLate)
 		ses.Record.State.Dirty = true
-	case rec.State.Provisional && !ses.Record.State.Provisional:
+	case rec.State.StartedOffline && !ses.Record.State.StartedOffline:
 	case rec.Thread.Turns > ses.Record.Thread.Turns || rec.Thread.Turns == ses.Record.Thread.Turns && rec.Identity.Seen.After(ses.Record.Identity.Seen):
 		ses.Record.Adopt(rec)
 	}
 }
 
-// rejoin merges the stored record of a unit, a run or a parent session, into the record in memory. The stored record
-// may have coins that other replicas flipped. A coin is the random decision to inject or to withhold a lesson.
-func (s *sessions) rejoin(ctx context.Context, unit *Session) {
+// refreshUnit merges the stored record of a unit, a run or a parent session, into the record in memory. The stored
+// record may have coins that other replicas flipped. A coin is the random decision to inject or to withhold a lesson.
+func (s *sessions) refreshUnit(ctx context.Context, unit *Session) {
 	if !s.hasReplicas() && !unit.MayHaveOlderRecord() {
 		return
 	}
@@ -196,13 +196,13 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	unit.Record.Mutex.Lock()
 	defer unit.Record.Mutex.Unlock()
 	unit.mayHaveOlderRecord.Store(false)
-	if unit.Record.State.Provisional && !rec.State.Provisional {
+	if unit.Record.State.StartedOffline && !rec.State.StartedOffline {
 		unit.Record.Adopt(rec)
 		unit.Record.Assignment.Exclude(trial.ExcludedLate)
 		unit.Record.State.Dirty, unit.Record.OptOut.HasStorableSession = true, true
 		return
 	}
-	unit.Record.Join(rec)
+	unit.Record.MergeUnit(rec)
 }
 
 // applyOptOut applies the opt-out mark of a session that is new to this replica. If the backend does not answer,
@@ -250,9 +250,10 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newest returns the record with which a session closes, the newer of the record in memory and the stored record. If
-// the record in memory is newer and has coins that several sessions share, newest merges the stored record into a copy.
-func (s *sessions) newest(row *session.Row) *session.Record {
+// newestRecord returns the record with which a session closes, the newer of the record in memory and the stored record.
+// If the record in memory is newer and has coins that several sessions share, newest merges the stored record into a
+// copy.
+func (s *sessions) newestRecord(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
 		ses.Record.Mutex.Lock()
@@ -260,7 +261,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 		ses.Record.Mutex.Unlock()
 		ses.pins.Add(-1)
 	}
-	if inMemory != nil && !inMemory.State.Provisional && !s.hasReplicas() { // no other process can have written a newer row
+	if inMemory != nil && !inMemory.State.StartedOffline && !s.hasReplicas() { // no other process can have written a newer row
 		return inMemory
 	}
 	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
@@ -272,11 +273,11 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 			s.onFailure(label.StepDecode, err)
 		}
 	}
-	if inMemory == nil || stored.Thread.Turns > inMemory.Thread.Turns || inMemory.State.Provisional && !stored.State.Provisional {
+	if inMemory == nil || stored.Thread.Turns > inMemory.Thread.Turns || inMemory.State.StartedOffline && !stored.State.StartedOffline {
 		return stored
 	}
-	if inMemory.IsShared() && inMemory.State.Provisional == stored.State.Provisional && len(row.Data) > 0 {
-		inMemory.Join(stored)
+	if inMemory.IsShared() && inMemory.State.StartedOffline == stored.State.StartedOffline && len(row.Data) > 0 {
+		inMemory.MergeUnit(stored)
 	}
 	return inMemory
 }
@@ -296,10 +297,10 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	return ses.Record.Snapshot()
 }
 
-// idsOfName returns the possible ids of the sessions with a name: the ids that are computed from the
+// idsByName returns the possible ids of the sessions with a name: the ids that are computed from the
 // name, and the ids of the sessions in which the echo key of the name occurred.
-func idsOfName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
-	ids := append(session.IDsOfName(tenant, name), session.RunID(tenant, name))
+func idsByName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
+	ids := append(session.IDsByName(tenant, name), session.RunID(tenant, name))
 	return appendStored(ctx, ids, backend, tenant, session.EchoKeyOf(tenant, "s:"+name))
 }
 

@@ -13,7 +13,7 @@ import (
 type deps struct {
 	now       func() time.Time
 	guard     *guard.Guard
-	tally     *Tally
+	metrics   *Metrics
 	state     *state
 	onFailure func(step label.Step, err error) // reports a failure; does not block
 }
@@ -29,19 +29,19 @@ type state struct {
 	oldestUndelivered atomic.Int64 // end of the oldest exchange or post that the backend does not have, in Unix microseconds; 0 means the backend has all
 	outboxBytes       atomic.Int64 // size of the rows of the outbox on the disk
 	mustReread        atomic.Bool  // the outbox was damaged, and the shipper must read all undelivered rows again
-	down              atomic.Bool  // the last write to the backend failed
+	backendDown       atomic.Bool  // the last write to the backend failed
 	outboxFailed      atomic.Bool  // the last write to the outbox failed
 	outboxFull        atomic.Bool  // the outbox had no room for the newest exchanges
-	volatile          bool         // the backend stores nothing; set by Open
-	recovered         func()       // called when a write to the backend succeeds after a failed one; may be nil
-	outboxRecovered   func()       // called when the outbox accepts exchanges after a failure; may be nil
+	storesNothing     bool         // the backend stores nothing; set by Open
+	onRecovery        func()       // called when a write to the backend succeeds after a failed one; may be nil
+	onOutboxRecovery  func()       // called when the outbox accepts exchanges after a failure; may be nil
 }
 
 // recordWrite records whether the last write to the backend succeeded.
 func (s *state) recordWrite(ok bool) {
-	ok = ok && !s.volatile
-	if wasDown := s.down.Swap(!ok); wasDown && ok && s.recovered != nil {
-		s.recovered()
+	ok = ok && !s.storesNothing
+	if wasDown := s.backendDown.Swap(!ok); wasDown && ok && s.onRecovery != nil {
+		s.onRecovery()
 	}
 }
 
@@ -49,8 +49,8 @@ func (s *state) recordWrite(ok bool) {
 // some exchanges.
 func (s *state) recordAppend(full bool) {
 	failed := s.outboxFailed.Swap(false)
-	if wasFull := s.outboxFull.Swap(full); !full && (failed || wasFull) && s.outboxRecovered != nil {
-		s.outboxRecovered()
+	if wasFull := s.outboxFull.Swap(full); !full && (failed || wasFull) && s.onOutboxRecovery != nil {
+		s.onOutboxRecovery()
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *state) recordAppend(full bool) {
 // then finds the session again.
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
-	if s.down.Load() {
+	if s.backendDown.Load() {
 		p.inOutbox = s.durable.Load()
 	}
 	return p
@@ -75,29 +75,29 @@ func newDoneSignal() *doneSignal { return &doneSignal{done: make(chan struct{})}
 
 func (d *doneSignal) close() { d.once.Do(func() { close(d.done) }) }
 
-// Tally counts the work of a store, for metrics and for precept doctor. All fields except Pending only increase.
-type Tally struct {
-	Exchanges       atomic.Int64 // exchanges written to the backend
-	Incomplete      atomic.Int64 // written exchanges that were cut, aborted or failed
-	OptedOut        atomic.Int64 // exchanges that opted out
-	DroppedFull     atomic.Int64 // exchanges dropped because the queue or the memory for exchanges was full
-	CopiesCut       atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes; their exchanges are kept
-	DroppedBad      atomic.Int64 // exchanges that do not encode, or at which a step panicked
-	DroppedQuota    atomic.Int64 // exchanges dropped because the outbox was at limits.outbox_bytes
-	DroppedTenant   atomic.Int64 // exchanges dropped because their tenant had limits.tenant_bytes in the outbox
-	DroppedReadOnly atomic.Int64 // exchanges dropped because the data directory cannot be written
-	WriteErrors     atomic.Int64 // failed writes; each write is repeated
-	Pending         atomic.Int64 // exchanges that wait for the backend
-	FeedbackFull    atomic.Int64 // entries of implicit feedback that were dropped because the session had limits.feedback entries
-	Redactions      atomic.Int64 // redacted secrets and personal data
-	Retired         atomic.Int64 // sessions deleted by age
-	SetAside        atomic.Int64 // sessions and exchanges at which a step panicked
-	Late            LateTally    // posted feedback that waited in the outbox and was dropped
-	Signals         SignalTally  // implicit feedback that was dropped because the outbox was at a limit
+// Metrics counts the work of a store, for metrics and for precept doctor. All fields except Pending only increase.
+type Metrics struct {
+	Exchanges       atomic.Int64  // exchanges written to the backend
+	Incomplete      atomic.Int64  // written exchanges that were cut, aborted or failed
+	OptedOut        atomic.Int64  // exchanges that opted out
+	DroppedFull     atomic.Int64  // exchanges dropped because the queue or the memory for exchanges was full
+	CopiesCut       atomic.Int64  // replies whose copy did not fit into limits.capture_total_bytes; their exchanges are kept
+	DroppedBad      atomic.Int64  // exchanges that do not encode, or at which a step panicked
+	DroppedQuota    atomic.Int64  // exchanges dropped because the outbox was at limits.outbox_bytes
+	DroppedTenant   atomic.Int64  // exchanges dropped because their tenant had limits.tenant_bytes in the outbox
+	DroppedReadOnly atomic.Int64  // exchanges dropped because the data directory cannot be written
+	WriteErrors     atomic.Int64  // failed writes; each write is repeated
+	Pending         atomic.Int64  // exchanges that wait for the backend
+	FeedbackFull    atomic.Int64  // entries of implicit feedback that were dropped because the session had limits.feedback entries
+	Redactions      atomic.Int64  // redacted secrets and personal data
+	Expired         atomic.Int64  // sessions deleted by age
+	SetAside        atomic.Int64  // sessions and exchanges at which a step panicked
+	Late            LateMetrics   // posted feedback that waited in the outbox and was dropped
+	Signals         SignalMetrics // implicit feedback that was dropped because the outbox was at a limit
 }
 
-// SignalTally counts implicit feedback that was dropped, by reason.
-type SignalTally struct {
+// SignalMetrics counts implicit feedback that was dropped, by reason.
+type SignalMetrics struct {
 	Quota  atomic.Int64 // the outbox was at limits.outbox_bytes
 	Tenant atomic.Int64 // the tenant had limits.tenant_bytes in the outbox
 }

@@ -43,7 +43,7 @@ type QueueOptions struct {
 
 // ContentOptions say which content is stored, and in which form.
 type ContentOptions struct {
-	Keep           bool               // keep exchanges and samples (learning.enabled)
+	StoreContent   bool               // keep exchanges and samples (learning.enabled)
 	OptOut         *sample.OptOut     // opt-out rules; nil means nothing opted out
 	Secret         []byte             // HMAC key of the names of opt-out marks; nil means no marks are kept
 	RedactPersonal bool               // also redact personal data, not only secrets
@@ -57,7 +57,7 @@ type Hooks struct {
 	OnRecovery       func()                           // called when a write to the backend succeeds after a failed one; nil means not called
 	OnOutboxRecovery func()                           // called when the outbox accepts exchanges after a failure; nil means not called
 	OnErasure        func()                           // called when sessions were deleted, on request or by age; nil means not called
-	OnKept           func(x *sample.Exchange)         // called for every exchange that is kept, after redaction; must not change x; nil means not called
+	OnRecorded       func(x *sample.Exchange)         // called for every exchange that is kept, after redaction; must not change x; nil means not called
 	// OnDamage is called when a list or an export leaves out a session with a damaged exchange; nil means not called.
 	OnDamage func(ref session.Ref, err error)
 	// Before is called before each step on a session or an exchange; nil means not called. Tests use Before to make a
@@ -72,22 +72,22 @@ type Hooks struct {
 // The fields from inbox to eraser are the parts of the Store. Each part guards its own data, and calls only parts that
 // are listed above it. The one exception is shipper, which calls eraser.followReplicas before each delivery.
 type Store struct {
-	Tally Tally
+	Metrics Metrics
 
 	options *Options
 	guard   *guard.Guard
 	state   *state
 
-	inbox       *inbox        // turns that requests offer
-	changes     *changeQueue  // changed sessions and new echo keys of requests
-	optOuts     *optOutFilter // decides which content may be kept
-	sessions    *sessions     // finds sessions in memory and in the backend
-	rewardQueue *rewardQueue  // sessions with new feedback, whose reward must be computed again
-	poster      *poster       // stores posted feedback
-	publisher   *publisher    // writes decisions that other replicas need at once
-	recorder    *recorder     // moves turns, rows and keys from inbox and changes to the outbox
-	shipper     *shipper      // moves rows from the outbox to the backend
-	eraser      *eraser       // deletes sessions
+	inbox       *inbox          // turns that requests offer
+	changes     *changeQueue    // changed sessions and new echo keys of requests
+	optOuts     *optOutFilter   // decides which content may be kept
+	sessions    *sessions       // finds sessions in memory and in the backend
+	rewardQueue *rewardQueue    // sessions with new feedback, whose reward must be computed again
+	poster      *poster         // stores posted feedback
+	publisher   *publisher      // writes decisions that other replicas need at once
+	recorder    *recorder       // moves turns, rows and keys from inbox and changes to the outbox
+	deliverer   *deliverer      // moves rows from the outbox to the backend
+	deleter     *sessionDeleter // deletes sessions
 
 	done *doneSignal // closed at the end of Run
 }
@@ -100,12 +100,12 @@ func (s *Store) Guard() *guard.Guard { return s.guard }
 func (s *Store) Archive(reward feedback.Definition) *Archive {
 	return &Archive{
 		now: s.options.Now, backend: s.options.Backend, exchanges: s.Exchanges, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
-		damaged: s.options.Hooks.OnDamage,
+		onDamage: s.options.Hooks.OnDamage,
 	}
 }
 
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
-func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxFailed.Load() }
+func (s *Store) Healthy() bool { return !s.state.backendDown.Load() && !s.state.outboxFailed.Load() }
 
 // NothingStored is the result of Problem if the data directory cannot be written.
 const NothingStored = "nothing is stored, because the data directory cannot be written"
@@ -113,19 +113,19 @@ const NothingStored = "nothing is stored, because the data directory cannot be w
 // Problem returns a sentence about a part of the store that does not work, and about the effect. Problem returns ""
 // if all parts work.
 func (s *Store) Problem() string {
-	full := s.state.outboxFull.Load() && s.shipper.handoff.outbox != nil && s.LatePosts()+s.Tally.Pending.Load() > 0
+	full := s.state.outboxFull.Load() && s.deliverer.handoff.outbox != nil && s.LatePosts()+s.Metrics.Pending.Load() > 0
 	switch {
-	case s.state.volatile:
+	case s.state.storesNothing:
 		return NothingStored
-	case s.state.down.Load() && full:
+	case s.state.backendDown.Load() && full:
 		return "the store cannot be written, and the outbox is full: new exchanges are dropped"
-	case s.state.down.Load():
+	case s.state.backendDown.Load():
 		return "the store cannot be written"
 	case full:
 		return "the outbox is full: new exchanges are dropped"
 	case s.state.outboxFailed.Load():
 		return "the outbox cannot be written"
-	case s.options.Queue.Path != "" && s.shipper.handoff.outbox == nil:
+	case s.options.Queue.Path != "" && s.deliverer.handoff.outbox == nil:
 		return "the outbox cannot be opened: exchanges wait in memory"
 	}
 	return ""
@@ -137,8 +137,8 @@ func (s *Store) Done() <-chan struct{} { return s.done.done }
 // Sessions returns the number of sessions in memory.
 func (s *Store) Sessions() int { return s.sessions.live.count() }
 
-// Shared reports whether other replicas serve the same sessions.
-func (s *Store) Shared() bool { return s.sessions.hasReplicas() }
+// IsShared reports whether other replicas serve the same sessions.
+func (s *Store) IsShared() bool { return s.sessions.hasReplicas() }
 
 // Acquire looks for the session in memory, then in the backend for at most Options.LookupTimeout, and pins the session.
 // A pinned session stays in memory. The caller ends the pin with Release. ses is nil if the tenant has no such session.
@@ -182,10 +182,10 @@ func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 // not answer, the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
-// Rejoin reads a unit (a run or a parent session) from the backend again, if other replicas may have flipped coins of
-// the unit. A coin is the random decision to inject or to withhold a lesson. If the backend does not answer, the unit
-// stays unchanged. This loses no coin, because all replicas flip the same coins.
-func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
+// RefreshUnit reads a unit (a run or a parent session) from the backend again, if other replicas may have flipped coins
+// of the unit. A coin is the random decision to inject or to withhold a lesson. If the backend does not answer, the
+// unit stays unchanged. This loses no coin, because all replicas flip the same coins.
+func (s *Store) RefreshUnit(ctx context.Context, unit *Session) { s.sessions.refreshUnit(ctx, unit) }
 
 // ApplyOptOut hides the opted-out turns in the record of a new session, if another replica has stored an opt-out mark
 // of the session. items is the number of items of the earlier turns, which the client sends again. uncertain reports
@@ -195,11 +195,11 @@ func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int,
 	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
 
-// Echoes returns the sessions in which echo keys occurred, from the backend, within Options.LookupTimeout. An
+// FindByEchoes returns the sessions in which echo keys occurred, from the backend, within Options.LookupTimeout. An
 // echo key is the hash of a text or an id, by which feedback and later requests find a session. uncertain reports that
 // sessions may be missing from found, because the backend did not answer in time, or because no session was found while
 // some rows are only in the outbox.
-func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
+func (s *Store) FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	return s.sessions.findByEchoes(ctx, tenant, keys)
 }
 
@@ -208,18 +208,18 @@ func (s *Store) Member(ctx context.Context, tenant string, id session.ID) (membe
 	return s.sessions.member(ctx, tenant, id)
 }
 
-// Newest returns the newest record of a session that closes. This is the record in memory. It is the record in row if
-// the session is not in memory, or if another replica has continued the session.
-func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.newest(row) }
+// NewestRecord returns the newest record of a session that closes. This is the record in memory. It is the record in
+// row if the session is not in memory, or if another replica has continued the session.
+func (s *Store) NewestRecord(row *session.Row) *session.Record { return s.sessions.newestRecord(row) }
 
 // Snapshot returns a copy of the record of a session in memory, without the texts; nil means the session is not in
 // memory.
 func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.snapshot(ref) }
 
-// Begin records that a turn is in progress, and never blocks. If the program dies before the turn
+// BeginTurn records that a turn is in progress, and never blocks. If the program dies before the turn
 // ends, the backend gets a stub, the exchange without its content. The identity and the decisions in x
 // must be final. The caller may set the other fields until Offer.
-func (s *Store) Begin(x *sample.Exchange) *TurnStart { return s.inbox.Begin(x) }
+func (s *Store) BeginTurn(x *sample.Exchange) *TurnStart { return s.inbox.BeginTurn(x) }
 
 // Abandon ends a turn that Begin recorded and that is not offered, because a step failed.
 func (s *Store) Abandon(start *TurnStart) { s.inbox.Abandon(start) }
@@ -291,7 +291,7 @@ func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, key session.EchoKey, e feedback.Entry, fallbacks ...session.ID,
 ) (Posted, error) {
-	return s.poster.post(ctx, tenant, &subject{Candidates: candidates, Key: key, Otherwise: fallbacks}, e)
+	return s.poster.post(ctx, tenant, &subject{Candidates: candidates, Key: key, Fallbacks: fallbacks}, e)
 }
 
 // PostFeedback adds feedback to sessions, and counts the entries that a session rejects at its feedback limit.
@@ -302,13 +302,13 @@ func (s *Store) PostFeedback(ctx context.Context, tenant string, entries map[ses
 // Touch queues a session, so that the learner computes the session's reward again.
 func (s *Store) Touch(tenant string, id session.ID) { s.rewardQueue.add(tenant, id) }
 
-// Touched removes and returns the queued sessions.
-func (s *Store) Touched() map[session.Ref]bool { return s.rewardQueue.take() }
+// TakeTouched removes and returns the queued sessions.
+func (s *Store) TakeTouched() map[session.Ref]bool { return s.rewardQueue.take() }
 
-// Cleanse redacts imported exchanges, and leaves out exchanges that opted out. answered holds, for
+// RedactImported redacts imported exchanges, and leaves out exchanges that opted out. answered holds, for
 // each exchange, the arguments of the calls that its results answer.
-func (s *Store) Cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
-	return s.optOuts.cleanse(list, answered)
+func (s *Store) RedactImported(list []sample.Exchange, answered [][]string) []sample.Exchange {
+	return s.optOuts.redactImported(list, answered)
 }
 
 // SetOptOut replaces the opt-out rules.
@@ -317,11 +317,11 @@ func (s *Store) SetOptOut(rules *sample.OptOut) { s.optOuts.rules.Store(rules) }
 // OptOut returns the opt-out rules; nil means nothing opted out.
 func (s *Store) OptOut() *sample.OptOut { return s.optOuts.rules.Load() }
 
-// SetPersonal turns the redaction of personal data on or off. Secrets are always redacted.
-func (s *Store) SetPersonal(on bool) { s.recorder.SetPersonal(on) }
+// SetRedactPersonal turns the redaction of personal data on or off. Secrets are always redacted.
+func (s *Store) SetRedactPersonal(on bool) { s.recorder.SetRedactPersonal(on) }
 
 // SetRetention replaces the age at which sessions are deleted; 0 means never.
-func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
+func (s *Store) SetRetention(age time.Duration) { s.deleter.setRetention(age) }
 
 // ForgetSession deletes the sessions of the tenant with a name from the backend, from memory and from the outbox, and
 // returns their number. Later content of requests in progress is rejected. Other replicas delete the sessions from
@@ -331,18 +331,18 @@ func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 //
 // Run executes the deletion. While Run does not run, ForgetSession waits until ctx ends.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
-	return s.eraser.forgetSession(ctx, tenant, name)
+	return s.deleter.forgetSession(ctx, tenant, name)
 }
 
 // ForgetTenant is like ForgetSession, for all sessions of a tenant.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
-	return s.eraser.forgetTenant(ctx, tenant)
+	return s.deleter.forgetTenant(ctx, tenant)
 }
 
 // WithDeliveryPaused runs f under the lock of the shipper. Until f returns, no row of the outbox is delivered, and no
 // session is deleted. Publish, Post and Import may write to the backend meanwhile.
 func (s *Store) WithDeliveryPaused(f func()) {
-	s.shipper.deliveryMu.Lock()
-	defer s.shipper.deliveryMu.Unlock()
+	s.deliverer.deliveryMu.Lock()
+	defer s.deliverer.deliveryMu.Unlock()
 	f()
 }

@@ -100,7 +100,7 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write may have used up its time
 	defer cancel()
 	if _, err := u.backend.Forget(ctx, tenant, id); err != nil {
-		u.onFailure(label.StepForget, err)
+		u.onFailure(label.StepErase, err)
 	}
 	return true
 }

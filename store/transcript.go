@@ -23,19 +23,19 @@ const (
 // the fields of both types in one JSON object.
 type Transcript struct {
 	SessionItem
-	Rewarded  Rewarded   `json:"rewarded"`
-	Picks     []PickItem `json:"picks"`      // picked lessons; if the session belongs to a unit, the picks of all its sessions
-	Fates     []Fate     `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured section of a rules file
-	TurnItems []TurnItem `json:"transcript"` // exchanges, oldest first
-	From      int        `json:"from"`       // number of exchanges before the first exchange of transcript
-	Next      int        `json:"next"`       // from of the next query; equal to exchanges at the end
-	Exchanges int        `json:"exchanges"`  // number of exchanges of the session
-	OptedOut  []int      `json:"opted_out"`  // turns that opted out
+	Rewarded  RewardDetail `json:"rewarded"`
+	Picks     []PickItem   `json:"picks"`      // picked lessons; if the session belongs to a unit, the picks of all its sessions
+	Fates     []Fate       `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured section of a rules file
+	TurnItems []TurnItem   `json:"transcript"` // exchanges, oldest first
+	From      int          `json:"from"`       // number of exchanges before the first exchange of transcript
+	Next      int          `json:"next"`       // from of the next query; equal to exchanges at the end
+	Exchanges int          `json:"exchanges"`  // number of exchanges of the session
+	OptedOut  []int        `json:"opted_out"`  // turns that opted out
 }
 
-// Rewarded is the reward of a session, with its sources. The sessions of a unit (a run, or a parent session with its
-// sub-agents) share one reward, and each of them has only its own sources.
-type Rewarded struct {
+// RewardDetail is the reward of a session, with its sources. The sessions of a unit (a run, or a parent session with
+// its sub-agents) share one reward, and each of them has only its own sources.
+type RewardDetail struct {
 	Value      *float64     `json:"value"`            // reward that the feedback so far yields; null: no feedback
 	Shared     bool         `json:"shared,omitempty"` // the reward is that of the unit
 	Tier       int          `json:"tier,omitempty"`
@@ -65,7 +65,7 @@ type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
 	Why        string  `json:"why,omitempty"`        // not_picked: "slots", "room", "rank" or empty (unknown); not_matched: a sentence
-	By         string  `json:"by,omitempty"`         // triggers in the current text of the lesson that match the session; empty: unknown
+	Triggers   string  `json:"by,omitempty"`         // triggers in the current text of the lesson that match the session; empty: unknown
 	Propensity float64 `json:"propensity,omitempty"` // probability of injection, for injected and withheld
 	Turn       int     `json:"turn,omitempty"`
 	Shared     bool    `json:"shared,omitempty"` // the lesson is a section of a rules file, in this session or another session of its unit
@@ -90,7 +90,7 @@ func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 		}
 		for i := range a.Matched {
 			if a.Matched[i].Arm.Slug() == slug {
-				f.Why = string(a.Matched[i].Passed)
+				f.Why = string(a.Matched[i].PassReason)
 			}
 		}
 		if p, ok := a.Pick(slug); ok {
@@ -120,27 +120,27 @@ func fateOf(p *trial.Pick) Fate {
 
 // TurnItem is one exchange. The fields are those of the API's JSON object.
 type TurnItem struct {
-	Turn      int             `json:"turn"`
-	ID        string          `json:"exchange_id"`
-	RequestID string          `json:"request_id"`
-	Response  string          `json:"response_id,omitempty"` // id that the upstream gave the response
-	At        time.Time       `json:"at"`
-	Model     string          `json:"model"`
-	Status    int             `json:"status"`
-	Outcome   string          `json:"outcome"`
-	Finish    string          `json:"finish,omitempty"`
-	LatencyMS float64         `json:"latency_ms"`
-	FirstMS   float64         `json:"first_byte_ms"`
-	Input     int             `json:"input_tokens"`
-	Cached    int             `json:"cached_tokens"`
-	Output    int             `json:"output_tokens"`
-	Choices   int             `json:"choices,omitempty"` // number of choices, if there are several; the first is shown
-	Loops     int             `json:"loops"`
-	Lessons   []sample.Lesson `json:"lessons"` // lessons that matched for the first time
-	Redacted  map[string]int  `json:"redacted,omitempty"`
-	Truncated bool            `json:"truncated"` // the reply is longer than its copy
-	Hidden    bool            `json:"hidden"`    // the exchange names an opted-out path, and has no entries
-	Entries   []Entry         `json:"entries"`
+	Turn        int             `json:"turn"`
+	ID          string          `json:"exchange_id"`
+	RequestID   string          `json:"request_id"`
+	Response    string          `json:"response_id,omitempty"` // id that the upstream gave the response
+	At          time.Time       `json:"at"`
+	Model       string          `json:"model"`
+	Status      int             `json:"status"`
+	Outcome     string          `json:"outcome"`
+	Finish      string          `json:"finish,omitempty"`
+	LatencyMS   float64         `json:"latency_ms"`
+	FirstByteMS float64         `json:"first_byte_ms"`
+	Input       int             `json:"input_tokens"`
+	Cached      int             `json:"cached_tokens"`
+	Output      int             `json:"output_tokens"`
+	Choices     int             `json:"choices,omitempty"` // number of choices, if there are several; the first is shown
+	Loops       int             `json:"loops"`
+	Lessons     []sample.Lesson `json:"lessons"` // lessons that matched for the first time
+	Redacted    map[string]int  `json:"redacted,omitempty"`
+	Truncated   bool            `json:"truncated"` // the reply is longer than its copy
+	Hidden      bool            `json:"hidden"`    // the exchange names an opted-out path, and has no entries
+	Entries     []Entry         `json:"entries"`
 }
 
 // Transcript returns one session with its exchanges. from is the index of the first exchange, counted from 0. name is
@@ -184,7 +184,7 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 	if err != nil {
 		return Transcript{}, nil, err
 	}
-	assignment, shared, applied := &rec.Assignment, false, l.Applied
+	assignment, shared, applied := &rec.Assignment, false, l.SettledState
 	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
 		assignment, shared, applied = &u.record.Assignment, true, u.applied
 	}
@@ -210,7 +210,7 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 		t.Task = "" // the task is text of the first exchange, which is hidden
 	}
 	t.Exchanges = len(exchanges)
-	return t, &turnReader{record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewReader(), redactor: a.redactor()}, nil
+	return t, &turnReader{record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewMessageReader(), redactor: a.redactor()}, nil
 }
 
 // VisibleExchanges returns the exchanges of a session that a person may read. Exchanges that name an opted-out path,
@@ -242,15 +242,15 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 }
 
 // rewardOf returns the reward of a session, with the feedback on the session. applied is the reward in the counters.
-func (a *Archive) rewardOf(applied session.Applied, entries []feedback.Entry) Rewarded {
-	out := Rewarded{Definition: a.reward.String(), Sources: []SourceItem{}}
+func (a *Archive) rewardOf(applied session.SettledState, entries []feedback.Entry) RewardDetail {
+	out := RewardDetail{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier
 	}
 	if applied.Rewarded {
 		out.Counted = &applied.Reward
 	}
-	decides := feedback.Decisive(entries, a.reward.Tiers)
+	decides := feedback.DecisiveIDs(entries, a.reward.Tiers)
 	for _, e := range entries {
 		out.Sources = append(out.Sources, SourceItem{Entry: e, Decides: decides[e.ID]})
 	}
@@ -259,11 +259,11 @@ func (a *Archive) rewardOf(applied session.Applied, entries []feedback.Entry) Re
 
 // sharedRewardOf returns the reward of the unit to which the session of rec belongs, with the feedback on the session
 // only. The feedback on all sessions of the unit yields the reward.
-func (a *Archive) sharedRewardOf(ctx context.Context, applied session.Applied, rec *session.Record, entries []feedback.Entry) (Rewarded, error) {
+func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledState, rec *session.Record, entries []feedback.Entry) (RewardDetail, error) {
 	member := rec.Member()
 	all, err := a.backend.Feedback(ctx, rec.Identity.Tenant, member.Unit)
 	if err != nil {
-		return Rewarded{}, err
+		return RewardDetail{}, err
 	}
 	copies := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
 	all = append(all, feedback.Missing(copies, all)...) // the unit gets the feedback on an open session at the closing
@@ -298,7 +298,7 @@ type turnReader struct {
 	record    *session.Record
 	exchanges []sample.Exchange
 	hidden    []bool // for each exchange: whether it is hidden
-	reader    *sample.Reader
+	reader    *sample.MessageReader
 	redactor  *redact.Redactor
 	next      int // index of the next exchange
 }
@@ -328,7 +328,7 @@ func (r *turnReader) fill(t *Transcript, uncut bool) {
 		}
 		for k := range x.Entries {
 			if !uncut {
-				x.Entries[k].cut()
+				x.Entries[k].truncate()
 			}
 			shownBytes += len(x.Entries[k].Text)
 		}
@@ -341,7 +341,7 @@ func (r *turnReader) fill(t *Transcript, uncut bool) {
 func newTurnItem(e *sample.Exchange, hidden bool) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, Response: e.Reply.ID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
-		LatencyMS: e.LatencyMS, FirstMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
+		LatencyMS: e.LatencyMS, FirstByteMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
 		Hidden: hidden, Entries: []Entry{},
 	}

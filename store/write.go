@@ -38,10 +38,10 @@ func (w *writer) write(ctx context.Context, b *batch) error {
 		return &stepError{label.StepWrite, err}
 	}
 	if err := w.feedback.addSignals(ctx, w.tombstones.signalsWithoutDeleted(b.signals)); err != nil {
-		return &stepError{label.StepImplicit, err}
+		return &stepError{label.StepImplicitFeedback, err}
 	}
 	if err := w.feedback.unpark(ctx, remaining.Echoes); err != nil {
-		return &stepError{label.StepUnpark, err}
+		return &stepError{label.StepParkedFeedback, err}
 	}
 	return nil
 }

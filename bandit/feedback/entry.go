@@ -63,7 +63,7 @@ type Entry struct {
 	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
 	Stage      string          `json:"stage,omitempty"` // of a webhook: StageCheck or StageEnd
-	Via        string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: not a copy
+	CopiedFrom string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: not a copy
 	Hash       string          `json:"hash,omitempty"`  // ContentHash; breaks ties between entries with equal id and time
 }
 
@@ -78,7 +78,7 @@ func (e *Entry) ContentHash() string {
 		h.Write(n[:])
 		h.Write([]byte(s))
 	}
-	h.Write([]byte(e.Via))
+	h.Write([]byte(e.CopiedFrom))
 	if e.Stage != "" { // entries without a stage keep the hash of earlier releases
 		h.Write([]byte("\x00" + e.Stage))
 	}
@@ -92,23 +92,23 @@ type Post struct {
 	SessionID, RequestID, ResponseID, SampleID, RunID string // of these five fields and the next three, exactly one is set
 	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
 	IfAnswered                                        bool   // a known session or run without a successful reply gets no rating
-	Keyed                                             bool   // the sender gave the id, and may repeat the post; set by Received
+	HasSenderID                                       bool   // the sender gave the id, and may repeat the post; set by Received
 }
 
-// Received completes a validated post with the time of receipt, a generated id if the sender gave
+// WithReceipt completes a validated post with the time of receipt, a generated id if the sender gave
 // none, and the hash.
-func (p Post) Received(at time.Time, newID func() string) Post {
-	p.Entry.At, p.Keyed = at, p.Entry.ID != ""
-	if !p.Keyed {
+func (p Post) WithReceipt(at time.Time, newID func() string) Post {
+	p.Entry.At, p.HasSenderID = at, p.Entry.ID != ""
+	if !p.HasSenderID {
 		p.Entry.ID = newID()
 	}
 	p.Entry.Hash = p.Entry.ContentHash()
 	return p
 }
 
-// Implicit returns an entry for a finding in the traffic. The id follows from session, turn and
+// NewImplicit returns an entry for a finding in the traffic. The id follows from session, turn and
 // rule, so that a repeated turn adds no entry.
-func Implicit(session string, turn int, tier int, kind, rule string, at time.Time) Entry {
+func NewImplicit(session string, turn int, tier int, kind, rule string, at time.Time) Entry {
 	source := SourceImplicit
 	if tier == TierVerifier {
 		source = SourceSystem
@@ -124,7 +124,7 @@ func Implicit(session string, turn int, tier int, kind, rule string, at time.Tim
 // CopyForUnit returns a copy of a member's entry for the unit: the fields that decide the reward,
 // without the texts. Copies of several members differ by id, and each member is a separate rater.
 func (e *Entry) CopyForUnit(member string) Entry {
-	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Stage: e.Stage, Via: member}
+	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Stage: e.Stage, CopiedFrom: member}
 	if e.Rater != "" {
 		out.Rater = shortHash("rater", e.Rater)
 	}
@@ -136,7 +136,7 @@ func (e *Entry) CopyForUnit(member string) Entry {
 // CopyForMember returns a copy of a unit's entry for a member of the unit.
 func (e *Entry) CopyForMember(unit string) Entry {
 	out := *e
-	out.Turn, out.Via, out.ID = 0, unit, "ru-"+shortHash("run", unit, e.ID)
+	out.Turn, out.CopiedFrom, out.ID = 0, unit, "ru-"+shortHash("run", unit, e.ID)
 	out.Hash = out.ContentHash()
 	return out
 }

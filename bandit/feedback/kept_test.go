@@ -46,7 +46,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
 			ID: "a", At: genTime().Draw(t, "at"), Source: "user", Type: "score", Score: 0.25, Tier: feedback.TierUser, Rater: "ann",
-			Label: "poor", Comment: "no", Correction: json.RawMessage(`{"x":1}`), Details: json.RawMessage(`[2]`), Rule: "tests", Turn: 3, Via: "m", Hash: "h",
+			Label: "poor", Comment: "no", Correction: json.RawMessage(`{"x":1}`), Details: json.RawMessage(`[2]`), Rule: "tests", Turn: 3, CopiedFrom: "m", Hash: "h",
 		}
 		first, err := e.Encode()
 		if err != nil {
@@ -79,7 +79,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 	t.Parallel()
 	e := feedback.Entry{
-		ID: "a", At: at(1), Source: "user", Type: "correction", Score: 0.5, Tier: feedback.TierUser, Rater: "ann", Label: "poor", Comment: "no",
+		ID: "a", At: atSecond(1), Source: "user", Type: "correction", Score: 0.5, Tier: feedback.TierUser, Rater: "ann", Label: "poor", Comment: "no",
 		Correction: json.RawMessage(`{"x":"<"}`), Details: json.RawMessage(`[2]`),
 	}
 	e.Hash = e.ContentHash()
@@ -104,7 +104,7 @@ func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 		"details":    func(e *feedback.Entry) { e.Details = nil },
 	} {
 		later := e
-		later.At = at(2)
+		later.At = atSecond(2)
 		change(&later)
 		later.Hash = later.ContentHash()
 		if got, want := later.Repeats(&stored), name == ""; got != want {

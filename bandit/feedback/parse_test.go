@@ -103,9 +103,9 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 		t.Errorf("posts = %+v, want session a first and score 0.5 last", posts)
 	}
 	largestBulk := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
-	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + largestBulk + `{}]`: "send at most"} {
-		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%.20s: err = %v, bulk = %v, want an error with %q and true", body, err, bulk, fault)
+	for body, wantErr := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + largestBulk + `{}]`: "send at most"} {
+		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("%.20s: err = %v, bulk = %v, want an error with %q and true", body, err, bulk, wantErr)
 		}
 	}
 	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(largestBulk, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
@@ -128,7 +128,7 @@ func TestParseAcceptsFieldsOfMaximumSize(t *testing.T) {
 	}
 }
 
-func TestReceivedSetsIDTimeAndHash(t *testing.T) {
+func TestReceiptSetsIDTimeAndHash(t *testing.T) {
 	at := time.Unix(9, 0)
 	n := 0
 	name := func() string { n++; return fmt.Sprint("made-", n) }
@@ -136,12 +136,12 @@ func TestReceivedSetsIDTimeAndHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
+	a, b := posts[0].WithReceipt(at, name), posts[1].WithReceipt(at, name)
 	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
 		t.Errorf(`entries = %+v and %+v, want ids made-1 and mine, the time of the post, and different content hashes; generated %d ids, want 1`, a.Entry, b.Entry, n)
 	}
-	if a.Keyed || !b.Keyed {
-		t.Errorf("Keyed = %t for a generated id and %t for an id of the sender, want false and true", a.Keyed, b.Keyed)
+	if a.HasSenderID || !b.HasSenderID {
+		t.Errorf("Keyed = %t for a generated id and %t for an id of the sender, want false and true", a.HasSenderID, b.HasSenderID)
 	}
 }
 

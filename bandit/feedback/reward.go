@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Outcome is the reward of a session: a pure function of the set of its entries.
-type Outcome struct {
+// SessionReward is the reward of a session: a pure function of the set of its entries.
+type SessionReward struct {
 	Reward float64
 	Tier   int
 	OK     bool // false: no feedback
@@ -18,17 +18,17 @@ type Outcome struct {
 // given tiers, the highest tier with an entry decides. Within a tier the reward is the mean over raters, with the
 // latest entry of each rater. Each member of a unit is rated separately: a rater's entry for one member does not
 // replace the entry for another member. Empty tiers mean all three.
-func Reward(entries []Entry, tiers []int) Outcome {
-	top, byRater := decisive(entries, tiers)
+func Reward(entries []Entry, tiers []int) SessionReward {
+	top, byRater := decisiveEntries(entries, tiers)
 	if top == 0 {
-		return Outcome{}
+		return SessionReward{}
 	}
-	return Outcome{Reward: mean(byRater), Tier: top, OK: true}
+	return SessionReward{Reward: mean(byRater), Tier: top, OK: true}
 }
 
-// Decisive returns the ids of the entries that determine the reward.
-func Decisive(entries []Entry, tiers []int) map[string]bool {
-	_, byRater := decisive(entries, tiers)
+// DecisiveIDs returns the ids of the entries that determine the reward.
+func DecisiveIDs(entries []Entry, tiers []int) map[string]bool {
+	_, byRater := decisiveEntries(entries, tiers)
 	out := make(map[string]bool, len(byRater))
 	for _, e := range byRater {
 		out[e.ID] = true
@@ -36,9 +36,9 @@ func Decisive(entries []Entry, tiers []int) map[string]bool {
 	return out
 }
 
-// decisive returns the highest of the given tiers that has an entry, 0 for none, and the latest entry of each rater in
-// this tier.
-func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
+// decisiveEntries returns the highest of the given tiers that has an entry, 0 for none, and the latest entry of each
+// rater in this tier.
+func decisiveEntries(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
 	byID := latest(slices.Values(entries), func(e *Entry) string { return e.ID })
 	for _, e := range byID {
 		if e.Tier > 0 && (len(tiers) == 0 || slices.Contains(tiers, e.Tier)) && (top == 0 || e.Tier < top) {
@@ -46,7 +46,7 @@ func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) 
 		}
 	}
 	maps.DeleteFunc(byID, func(_ string, e Entry) bool { return top == 0 || e.Tier != top })
-	byRater = latest(maps.Values(byID), func(e *Entry) string { return e.Rater + "\x00" + e.Via })
+	byRater = latest(maps.Values(byID), func(e *Entry) string { return e.Rater + "\x00" + e.CopiedFrom })
 	joinChecks(byRater)
 	return top, byRater
 }
@@ -57,16 +57,16 @@ func joinChecks(byRater map[string]Entry) {
 	ends, lowest := map[string]bool{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(byRater)) {
 		e := byRater[key]
-		lowestRater, found := lowest[e.Via]
+		lowestRater, found := lowest[e.CopiedFrom]
 		switch {
 		case e.Stage == StageEnd:
-			ends[e.Via] = true
+			ends[e.CopiedFrom] = true
 		case e.Stage == StageCheck && (!found || e.Score < byRater[lowestRater].Score):
-			lowest[e.Via] = key
+			lowest[e.CopiedFrom] = key
 		}
 	}
 	maps.DeleteFunc(byRater, func(key string, e Entry) bool {
-		return e.Stage == StageCheck && (ends[e.Via] || lowest[e.Via] != key)
+		return e.Stage == StageCheck && (ends[e.CopiedFrom] || lowest[e.CopiedFrom] != key)
 	})
 }
 

@@ -13,34 +13,34 @@ import (
 	"precept/bandit/feedback"
 )
 
-// at returns a fixed time plus sec seconds.
-func at(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
+// atSecond returns a fixed time plus sec seconds.
+func atSecond(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
 func TestRewardIsMeanOfHighestTier(t *testing.T) {
 	e := func(id string, sec, tier int, rater string, score float64) feedback.Entry {
-		return feedback.Entry{ID: id, At: at(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
+		return feedback.Entry{ID: id, At: atSecond(sec), Tier: tier, Rater: rater, Score: score, Type: feedback.TypeScore}
 	}
 	for _, tc := range []struct {
 		name    string
 		entries []feedback.Entry
 		tiers   []int
-		want    feedback.Outcome
+		want    feedback.SessionReward
 	}{
-		{"no feedback", nil, nil, feedback.Outcome{}},
-		{"one entry", []feedback.Entry{e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"rejection gives reward 0, not none", []feedback.Entry{e("a", 1, 1, "", 0)}, nil, feedback.Outcome{0, 1, true}},
-		{"three tiers", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"highest tier is not counted", []feedback.Entry{e("a", 9, 3, "", 0), e("c", 1, 1, "", 1)}, []int{2, 3}, feedback.Outcome{0, 3, true}},
-		{"only uncounted tiers", []feedback.Entry{e("a", 9, 3, "", 0)}, []int{1, 2}, feedback.Outcome{}},
-		{"two entries of one rater", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"two raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.Outcome{.75, 1, true}},
-		{"two versions of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.Outcome{1, 1, true}},
-		{"new version of an id in a different tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.Outcome{0, 3, true}},
-		{"repeated entry", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.Outcome{1, 1, true}},
-		{"entry without a tier", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.Outcome{}},
-		{"same time, greater hash first", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.Outcome{0, 1, true}},
-		{"same time, greater hash last", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.Outcome{1, 1, true}},
-		{"same rater in two member sessions", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", Via: "m1"}, {ID: "b", Tier: 1, Rater: "ann", Via: "m2", Score: 1}}, nil, feedback.Outcome{.5, 1, true}},
+		{"no feedback", nil, nil, feedback.SessionReward{}},
+		{"one entry", []feedback.Entry{e("a", 1, 1, "", 1)}, nil, feedback.SessionReward{1, 1, true}},
+		{"rejection gives reward 0, not none", []feedback.Entry{e("a", 1, 1, "", 0)}, nil, feedback.SessionReward{0, 1, true}},
+		{"three tiers", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.SessionReward{1, 1, true}},
+		{"highest tier is not counted", []feedback.Entry{e("a", 9, 3, "", 0), e("c", 1, 1, "", 1)}, []int{2, 3}, feedback.SessionReward{0, 3, true}},
+		{"only uncounted tiers", []feedback.Entry{e("a", 9, 3, "", 0)}, []int{1, 2}, feedback.SessionReward{}},
+		{"two entries of one rater", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.SessionReward{1, 1, true}},
+		{"two raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.SessionReward{.75, 1, true}},
+		{"two versions of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.SessionReward{1, 1, true}},
+		{"new version of an id in a different tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.SessionReward{0, 3, true}},
+		{"repeated entry", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.SessionReward{1, 1, true}},
+		{"entry without a tier", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.SessionReward{}},
+		{"same time, greater hash first", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.SessionReward{0, 1, true}},
+		{"same time, greater hash last", []feedback.Entry{{ID: "a", Tier: 1, Hash: "1"}, {ID: "b", Tier: 1, Hash: "2", Score: 1}}, nil, feedback.SessionReward{1, 1, true}},
+		{"same rater in two member sessions", []feedback.Entry{{ID: "a", Tier: 1, Rater: "ann", CopiedFrom: "m1"}, {ID: "b", Tier: 1, Rater: "ann", CopiedFrom: "m2", Score: 1}}, nil, feedback.SessionReward{.5, 1, true}},
 	} {
 		if got := feedback.Reward(tc.entries, tc.tiers); got != tc.want {
 			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
@@ -52,7 +52,7 @@ func TestRewardIsMeanOfHighestTier(t *testing.T) {
 func drawEntries(t *rapid.T) []feedback.Entry {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) feedback.Entry {
 		e := feedback.Entry{
-			ID: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), At: at(rapid.IntRange(0, 3).Draw(t, "at")), Tier: rapid.IntRange(1, 3).Draw(t, "tier"),
+			ID: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id"), At: atSecond(rapid.IntRange(0, 3).Draw(t, "at")), Tier: rapid.IntRange(1, 3).Draw(t, "tier"),
 			Rater: rapid.SampledFrom([]string{"", "ann", "bob", "cid"}).Draw(t, "rater"), Score: rapid.Float64Range(0, 1).Draw(t, "score"), Comment: rapid.StringN(0, 3, -1).Draw(t, "comment"),
 		}
 		if rapid.Bool().Draw(t, "hashed") {
@@ -87,7 +87,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := drawEntries(t)
-		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
+		one := feedback.Entry{ID: "new", At: atSecond(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
 		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
 			t.Fatalf("Reward with a user entry = %+v, want tier %d", after, feedback.TierUser)
@@ -116,14 +116,14 @@ func TestRewardIsDeterministic(t *testing.T) {
 // Decisive returns the entries that decide the reward: the latest entry of each rater in the highest counted tier.
 func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
 	es := []feedback.Entry{
-		{ID: "old", At: at(1), Tier: 2, Rater: "ann"},
-		{ID: "new", At: at(2), Tier: 2, Rater: "ann"},
-		{ID: "bob", At: at(1), Tier: 2, Rater: "bob"},
-		{ID: "implicit", At: at(9), Tier: 3},
-		{ID: "nothing", At: at(9)},
+		{ID: "old", At: atSecond(1), Tier: 2, Rater: "ann"},
+		{ID: "new", At: atSecond(2), Tier: 2, Rater: "ann"},
+		{ID: "bob", At: atSecond(1), Tier: 2, Rater: "bob"},
+		{ID: "implicit", At: atSecond(9), Tier: 3},
+		{ID: "nothing", At: atSecond(9)},
 	}
 	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
-		if got := fmt.Sprint(feedback.Decisive(es, tiers)); got != want {
+		if got := fmt.Sprint(feedback.DecisiveIDs(es, tiers)); got != want {
 			t.Errorf("tiers %v: Decisive = %s, want %s", tiers, got, want)
 		}
 	}
@@ -132,13 +132,13 @@ func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
 // The id of implicit feedback depends only on the session, the turn and the rule. A later finding about the same turn
 // by the same rule therefore replaces the earlier finding.
 func TestImplicitFeedbackHasOneIDPerSubject(t *testing.T) {
-	a := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", at(1))
-	b := feedback.Implicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", at(2))
-	c := feedback.Implicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", at(2))
+	a := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", atSecond(1))
+	b := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", atSecond(2))
+	c := feedback.NewImplicit("s", 4, feedback.TierImplicit, feedback.TypeRejection, "refusal:codex", atSecond(2))
 	if a.Hash != a.ContentHash() || a.ID != b.ID || a.ID == c.ID || a.Score != 1 || b.Score != 0 || a.Source != feedback.SourceSystem || c.Source != feedback.SourceImplicit {
 		t.Errorf("entries = %+v, %+v, %+v, want the first two with one id and scores 1 and 0, and the sources system and implicit", a, b, c)
 	}
-	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
+	if feedback.NewImplicit("s/3", 1, 3, "", "", atSecond(1)).ID == feedback.NewImplicit("s", 3, 3, "", "1", atSecond(1)).ID {
 		t.Error(`feedback on turn 1 of session "s/3" and on turn 3 of session "s" has the same id`)
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
@@ -147,12 +147,12 @@ func TestImplicitFeedbackHasOneIDPerSubject(t *testing.T) {
 }
 
 func TestContentHashCoversEveryField(t *testing.T) {
-	base := feedback.Entry{ID: "a", At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1}
+	base := feedback.Entry{ID: "a", At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1}
 	seen := map[string]bool{base.ContentHash(): true}
 	for i, change := range []func(*feedback.Entry){
-		func(e *feedback.Entry) { e.ID = "b" }, func(e *feedback.Entry) { e.At = at(2) }, func(e *feedback.Entry) { e.Source = "system" }, func(e *feedback.Entry) { e.Type = "approval" }, func(e *feedback.Entry) { e.Score = .6 }, func(e *feedback.Entry) { e.Tier = 2 },
+		func(e *feedback.Entry) { e.ID = "b" }, func(e *feedback.Entry) { e.At = atSecond(2) }, func(e *feedback.Entry) { e.Source = "system" }, func(e *feedback.Entry) { e.Type = "approval" }, func(e *feedback.Entry) { e.Score = .6 }, func(e *feedback.Entry) { e.Tier = 2 },
 		func(e *feedback.Entry) { e.Rater = "r" }, func(e *feedback.Entry) { e.Label = "r" }, func(e *feedback.Entry) { e.Comment = "r" }, func(e *feedback.Entry) { e.Rule = "r" }, func(e *feedback.Entry) { e.Turn = 1 },
-		func(e *feedback.Entry) { e.Via = "r" }, func(e *feedback.Entry) { e.Details = []byte("1") }, func(e *feedback.Entry) { e.Correction = []byte("1") },
+		func(e *feedback.Entry) { e.CopiedFrom = "r" }, func(e *feedback.Entry) { e.Details = []byte("1") }, func(e *feedback.Entry) { e.Correction = []byte("1") },
 	} {
 		e := base
 		change(&e)

@@ -21,7 +21,7 @@ const (
 // ForUnit returns copies of a member's entries for the unit. memberNumber is the number of the member in the unit.
 func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && (e.Rule == "" || memberNumber <= maxSignalMembers) {
+		if e := &entries[i]; e.CopiedFrom == "" && (e.Rule == "" || memberNumber <= maxSignalMembers) {
 			list = append(list, e.CopyForUnit(member))
 		}
 	}
@@ -32,7 +32,7 @@ func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 // order.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < maxSharedEntries {
+		if e := &entries[i]; e.CopiedFrom == "" && e.Rule == "" && len(list) < maxSharedEntries {
 			list = append(list, e.CopyForMember(unit))
 		}
 	}

@@ -9,9 +9,9 @@ import (
 
 // At most 32 entries of a run are copied to each of its sessions, because a run may have thousands of entries and
 // thousands of sessions.
-func TestForMembersCopiesAtMost32Entries(t *testing.T) {
+func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	t.Parallel()
-	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", Via: "m"}}
+	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", CopiedFrom: "m"}}
 	for i := range 100 {
 		entries = append(entries, feedback.Entry{ID: fmt.Sprint(i), Source: feedback.SourceUser, Turn: 7, Rater: "ann"})
 	}
@@ -21,7 +21,7 @@ func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, e := range list {
-		if ids[e.ID] = true; e.Via != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
+		if ids[e.ID] = true; e.CopiedFrom != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
 			t.Errorf("copy = %+v, want Via unit, Turn 0, rater ann and its content hash", e)
 		}
 	}
@@ -33,12 +33,12 @@ func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 // A unit receives copies of the feedback on its member sessions, without texts: the feedback of people on every member,
 // and the implicit feedback on the first 1,024 members. Feedback that a member received from the unit is not copied
 // back.
-func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
+func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
-		{ID: "said", At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Rater: "ann", Label: "good", Comment: "secret", Correction: []byte("1"), Details: []byte("2"), Turn: 3},
-		{ID: "read", At: at(2), Source: "implicit", Type: "rejection", Tier: 3, Rule: "refusal"},
-		{ID: "heard", At: at(3), Source: "user", Type: "approval", Score: 1, Tier: 1, Via: "the run"},
+		{ID: "said", At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1, Rater: "ann", Label: "good", Comment: "secret", Correction: []byte("1"), Details: []byte("2"), Turn: 3},
+		{ID: "read", At: atSecond(2), Source: "implicit", Type: "rejection", Tier: 3, Rule: "refusal"},
+		{ID: "heard", At: atSecond(3), Source: "user", Type: "approval", Score: 1, Tier: 1, CopiedFrom: "the run"},
 	}
 	for number, want := range map[int]int{1: 2, 1024: 2, 1025: 1} {
 		if got := feedback.ForUnit("m1", number, own); len(got) != want {
@@ -51,7 +51,7 @@ func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
 		t.Errorf(`entry with rater = %+v, entry without rater = %+v, want the first with a rater other than ann, a new id and hash %q, the second with no rater and a hash other than %q`, signed, read, signed.ContentHash(), signed.Hash)
 	}
 	signed.ID, signed.Hash, signed.Rater = "", "", ""
-	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
+	if want := (feedback.Entry{At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", CopiedFrom: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
 		t.Errorf("entry of the unit = %+v, want %+v", signed, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {

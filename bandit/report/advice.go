@@ -42,7 +42,7 @@ func (v Verdict) Advice() string {
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {
-	case r.harmsOtherwise():
+	case r.harmedAsPresented():
 		return "The lesson has another presentation now, with its own row. " + next
 	case r.Trial == running && r.Verdict == Unproven:
 		return waitForTrial
@@ -55,10 +55,10 @@ func (r *Row) NextAction() string {
 // waitForTrial is the advice on a lesson in trial.
 const waitForTrial = "Wait: the trial is running."
 
-// harmsOtherwise reports whether the row is an older presentation of a lesson, and the lesson did harm in this
+// harmedAsPresented reports whether the row is an older presentation of a lesson, and the lesson did harm in this
 // presentation. The text of such a lesson is still in use.
-func (r *Row) harmsOtherwise() bool {
-	return r.State == stateShown && slices.Contains([]Verdict{ProvenHarms, TrialHarms, Harms}, r.Verdict)
+func (r *Row) harmedAsPresented() bool {
+	return r.State == stateOldPresentation && slices.Contains([]Verdict{ProvenHarms, TrialHarms, Harms}, r.Verdict)
 }
 
 // ZeroNote returns why a row claims an effect although its interval contains 0; empty for other rows.

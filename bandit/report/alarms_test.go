@@ -15,7 +15,7 @@ import (
 // of the injected and 40% of the withheld sessions.
 func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 	const lessons, days, perDay, reports = 200, 100, 30, 30
-	r := seeded("list")
+	r := seededRand("list")
 	alarms, largest := 0, 0.0
 	for report := range reports {
 		strata, logEs := make([][]trial.Stratum, lessons), make([]float64, 0, 2*lessons+2)

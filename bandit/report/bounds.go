@@ -13,19 +13,19 @@ const hiddenLo, hiddenHi = -1.0, 1.0
 // MarshalJSON writes hidden bounds as -1 and 1.
 func (r Row) MarshalJSON() ([]byte, error) {
 	type plain Row
-	r.Lo, r.Hi = orHidden(r.Lo, r.Hi)
+	r.Lo, r.Hi = hiddenIfNil(r.Lo, r.Hi)
 	return json.Marshal(plain(r))
 }
 
 // MarshalJSON writes hidden bounds as -1 and 1.
 func (g Global) MarshalJSON() ([]byte, error) {
 	type plain Global
-	g.Lo, g.Hi = orHidden(g.Lo, g.Hi)
+	g.Lo, g.Hi = hiddenIfNil(g.Lo, g.Hi)
 	return json.Marshal(plain(g))
 }
 
-// orHidden returns the bounds, or hiddenLo and hiddenHi for bounds that are nil.
-func orHidden(lo, hi *float64) (l, h *float64) {
+// hiddenIfNil returns the bounds, or hiddenLo and hiddenHi for bounds that are nil.
+func hiddenIfNil(lo, hi *float64) (l, h *float64) {
 	if lo == nil || hi == nil {
 		return new(hiddenLo), new(hiddenHi)
 	}

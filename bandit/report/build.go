@@ -17,7 +17,7 @@ func Build(in Input) Report {
 		in.Chooser = noChooser{}
 	}
 	r := Report{
-		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere,
+		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, OtherDefinitions: in.OtherDefinitions,
 		Objective: cmp.Or(in.Policy.Objective, "uplift"),
 		Holdout:   cmp.Or(in.Policy.Holdout, "prove"), ClaimError: claimError, Tenant: in.Tenant,
 		Provisional: in.Provisional,
@@ -28,12 +28,12 @@ func Build(in Input) Report {
 	}
 	g := in.Counters.Global()
 	b := builder{in: in, global: g, sigma2: in.Chooser.Sigma2()}
-	b.proofBar, b.nextProofBar = in.Counters.Proof()
+	b.proofBar, b.nextProofBar = in.Counters.DiscoveryBars()
 	rows := b.lessons()
 	b.alarmBar = b.alarmLevel(rows)
-	r.SRM, r.Reporting = check(assignmentLogE(g.Strata), b.alarmBar), reporting(g, b.alarmBar)
-	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
-	r.Flow = flow(g)
+	r.SRM, r.Reporting = newSRM(assignmentLogE(g.Strata), b.alarmBar), checkReporting(g, b.alarmBar)
+	r.Global = globalRow(in, g, r.SRM.OK && r.Reporting.OK)
+	r.Flow = newFlow(g)
 	b.claimBar, b.nextClaimBar = b.claimBars(rows)
 	b.trials, r.PlannedTrials = b.plannedTrials(rows)
 	b.outcomeBars = b.findOutcomeBars(rows)
@@ -48,7 +48,7 @@ func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
 	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
 	for _, l := range out {
-		listed[l.Arm], slugs[l.Slug], texts[TextOf(l.Arm)] = true, true, true
+		listed[l.Arm], slugs[l.Slug], texts[TextKey(l.Arm)] = true, true, true
 	}
 	for _, k := range b.in.Counters.Arms() {
 		if listed[k] {
@@ -62,8 +62,8 @@ func (b *builder) lessons() []Lesson {
 		switch {
 		case k == trial.LoopArm:
 			l.State = "active"
-		case texts[TextOf(k)]:
-			l.State = stateShown
+		case texts[TextKey(k)]:
+			l.State = stateOldPresentation
 		case slugs[l.Slug], slugs[trial.LessonSlug(l.Slug)]:
 			l.State = stateEdited
 		case b.in.Archived != nil && b.in.Archived(trial.LessonSlug(l.Slug)):
@@ -102,9 +102,9 @@ func (b *builder) row(l Lesson) Row {
 		MeanInjected: mean(s.Rewards.Y1, s.Rewards.M1), MeanWithheld: mean(s.Rewards.Y0, s.Rewards.M0), Success: s.Rewards.Success,
 		Failure: s.Rewards.Failure,
 		Better:  s.Rewards.Better, Worse: s.Rewards.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
-		SRM:       check(assignmentLogE(s.Strata), b.alarmBar),
-		Reporting: check(reportingLogE(s.Strata), b.alarmBar), LateReporting: check(lateLogE(s.Strata), b.alarmBar),
-		EHelps: math.Min(math.Exp(s.Proof.LogEHelps), maxE), EHarms: math.Min(math.Exp(s.Proof.LogEHarms), maxE),
+		SRM:       newSRM(assignmentLogE(s.Strata), b.alarmBar),
+		Reporting: newSRM(reportingLogE(s.Strata), b.alarmBar), LateReporting: newSRM(lateLogE(s.Strata), b.alarmBar),
+		EHelps: math.Min(math.Exp(s.Maxima.LogEHelps), maxE), EHarms: math.Min(math.Exp(s.Maxima.LogEHarms), maxE),
 		PerWeek: s.Recent * 7,
 	}
 	r.setEffect(all)
@@ -118,7 +118,7 @@ func (b *builder) row(l Lesson) Row {
 	r.setCosts(s)
 	r.Cost = float64(r.Tokens) * b.in.Policy.TokenCost
 	b.setTrial(&r, l)
-	r.Next = r.next()
+	r.AfterTrial = r.afterTrial()
 	r.Verdict = b.verdict(&r, s, p)
 	r.Advice = r.NextAction()
 	b.setNeeds(&r, s, all, p, r.picksToEvaluation(l))
@@ -127,14 +127,14 @@ func (b *builder) row(l Lesson) Row {
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
-	r.Explained = explainedShare(all, s.Strata)
-	r.PicksSaved = savedPicks(r.Explained, all.count)
+	r.ExplainedShare = explainedShare(all, s.Strata)
+	r.PicksSaved = savedPicks(r.ExplainedShare, all.count)
 	surrogate := b.in.Counters.Surrogate(l.Arm)
 	r.AllSessions = r.allSessions(&surrogate, all)
 	r.Outcomes = b.rowOutcomes(&r, l.Arm)
 	r.Guardrail = r.guardedRises(b.in.Guardrails)
 	r.Models = r.models(b.in.Counters.Models(l.Arm))
-	r.Retire = b.retire(&r, l, p)
+	r.RetireReason = b.retireReason(&r, l, p)
 	if b.in.Explain == l.Slug {
 		b.setExplanation(&r, s)
 	}

@@ -20,21 +20,21 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means
-// withheld.
-type arm struct {
-	eps          float64
-	n1, n0       int     // sessions with a reward
-	y1, y0       float64 // success rates
-	mute1, mute0 int     // closed sessions without a reward
-	day          int32   // 0 means today
-	tier1        int     // tier of the rewards of injected sessions; 0 means 1
-	controlled   bool    // whether the sessions are control sessions
+// armSessions describes sessions of one lesson, which addArmSessions adds to the counters. The suffix 1 means injected,
+// 0 means withheld.
+type armSessions struct {
+	eps                      float64
+	n1, n0                   int     // sessions with a reward
+	y1, y0                   float64 // success rates
+	unrewarded1, unrewarded0 int     // closed sessions without a reward
+	day                      int32   // 0 means today
+	tier1                    int     // tier of the rewards of injected sessions; 0 means 1
+	controlled               bool    // whether the sessions are control sessions
 }
 
-// addArm adds the sessions of a to the counters of c. Equal sessions have equal deltas, so addArm computes the deltas
-// of each kind of session once and multiplies them by the number of sessions.
-func addArm(c *bandit.Chooser, slug string, a arm) {
+// addArmSessions adds the sessions of a to the counters of c. Equal sessions have equal deltas, so addArmSessions
+// computes the deltas of each kind of session once and multiplies them by the number of sessions.
+func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.day == 0 {
 		a.day = today()
 	}
@@ -51,21 +51,21 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 	}
 	addSide := func(injected bool, rewarded, mute int, share float64, tier int) {
 		x := trial.Assignment{
-			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Graded: true, Day: a.day,
+			ControlP: 0.05, Control: a.controlled, Centre: 0.5, Category: "x", Base: 0.5, Decided: true, Graded: true, Day: a.day,
 			Matched: []trial.Match{{Arm: trial.Arm(slug + "@abc")}},
 		}
 		if !a.controlled {
-			x.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, M: 0.01, Off: 0.5, C: 0.5, Tokens: 40}}
+			x.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, MeanEffect: 0.01, Offset: 0.5, Centre: 0.5, Tokens: 40}}
 		}
-		good := int(math.Round(float64(rewarded) * share))
-		add(x.Closing(), mute)
-		x.First = &trial.AtClosing{Tier: tier}
-		add(x.Closing(), rewarded)
-		add(bandit.Contribution(&x, 1, tier), good)
-		add(bandit.Contribution(&x, 0, tier), rewarded-good)
+		successes := int(math.Round(float64(rewarded) * share))
+		add(x.ClosingDeltas(), mute)
+		x.RewardAtClose = &trial.RewardAtClose{Tier: tier}
+		add(x.ClosingDeltas(), rewarded)
+		add(bandit.Contribution(&x, 1, tier), successes)
+		add(bandit.Contribution(&x, 0, tier), rewarded-successes)
 	}
-	addSide(true, a.n1, a.mute1, a.y1, a.tier1)
-	addSide(false, a.n0, a.mute0, a.y0, 1)
+	addSide(true, a.n1, a.unrewarded1, a.y1, a.tier1)
+	addSide(false, a.n0, a.unrewarded0, a.y0, 1)
 	c.Add(all)
 }
 
@@ -79,7 +79,7 @@ func newLessons(slugs ...string) (out []report.Lesson) {
 
 // newInput returns the input of a report on active lessons with the counters of c.
 func newInput(c *bandit.Chooser, slugs ...string) report.Input {
-	c.Maxima(noon)
+	c.RaiseMaxima(noon)
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
@@ -101,23 +101,23 @@ func rowOfLessonA(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input))
 
 func TestVerdictDependsOnData(t *testing.T) {
 	for name, tc := range map[string]struct {
-		a    arm
+		a    armSessions
 		want report.Verdict
 	}{
-		"no sessions":                 {arm{eps: 0.2}, report.Unproven},
-		"helps a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5}, report.ProvenHelps},
-		"harms a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.4, y0: 0.7}, report.ProvenHarms},
-		"no effect":                   {arm{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, report.NoEffect},
-		"no effect, too few sessions": {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
-		"little data":                 {arm{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
-		"too many withheld":           {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
-		"fewer rewards if withheld":   {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
-		"another tier if injected":    {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
-		"expected to harm":            {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
+		"no sessions":                 {armSessions{eps: 0.2}, report.Unproven},
+		"helps a lot":                 {armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5}, report.ProvenHelps},
+		"harms a lot":                 {armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.4, y0: 0.7}, report.ProvenHarms},
+		"no effect":                   {armSessions{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, report.NoEffect},
+		"no effect, too few sessions": {armSessions{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
+		"little data":                 {armSessions{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
+		"too many withheld":           {armSessions{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
+		"fewer rewards if withheld":   {armSessions{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, unrewarded0: 200}, report.Invalid},
+		"another tier if injected":    {armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
+		"expected to harm":            {armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
-			addArm(counters, "a", tc.a)
+			addArmSessions(counters, "a", tc.a)
 			r := rowOfLessonA(t, counters)
 			if r.Verdict != tc.want {
 				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, tc.want, r.SRM, r.Reporting)
@@ -136,11 +136,11 @@ func TestVerdictDependsOnData(t *testing.T) {
 // reason.
 func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
 	if r := rowOfLessonA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
 		t.Fatalf("Verdict = %s, ZeroNote = %q, Note = %q, want %s without notes", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
-	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
+	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
 	if r := rowOfLessonA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
@@ -149,13 +149,13 @@ func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 // The verdict "no effect" stays if a smaller holdout widens the interval.
 func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
 	if r := rowOfLessonA(t, c); r.Verdict != report.NoEffect {
 		t.Fatalf("Verdict = %s, interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
-	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
-	if r := rowOfLessonA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
-		t.Errorf("smaller holdout: Verdict = %s, lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
+	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
+	if r := rowOfLessonA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.MaterialEffect {
+		t.Errorf("smaller holdout: Verdict = %s, lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.MaterialEffect)
 	}
 }
 
@@ -163,13 +163,13 @@ func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 // has the weaker verdict helps among 21 lessons.
 func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := rowOfLessonA(t, c)
 	if r.Verdict != report.ProvenHelps {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], e-value %v, want %s", r.Verdict, *r.Lo, *r.Hi, r.EHelps, report.ProvenHelps)
 	}
 	for i := range 20 { // other lessons without an effect
-		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = rowOfLessonA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
 		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
@@ -180,13 +180,13 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 // the verdict helps.
 func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s, above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
-		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = rowOfLessonA(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
@@ -202,24 +202,24 @@ func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 // effect changes its sign.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
-	addArm(few, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
+	addArmSessions(few, "a", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := rowOfLessonA(t, few); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
 		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want a verdict other than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
 	for i := range 20 { // with so many lessons, lesson a is not proven
-		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	addArm(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
 	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
 		t.Fatalf("Verdict = %s, lower bound %v, want %s and above 0", r.Verdict, *r.Lo, report.Helps)
 	}
-	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
+	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
 	if r = rowOfLessonA(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
 		t.Errorf(`wider interval: Verdict = %s, lower bound %v, Note = %q, want %s, at most 0, and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
-	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
+	addArmSessions(c, "a", armSessions{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
 	if r = rowOfLessonA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
 		t.Errorf("after many failures: Verdict = %s, Effect = %v, want a negative effect and a verdict other than helps", r.Verdict, *r.Effect)
 	}
@@ -229,8 +229,8 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 // likely, the verdict is likely helps, with a note that names the model.
 func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
-	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
+	addArmSessions(c, "a", armSessions{controlled: true, n0: 3000, y0: 0.5})
 	r := rowOfLessonA(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
 		t.Errorf("Verdict = %s, Note = %q, NeedsPicks = %d, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
@@ -238,17 +238,17 @@ func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 }
 
 func TestEffectNeedsEnoughSessions(t *testing.T) {
-	for name, a := range map[string]arm{
+	for name, a := range map[string]armSessions{
 		"49 sessions":     {eps: 0.2, n1: 40, n0: 9, y1: 1},
 		"4 withheld":      {eps: 0.05, n1: 80, n0: 4, y1: 1},
 		"4 injected":      {eps: 0.95, n1: 4, n0: 76, y1: 1},
 		"never withheld":  {eps: 0, n1: 500, y1: 1},
 		"always withheld": {eps: 1, n0: 500, y1: 1},
-		"no rewards":      {eps: 0.2, mute1: 400, mute0: 100},
+		"no rewards":      {eps: 0.2, unrewarded1: 400, unrewarded0: 100},
 		"no sessions":     {eps: 0.2},
 	} {
 		c := bandit.New()
-		addArm(c, "a", a)
+		addArmSessions(c, "a", a)
 		r := rowOfLessonA(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
 			t.Errorf("%s: row has an effect, want none", name)
@@ -258,7 +258,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 		}
 	}
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
 	if r := rowOfLessonA(t, c); r.Effect == nil {
 		t.Error("50 sessions with 5 withheld: row has no effect, want one")
 	}
@@ -267,7 +267,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 // The JSON of a report has each documented name. Missing values are null.
 func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
 	b, err := json.Marshal(report.Build(newInput(c, "a")))
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestReportJSONRoundTrip(t *testing.T) {
 // Rewards of 80% with the lesson and 60% without are an effect of 20 points.
 func TestEffectIsDifferenceOfMeans(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
 	r := rowOfLessonA(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
 		t.Errorf("Effect = %v, means = %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
@@ -354,8 +354,8 @@ func TestEffectIsDifferenceOfMeans(t *testing.T) {
 // matches hard sessions has a negative LOODelta, and LOOGap is the difference to the randomized effect.
 func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
-	addArm(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
+	addArmSessions(c, "easy", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
 	r := rowOfLessonA(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
@@ -365,8 +365,8 @@ func TestLOOGapExposesConfounding(t *testing.T) {
 
 func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
-	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
+	addArmSessions(c, "a", armSessions{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(newInput(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
 		t.Errorf("Global = %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and verdict %q", g.Global, report.Helps)
@@ -377,7 +377,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
 		t.Errorf("SRM = %+v, Reporting = %+v, want both OK, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
-	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
+	addArmSessions(c, "a", armSessions{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(newInput(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
 		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, verdict of the lesson = %s, want a failed check, %s and a different verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
@@ -386,8 +386,8 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 // With a window, the numbers of a row cover the sessions of the window, but the verdict covers all sessions.
 func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
-	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
 	all := rowOfLessonA(t, c)
 	week := rowOfLessonA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
@@ -405,7 +405,7 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 func TestBandsNarrowOverTheDays(t *testing.T) {
 	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
-		addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
+		addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
 	}
 	r := rowOfLessonA(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
@@ -429,11 +429,11 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
-		addArm(c, s, arm{eps: 0.2, n1: 8, n0: 2, y1: 1})
+		addArmSessions(c, s, armSessions{eps: 0.2, n1: 8, n0: 2, y1: 1})
 	}
 	x := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "matched-only@1"}, {Arm: "a@old"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@old", Eps: 0.2, Injected: true}}}
 	x.Picks = append(x.Picks, trial.Pick{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true})
-	c.Add(x.Closing())
+	c.Add(x.ClosingDeltas())
 	c.Add(bandit.Contribution(&x, 1, 1))
 	var got []string
 	for _, r := range report.Build(newInput(c, "a", "new")).Lessons {
@@ -450,17 +450,17 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 		t.Error("Caution: wrong result for one of four inputs, want true only for outcome failure or worse > better")
 	}
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
 	if r := rowOfLessonA(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
 		t.Errorf("60 failures with the lesson, 80%% success without: Caution = %v, Failure = %d, Success = %d, want true, 60, 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 60, n0: 15})
 	if r := rowOfLessonA(t, c); r.Caution || r.Failure != 60 {
 		t.Errorf("60 failures with the lesson, no success without: Caution = %v, Failure = %d, want false, 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
 	if r := rowOfLessonA(t, c); r.Caution || r.Failure <= r.Success {
 		t.Errorf("24 of 50 successes, expected reward 0.5: Caution = %v, Failure = %d, Success = %d, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
@@ -468,11 +468,11 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 
 func TestUselessExpiredAndHarmfulLessonsHaveRetireReason(t *testing.T) {
 	long := bandit.New()
-	addArm(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
+	addArmSessions(long, "a", armSessions{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
 	short := bandit.New()
-	addArm(short, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
+	addArmSessions(short, "a", armSessions{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
 	harmful := bandit.New()
-	addArm(harmful, "a", arm{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
+	addArmSessions(harmful, "a", armSessions{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
 	for name, tc := range map[string]struct {
 		c      *bandit.Chooser
 		change func(*report.Input)
@@ -485,11 +485,11 @@ func TestUselessExpiredAndHarmfulLessonsHaveRetireReason(t *testing.T) {
 		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
-		if got := rowOfLessonA(t, tc.c, tc.change).Retire; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+		if got := rowOfLessonA(t, tc.c, tc.change).RetireReason; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: Retire = %q, want %q in it (empty: none)", name, got, tc.want)
 		}
 	}
-	if got := rowOfLessonA(t, short).Retire; strings.Contains(got, "60 days") {
+	if got := rowOfLessonA(t, short).RetireReason; strings.Contains(got, "60 days") {
 		t.Errorf("benched for three days: Retire = %q, want no mention of 60 days", got)
 	}
 }
@@ -500,7 +500,7 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	if newLesson.NeedsPicks != 50 || newLesson.Weeks != nil || newLesson.Needs3Points < 10_000 {
 		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", newLesson)
 	}
-	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
 		t.Errorf("row = %+v, want NeedsPicks of 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
@@ -551,7 +551,7 @@ func TestReportOfRandomCounters(t *testing.T) {
 				t.Fatalf("%s: effect %v is not within the interval [%v, %v]", l.Slug, *l.Effect, *l.Lo, *l.Hi)
 			}
 		}
-		if err := r.Table(new(strings.Builder), report.Full); err != nil {
+		if err := r.Table(new(strings.Builder), report.FullWidth); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -563,7 +563,7 @@ func BenchmarkBuild(b *testing.B) {
 	for i := range 500 {
 		s := "lesson-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 		slugs = append(slugs, s)
-		addArm(c, s, arm{eps: 0.2, n1: 60, n0: 15, y1: 0.6, y0: 0.5})
+		addArmSessions(c, s, armSessions{eps: 0.2, n1: 60, n0: 15, y1: 0.6, y0: 0.5})
 	}
 	in := newInput(c, slugs...)
 	for b.Loop() {
@@ -574,7 +574,7 @@ func BenchmarkBuild(b *testing.B) {
 // A row compares the input tokens and the cached share of the sessions with and without the lesson.
 func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := rowOfLessonA(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
 		t.Errorf("without token usage: row = %+v, want no input tokens, cached share or cost", r)

@@ -25,20 +25,20 @@ type builder struct {
 
 // States of rows whose arm belongs to no current lesson.
 const (
-	stateEdited   = "edited"          // an older text of a current lesson
-	stateArchived = "archived"        // the lesson is in the archive
-	stateRemoved  = "removed"         // no current lesson has the name
-	stateShown    = "shown otherwise" // current text of a lesson in an older presentation
+	stateEdited          = "edited"          // an older text of a current lesson
+	stateArchived        = "archived"        // the lesson is in the archive
+	stateRemoved         = "removed"         // no current lesson has the name
+	stateOldPresentation = "shown otherwise" // current text of a lesson in an older presentation
 )
 
 // isPast reports whether the state means that no session gets the arm any more.
 func isPast(state string) bool {
-	return state == stateEdited || state == stateRemoved || state == stateShown || state == stateArchived
+	return state == stateEdited || state == stateRemoved || state == stateOldPresentation || state == stateArchived
 }
 
-// ShownOtherwise reports whether the row is the current text of a lesson in an earlier presentation, such as the advice
-// of a lesson that is a caution now.
-func (r *Row) ShownOtherwise() bool { return r.State == stateShown }
+// IsOldPresentation reports whether the row is the current text of a lesson in an earlier presentation, such as the
+// advice of a lesson that is a caution now.
+func (r *Row) IsOldPresentation() bool { return r.State == stateOldPresentation }
 
 // contentHash returns the content hash in the name of an arm.
 func contentHash(k trial.Arm) string {
@@ -101,9 +101,9 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 // injected and withheld of all rewarded picks.
 func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
-// TextOf returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
+// TextKey returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
 // stored by this name.
-func TextOf(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
+func TextKey(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
 
 // running is the state of an unfinished trial.
 const running = "running"

@@ -12,7 +12,7 @@ import (
 
 // withChooser returns a copy of the input with the counters and the beliefs of c and the policy of cfg.
 func withChooser(input report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
-	input.Counters, input.Chooser = c.Measured(), fixedChooser{c, cfg}
+	input.Counters, input.Chooser = c.TrialCounters(), fixedChooser{c, cfg}
 	input.Policy = report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost, ProbeShare: bandit.ProbeShare,
 	}
@@ -31,13 +31,13 @@ func (c fixedChooser) action(l report.Lesson) bandit.Action {
 }
 
 func (c fixedChooser) Belief(l report.Lesson) report.Belief {
-	p := c.c.Counted(c.action(l))
-	better, worse := c.c.Published(l.Arm)
+	p := c.c.PosteriorFromCounters(c.action(l))
+	better, worse := c.c.CautionEvidence(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(c.action(l), p), Better: better, Worse: worse}
 }
 
 func (c fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
-	return c.c.MeanAt(c.action(l), day)
+	return c.c.MeanBefore(c.action(l), day)
 }
 func (c fixedChooser) Sigma2() float64 { return c.c.Priors().Sigma2 }
 
@@ -52,9 +52,9 @@ func (c constantChooser) Sigma2() float64                         { return 0.25 
 // other fields of the report are the same with any chooser and without one.
 func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	addArm(c, "b", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
-	addArm(c, "off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
+	addArmSessions(c, "b", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.5, y0: 0.5})
+	addArmSessions(c, "off", armSessions{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
 	in := newInput(c, "a", "b", "off")
 	in.Bands = true
 	measuredFields := func(x report.Chooser) (rows []map[string]any, rest report.Report) {

@@ -21,7 +21,7 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 		r.WhatIf = &WhatIf{
 			Epsilon:      w,
 			HalfWidth:    trial.HalfWidth(math.Max(all.count, trial.MinPicks), sigma2*trial.VarianceFactor(w), trial.LessonTightestAt),
-			Needs3Points: remaining(picksForWidth(trial.Material, sigma2*trial.VarianceFactor(w)), all.count),
+			Needs3Points: remaining(picksForWidth(trial.MaterialEffect, sigma2*trial.VarianceFactor(w)), all.count),
 		}
 		if isUndecided(r.Verdict) {
 			r.WhatIf.NeedsPicks = b.remainingPicks(all, sigma2, w)
@@ -30,9 +30,9 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 }
 
 // setNeedsPicks sets the picks until a verdict, the weeks that these picks take, and the picks until the half-width is
-// trial.Material.
+// trial.MaterialEffect.
 func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
-	r.Needs3Points = remaining(picksForWidth(trial.Material, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
+	r.Needs3Points = remaining(picksForWidth(trial.MaterialEffect, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
 	if isUndecided(r.Verdict) {
 		r.NeedsPicks = b.remainingPicks(all, r.Variance, r.Epsilon)
 		if untilEvaluation > 0 {
@@ -58,8 +58,8 @@ func isUndecided(v Verdict) bool {
 // effect". While the report shows no effect, remainingPicks returns the number of picks until the report shows one.
 func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	if all.hasEnoughPicks() {
-		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.Material, b.nextClaimBar)
-		return max(remaining(wanted, all.count), all.picksUntilArms(trial.MinClaimPerArm, eps), 1)
+		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.MaterialEffect, b.nextClaimBar)
+		return max(remaining(wanted, all.count), all.picksUntilArms(trial.MinVerdictPerArm, eps), 1)
 	}
 	return max(remaining(trial.MinPicks, all.count), all.picksUntilArms(trial.MinPerArm, eps), 1)
 }
@@ -96,14 +96,14 @@ func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	if r.Weeks != nil && *r.Weeks < maxWeeks {
 		r.Expected = b.in.Now.Add(time.Duration(*r.Weeks * 7 * 24 * float64(time.Hour))).UTC().Format(time.DateOnly)
 	}
-	r.Sooner = b.sooner(r, s)
+	r.Speedups = b.speedups(r, s)
 }
 
 // maxWeeks is ten years. A later date is not shown.
 const maxWeeks = 520
 
-// sooner returns the changes that lead to a faster verdict, as phrases for the report.
-func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
+// speedups returns the changes that lead to a faster verdict, as phrases for the report.
+func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != running {
 		if part := b.trialTimeShare(r, s); part > 0 {
 			out = append(out, "a trial, in "+weeksText(*r.Weeks*part))

@@ -13,7 +13,7 @@ import (
 // sooner.
 func TestRowPredictsDateOfVerdict(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
 		t.Fatalf("Verdict = %s, NeedsPicks = %d, Weeks = %v, want %s, more than 0 and a number of weeks", r.Verdict, r.NeedsPicks, r.Weeks, report.Unproven)
@@ -22,25 +22,25 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 	if next := noon.AddDate(0, 0, int(*r.Weeks*7)+1).Format("2006-01-02"); r.Expected != day && r.Expected != next {
 		t.Errorf("in %v weeks: Expected = %q, want %s or %s", *r.Weeks, r.Expected, day, next)
 	}
-	if r.NeedsSessions < r.NeedsPicks || len(r.Sooner) != 2 || !strings.HasPrefix(r.Sooner[0], "a trial, in ") || r.Sooner[1] != "more traffic" {
-		t.Errorf("NeedsSessions = %d, Sooner = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Sooner, r.NeedsPicks)
+	if r.NeedsSessions < r.NeedsPicks || len(r.Speedups) != 2 || !strings.HasPrefix(r.Speedups[0], "a trial, in ") || r.Speedups[1] != "more traffic" {
+		t.Errorf("NeedsSessions = %d, Sooner = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Speedups, r.NeedsPicks)
 	}
 	trial := rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
-	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
-		t.Errorf("in a trial: NeedsPicks = %d, Sooner = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Sooner, r.NeedsPicks)
+	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Speedups) != 1 {
+		t.Errorf("in a trial: NeedsPicks = %d, Sooner = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Speedups, r.NeedsPicks)
 	}
-	if unmatched := rowOfLessonA(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Sooner, "; "), "no closed session has matched") {
-		t.Errorf(`lesson without a match: Expected = %q, Sooner = %q, want no date and "no closed session has matched"`, unmatched.Expected, unmatched.Sooner)
+	if unmatched := rowOfLessonA(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Speedups, "; "), "no closed session has matched") {
+		t.Errorf(`lesson without a match: Expected = %q, Sooner = %q, want no date and "no closed session has matched"`, unmatched.Expected, unmatched.Speedups)
 	}
 	unrewarded := bandit.New()
-	addArm(unrewarded, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
-	if r := rowOfLessonA(t, unrewarded); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
-		t.Errorf("a third of the sessions rewarded: Sooner = %q, want more feedback: 33%%", r.Sooner)
+	addArmSessions(unrewarded, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, unrewarded1: 800, unrewarded0: 200})
+	if r := rowOfLessonA(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
+		t.Errorf("a third of the sessions rewarded: Sooner = %q, want more feedback: 33%%", r.Speedups)
 	}
 	helps := bandit.New()
-	addArm(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	if r := rowOfLessonA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
-		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Sooner = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Sooner)
+	addArmSessions(helps, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
+	if r := rowOfLessonA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Speedups != nil {
+		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Sooner = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Speedups)
 	}
 }
 
@@ -48,13 +48,13 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 // verdict is at least ten times as long as the rate of its earlier picks would give.
 func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
 		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks of at least 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
-	if len(r.Sooner) == 0 || !strings.HasPrefix(r.Sooner[0], "a trial") {
-		t.Errorf("Sooner = %q, want a trial first", r.Sooner)
+	if len(r.Speedups) == 0 || !strings.HasPrefix(r.Speedups[0], "a trial") {
+		t.Errorf("Sooner = %q, want a trial first", r.Speedups)
 	}
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
 		t.Errorf("%d picks at %v a week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
@@ -69,7 +69,7 @@ func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 // During a planned trial, NeedsPicks is the number of picks until its evaluation, unless the row has a verdict sooner.
 func TestNeededPicksCountToPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
 	if r := rowOfLessonA(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
 		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running, 300", r.Trial, r.NeedsPicks)

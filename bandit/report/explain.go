@@ -14,7 +14,7 @@ import (
 // setExplanation collects the values that a row is derived from.
 func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
-	e.ProofBar = requiredP(trial.PValue(max(s.Proof.LogEHelps, s.Proof.LogEHarms)), b.proofBar, b.nextProofBar)
+	e.ProofBar = requiredP(trial.PValue(max(s.Maxima.LogEHelps, s.Maxima.LogEHarms)), b.proofBar, b.nextProofBar)
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
 			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0],
@@ -31,11 +31,11 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 		v := all.variance()
 		err := math.Sqrt(v / all.count)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
-		e.Half, e.PlannedHalf, e.P = new(trial.HalfWidth(all.count, v, trial.LessonTightestAt)), new(trial.PlannedHalfWidth(all.count, v)), new(all.pValue())
+		e.HalfWidth, e.PlannedHalfWidth, e.P = new(trial.HalfWidth(all.count, v, trial.LessonTightestAt)), new(trial.PlannedHalfWidth(all.count, v)), new(all.pValue())
 	}
 	e.Smallest = math.Exp(-math.Max(maxDistances(s)))
 	e.ClaimBar = requiredP(e.Smallest, b.claimBar, b.nextClaimBar)
-	r.Explain = e
+	r.Explanation = e
 }
 
 // requiredP returns the p-value that a row needs: the bar for a row below the bar, else the p-value at
@@ -56,7 +56,7 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	found := false
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
-		if (row.Slug != slug && trial.LessonSlug(row.Slug) != slug) || row.Explain == nil {
+		if (row.Slug != slug && trial.LessonSlug(row.Slug) != slug) || row.Explanation == nil {
 			continue
 		}
 		found = true
@@ -74,8 +74,8 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 
 // explanation returns the numbers behind the verdict of a row as lines of text. open describes the open sessions; nil:
 // none, or the row includes them.
-func (r *Row) explanation(open *Open) []string {
-	e := r.Explain
+func (r *Row) explanation(open *OpenSessions) []string {
+	e := r.Explanation
 	out := []string{
 		fmt.Sprintf("%s (%s): %s", Printable(r.Arm), r.State, r.Verdict),
 		fmt.Sprintf("  picks     %d of %d matched; %d rewarded: %d injected, %d withheld (upstream refused %d and %d)",
@@ -106,10 +106,10 @@ func (r *Row) explanation(open *Open) []string {
 				*e.Variance, 100**e.Error, *e.Score, r.centresText(),
 			),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
-				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.PlannedHalf),
+				100**e.HalfWidth, 100*(*e.Mean-*e.HalfWidth), 100*(*e.Mean+*e.HalfWidth), 100**e.PlannedHalfWidth),
 			fmt.Sprintf(
 				"  claim     p is %.3g (smallest so far, with %d in each arm, %.3g); helps or harms takes p <= %.3g with these lessons",
-				*e.P, trial.MinClaimPerArm, e.Smallest, e.ClaimBar,
+				*e.P, trial.MinVerdictPerArm, e.Smallest, e.ClaimBar,
 			))
 	}
 	out = append(out,
@@ -184,8 +184,8 @@ func (r *Row) missingData(waiting int) string {
 	if r.Note != "" {
 		parts = append(parts, r.Note)
 	}
-	if r.Next != "" {
-		parts = append(parts, r.Next)
+	if r.AfterTrial != "" {
+		parts = append(parts, r.AfterTrial)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -36,29 +36,29 @@ func assertGolden(t *testing.T, name, got string) {
 func inputOfAllKinds() report.Input {
 	c := bandit.New()
 	day := today() - 6
-	addArm(c, "helps", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
-	addArm(c, "proven", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: day})
-	addArm(c, "harms", arm{eps: 0.5, n1: 700, n0: 700, y1: 0.46, y0: 0.547, day: day})
-	addArm(c, "idle", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: day})
-	addArm(c, "benched", arm{eps: 0.2, n1: 120, n0: 30, y1: 0.3, y0: 0.5, day: day})
-	addArm(c, "changed", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: day})
-	addArm(
+	addArmSessions(c, "helps", armSessions{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497, day: day})
+	addArmSessions(c, "proven", armSessions{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: day})
+	addArmSessions(c, "harms", armSessions{eps: 0.5, n1: 700, n0: 700, y1: 0.46, y0: 0.547, day: day})
+	addArmSessions(c, "idle", armSessions{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: day})
+	addArmSessions(c, "benched", armSessions{eps: 0.2, n1: 120, n0: 30, y1: 0.3, y0: 0.5, day: day})
+	addArmSessions(c, "changed", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: day})
+	addArmSessions(
 		c,
 		"changed",
-		arm{eps: 0.05, n1: 57, n0: 3, y1: 0.6, y0: 0.5, mute1: 19, mute0: 1, day: day},
+		armSessions{eps: 0.05, n1: 57, n0: 3, y1: 0.6, y0: 0.5, unrewarded1: 19, unrewarded0: 1, day: day},
 	)
-	addArm(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
-	addArm(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
-	addArm(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
+	addArmSessions(c, "young", armSessions{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
+	addArmSessions(c, "coins-off", armSessions{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
+	addArmSessions(c, "mute", armSessions{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, unrewarded0: 200, day: day})
 	for i := range 12 { // among many lessons, an interval that excludes 0 is not proof
-		addArm(
+		addArmSessions(
 			c,
 			"other-"+string(rune('a'+i)),
-			arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5, day: day},
+			armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5, day: day},
 		)
 	}
 	name := func(picks int64) string {
-		return trial.Name(time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), picks, "")
+		return trial.PlannedName(time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), picks, "")
 	}
 	addTrialSessions(c, "ended@abc", name(400), 200, 130, 100)
 	addTrialSessions(c, "running@abc", name(400), 100, 60, 50)
@@ -102,8 +102,8 @@ func TestExplainDescribesEachKindOfRow(t *testing.T) {
 		}
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
-			if (row.Explain != nil) != (row.Slug == l.Slug) {
-				t.Errorf("explain %s: row %s has Explain: %v, want %v", l.Slug, row.Slug, row.Explain != nil, row.Slug == l.Slug)
+			if (row.Explanation != nil) != (row.Slug == l.Slug) {
+				t.Errorf("explain %s: row %s has Explain: %v, want %v", l.Slug, row.Slug, row.Explanation != nil, row.Slug == l.Slug)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 		7: "7 open sessions matched and do not count yet. A session counts at the age of reward.close_after (24h). `precept report --provisional --explain fresh`",
 	} {
 		r := report.Build(in)
-		r.Open = &report.Open{Sessions: 9, CloseAfter: "24h0m0s", Matched: map[trial.Arm]int{"fresh@1": matched}}
+		r.Open = &report.OpenSessions{Sessions: 9, CloseAfter: "24h0m0s", Matched: map[trial.Arm]int{"fresh@1": matched}}
 		var b strings.Builder
 		if err := r.Explain(&b, "fresh", 1000); err != nil || !strings.Contains(b.String(), want) || strings.Contains(b.String(), "none arrive") != (matched == 0) {
 			t.Errorf("%d open sessions with a match: err = %v, explanation =\n%s\nwant it to contain %q", matched, err, b.String(), want)
@@ -162,7 +162,7 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 		in := inputOfAllKinds()
 		in.Explain = l.Slug
 		for _, row := range report.Build(in).Lessons {
-			e := row.Explain
+			e := row.Explanation
 			if e == nil {
 				continue
 			}
@@ -178,7 +178,7 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 				t.Errorf("%s: propensities add up to %d rewarded of %d picks, N = %v, want %d of %d as in the row, and N equal to the rewarded", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
 			}
 			if row.Effect == nil {
-				if e.Mean != nil || e.Half != nil || e.P != nil {
+				if e.Mean != nil || e.HalfWidth != nil || e.P != nil {
 					t.Errorf("%s has no effect: Explain = %+v, want no Mean, Half and P", l.Slug, e)
 				}
 				continue
@@ -187,8 +187,8 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 			s2 := e.SumZZ/n - mean*mean
 			for number, x := range map[string][2]float64{
 				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.Error, math.Sqrt(s2 / n)},
-				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.Half, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.Half}, "hi": {*row.Hi, mean + *e.Half},
-				"one look": {*e.PlannedHalf, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.IntervalPValue(mean, n, s2, 1000)},
+				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.HalfWidth, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.HalfWidth}, "hi": {*row.Hi, mean + *e.HalfWidth},
+				"one look": {*e.PlannedHalfWidth, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.IntervalPValue(mean, n, s2, 1000)},
 				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
 			} {
 				if math.Abs(x[0]-x[1]) > 1e-6*max(1, math.Abs(x[1])) {
@@ -209,7 +209,7 @@ func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 		in := inputOfAllKinds()
 		in.Explain = l.Slug
 		for _, row := range report.Build(in).Lessons {
-			e := row.Explain
+			e := row.Explanation
 			if e == nil {
 				continue
 			}

@@ -16,7 +16,7 @@ import (
 // difficult a session is. The effects are the true effects of the lessons. The lessons with an even index match hard
 // sessions more often. After each reportInterval sessions, simulate builds a report and calls onReport.
 func simulate(seed string, effects []float64, sessions, reportInterval int, onReport func(report.Report)) {
-	r, c := seeded(seed), bandit.New()
+	r, c := seededRand(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
 	var all []report.Lesson
 	truth := map[string]float64{}
@@ -49,7 +49,7 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 		if r.Float64() < math.Max(0.02, math.Min(0.98, successRate)) {
 			outcome = 1
 		}
-		c.Add(a.Closing())
+		c.Add(a.ClosingDeltas())
 		if r.Float64() < 0.8 {
 			c.Add(bandit.Contribution(&a, outcome, 1+i%2))
 		}
@@ -57,7 +57,7 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 			c.SetPriors(c.Refit())
 		}
 		if i%reportInterval == reportInterval-1 {
-			c.Maxima(noon)
+			c.RaiseMaxima(noon)
 			onReport(report.Build(withChooser(report.Input{Now: noon, Lessons: all}, c, cfg)))
 		}
 	}
@@ -133,8 +133,8 @@ func TestReportFindsRealEffects(t *testing.T) {
 	}
 }
 
-// seeded returns a random source with the seed text.
-func seeded(text string) *rand.Rand {
+// seededRand returns a random source with the seed text.
+func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat

@@ -32,9 +32,9 @@ type Excluded struct {
 	Sessions int64                 `json:"sessions"`
 }
 
-// flow returns the counts of the sessions of a tenant.
-func flow(s trial.Stats) Flow {
-	f := Flow{InExperiment: s.All.Closed, ExcludedBy: []Excluded{}, MeasuredRules: s.All.Outside, Members: s.All.Members}
+// newFlow returns the counts of the sessions of a tenant.
+func newFlow(s trial.Stats) Flow {
+	f := Flow{InExperiment: s.All.Closed, ExcludedBy: []Excluded{}, MeasuredRules: s.All.MeasuredRules, Members: s.All.Members}
 	for i, reason := range trial.ExclusionReasons() {
 		if n := s.All.Excluded[i]; n > 0 {
 			f.Excluded += n

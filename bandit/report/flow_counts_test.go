@@ -18,8 +18,8 @@ func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
 		"more rewards than sessions": {closed: 20, outside: 2, rewarded: 30, wantUnmatched: 6, wantReward: 20},
 		"more matches than sessions": {closed: 10, outside: 2, rewarded: 7, wantReward: 7, wantWithout: 3},
 	} {
-		got := flow(trial.Stats{
-			All:    trial.AllSessions{Closed: tc.closed, Outside: tc.outside, Rewarded: tc.rewarded},
+		got := newFlow(trial.Stats{
+			All:    trial.AllSessions{Closed: tc.closed, MeasuredRules: tc.outside, Rewarded: tc.rewarded},
 			Strata: []trial.Stratum{{Assigned: [2]int64{1, 6}}, {Assigned: [2]int64{2, 3}}},
 		})
 		if got.Treated != 9 || got.Control != 3 || got.MeasuredRules != 2 || got.Unmatched != tc.wantUnmatched || got.Rewarded != tc.wantReward || got.Unrewarded != tc.wantWithout {

@@ -17,7 +17,7 @@ func flowReport(sessions map[trial.ExclusionReason]int64, in report.Input) repor
 		if why != "" {
 			a.Exclude(why)
 		}
-		ds := a.Closing()
+		ds := a.ClosingDeltas()
 		for i := range ds {
 			ds[i].Value *= n
 		}

@@ -15,42 +15,42 @@ import (
 // defaults 0.8 and 0.5. A trial on an outcome counts all closed picks; Detect of turns, tokens and
 // seconds is a relative change.
 type Goal struct {
-	Picks   int64
-	Detect  float64
-	Power   float64
-	Epsilon float64
-	Outcome string // empty: the reward
+	Picks            int64
+	DetectableEffect float64
+	Power            float64
+	Epsilon          float64
+	Outcome          string // empty: the reward
 }
 
 // Forecast is the cost of a planned trial, computed before the start.
 type Forecast struct {
-	Slug          string        `json:"slug"`
-	Outcome       string        `json:"outcome,omitempty"` // empty: the reward
-	Picks         int64         `json:"picks"`             // rewarded picks; of a trial on an outcome: closed picks
-	Epsilon       float64       `json:"epsilon"`
-	Detect        float64       `json:"detect"` // effect that the trial finds with this power
-	Power         float64       `json:"power"`
-	Level         float64       `json:"level"`      // level of the test, corrected for the other planned trials
-	PlannedTrials int           `json:"looks"`      // planned trials, including this one
-	Variance      float64       `json:"variance"`   // variance of a reward around the expectation of its session
-	Width         float64       `json:"half_width"` // half-width of the 95% interval of the planned evaluation
-	Anytime       float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after the same number of picks
-	Sessions      int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
-	PerWeek       float64       `json:"picks_per_week"`
-	Days          *float64      `json:"days"`         // at the current rate; null: no picks
-	Withheld      float64       `json:"withheld"`     // sessions from which the lesson is withheld
-	Reward        float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
-	Extra         float64       `json:"reward_extra"` // part of the cost that the trial adds
-	Believed      float64       `json:"believed"`     // effect that the cost assumes
-	Tokens        int64         `json:"tokens"`       // injected tokens
-	Running       *PlannedTrial `json:"running,omitempty"`
+	Slug             string        `json:"slug"`
+	Outcome          string        `json:"outcome,omitempty"` // empty: the reward
+	Picks            int64         `json:"picks"`             // rewarded picks; of a trial on an outcome: closed picks
+	Epsilon          float64       `json:"epsilon"`
+	DetectableEffect float64       `json:"detect"` // effect that the trial finds with this power
+	Power            float64       `json:"power"`
+	Level            float64       `json:"level"`      // level of the test, corrected for the other planned trials
+	PlannedTrials    int           `json:"looks"`      // planned trials, including this one
+	Variance         float64       `json:"variance"`   // variance of a reward around the expectation of its session
+	Width            float64       `json:"half_width"` // half-width of the 95% interval of the planned evaluation
+	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after the same number of picks
+	Sessions         int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
+	PerWeek          float64       `json:"picks_per_week"`
+	Days             *float64      `json:"days"`         // at the current rate; null: no picks
+	Withheld         float64       `json:"withheld"`     // sessions from which the lesson is withheld
+	Reward           float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
+	ExtraCost        float64       `json:"reward_extra"` // part of the cost that the trial adds
+	BelievedEffect   float64       `json:"believed"`     // effect that the cost assumes
+	Tokens           int64         `json:"tokens"`       // injected tokens
+	Running          *PlannedTrial `json:"running,omitempty"`
 }
 
 // usualPower is the power of a trial whose goal has none.
 const usualPower = 0.8
 
-// check sets the defaults of the goal, and returns an error for an invalid goal.
-func (g *Goal) check() error {
+// setDefaults sets the defaults of the goal, and returns an error for an invalid goal.
+func (g *Goal) setDefaults() error {
 	isShare := func(x float64) bool { return x > 0 && x < 1 }
 	if _, ok := trial.ParseOutcome(g.Outcome); !ok && g.Outcome != "" {
 		return fmt.Errorf("%q is not an outcome; choose one of %s", g.Outcome, strings.Join(trial.OutcomeNames(), ", "))
@@ -62,11 +62,11 @@ func (g *Goal) check() error {
 		g.Epsilon = trial.Epsilon
 	}
 	switch {
-	case g.Picks != 0 && g.Detect != 0:
+	case g.Picks != 0 && g.DetectableEffect != 0:
 		return errors.New(
 			"a planned trial has a number of picks, or an effect to detect; ask for one of them",
 		)
-	case g.Picks < 0 || g.Picks == 0 && !isShare(g.Detect):
+	case g.Picks < 0 || g.Picks == 0 && !isShare(g.DetectableEffect):
 		return errors.New(
 			"a planned trial takes a number of picks such as 800, or an effect to detect such as 0.05",
 		)
@@ -78,19 +78,19 @@ func (g *Goal) check() error {
 
 // Forecast returns the number of picks that a planned trial of a lesson needs, and the cost of the trial.
 func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
-	if err := g.check(); err != nil {
+	if err := g.setDefaults(); err != nil {
 		return Forecast{}, err
 	}
-	row := r.current(slug)
+	row := r.currentRow(slug)
 	if row == nil {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
 	// The level by Benjamini and Hochberg, with all other planned trials unchanged.
 	level := trial.DiscoveryRate * float64(r.PlannedTrials.Proven+1) / float64(r.PlannedTrials.Planned+1)
 	f := Forecast{
-		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power,
+		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, DetectableEffect: g.DetectableEffect, Power: g.Power,
 		Level: level, PlannedTrials: r.PlannedTrials.Planned + 1,
-		Variance: row.Variance, PerWeek: row.PerWeek, Believed: row.Posterior,
+		Variance: row.Variance, PerWeek: row.PerWeek, BelievedEffect: row.Posterior,
 	}
 	o, hasOutcome := trial.ParseOutcome(g.Outcome)
 	if hasOutcome {
@@ -101,20 +101,20 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	}
 	relative := hasOutcome && o.Logarithmic()
 	if g.Picks == 0 {
-		detect := g.Detect
+		detect := g.DetectableEffect
 		if relative {
 			detect = trial.EffectOf(100 * detect)
 		}
 		f.Picks = max(trial.PicksFor(detect, g.Power, level, g.Epsilon, f.Variance), trial.MinTrialPicks(f.Epsilon))
 	} else {
-		f.Detect = trial.DetectableEffect(g.Picks, g.Power, level, g.Epsilon, f.Variance)
+		f.DetectableEffect = trial.DetectableEffect(g.Picks, g.Power, level, g.Epsilon, f.Variance)
 		if relative {
-			f.Detect = trial.Change(f.Detect) / 100
+			f.DetectableEffect = trial.PercentChange(f.DetectableEffect) / 100
 		}
 	}
-	f.cost(r, row)
+	f.setCost(r, row)
 	if relative {
-		f.Width, f.Anytime = trial.Change(f.Width)/100, trial.Change(f.Anytime)/100
+		f.Width, f.AnytimeWidth = trial.PercentChange(f.Width)/100, trial.PercentChange(f.AnytimeWidth)/100
 	}
 	for i := range row.PlannedTrials {
 		if !row.PlannedTrials[i].Evaluated && row.Trial == running {
@@ -124,8 +124,8 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	return f, nil
 }
 
-// current returns the row of the current text of a lesson.
-func (r *Report) current(slug string) *Row {
+// currentRow returns the row of the current text of a lesson.
+func (r *Report) currentRow(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
@@ -136,11 +136,11 @@ func (r *Report) current(slug string) *Row {
 	return found
 }
 
-// cost sets the width of the interval, the sessions and days, and the reward and tokens that the trial
+// setCost sets the width of the interval, the sessions and days, and the reward and tokens that the trial
 // costs.
-func (f *Forecast) cost(r *Report, row *Row) {
+func (f *Forecast) setCost(r *Report, row *Row) {
 	v, n := f.Variance*trial.VarianceFactor(f.Epsilon), float64(f.Picks)
-	f.Width, f.Anytime = trial.PlannedHalfWidth(n, v), trial.HalfWidth(n, v, trial.LessonTightestAt)
+	f.Width, f.AnytimeWidth = trial.PlannedHalfWidth(n, v), trial.HalfWidth(n, v, trial.LessonTightestAt)
 	share := 1.0 // share of the picks with a reward
 	rewarded, assigned := r.Reporting.RewardedTreated+r.Reporting.RewardedControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {
@@ -159,8 +159,8 @@ func (f *Forecast) cost(r *Report, row *Row) {
 		f.Days = new(7 * n / f.PerWeek)
 	}
 	f.Withheld = f.Epsilon * sessions
-	f.Reward = f.Withheld * f.Believed
-	f.Extra = (f.Epsilon - row.Epsilon) * sessions * f.Believed
+	f.Reward = f.Withheld * f.BelievedEffect
+	f.ExtraCost = (f.Epsilon - row.Epsilon) * sessions * f.BelievedEffect
 	f.Tokens = int64((1 - f.Epsilon) * sessions * float64(row.Tokens))
 }
 
@@ -177,11 +177,11 @@ func (f *Forecast) Text() []string {
 		),
 		fmt.Sprintf(
 			"The trial finds %s of %.1f points with a probability of %.0f%%, tested at %.3g (planned looks, this look included: %d).",
-			object, 100*f.Detect, 100*f.Power, f.Level, f.PlannedTrials,
+			object, 100*f.DetectableEffect, 100*f.Power, f.Level, f.PlannedTrials,
 		),
 		fmt.Sprintf(
 			"Its interval will be +-%.1f points; the interval that is valid at any time is +-%.1f after as many picks.",
-			100*f.Width, 100*f.Anytime,
+			100*f.Width, 100*f.AnytimeWidth,
 		),
 	}
 	duration := "no picks arrive at present, so the duration is unknown"
@@ -196,19 +196,19 @@ func (f *Forecast) Text() []string {
 	}
 	cost := fmt.Sprintf(
 		"withheld from about %.0f of them, at the cost of the reward of %.1f sessions (%.1f more than without the trial)",
-		f.Withheld, f.Reward, f.Extra,
+		f.Withheld, f.Reward, f.ExtraCost,
 	)
-	if f.Believed <= 0 {
+	if f.BelievedEffect <= 0 {
 		cost = fmt.Sprintf(
 			"given to about %.0f of them, at the cost of the reward of %.1f sessions",
-			float64(f.Sessions)-f.Withheld, -f.Believed*(float64(f.Sessions)-f.Withheld),
+			float64(f.Sessions)-f.Withheld, -f.BelievedEffect*(float64(f.Sessions)-f.Withheld),
 		)
 	}
 	out = append(out,
 		fmt.Sprintf("The trial takes about %d sessions with a pick: %s.", f.Sessions, duration),
 		fmt.Sprintf(
 			"The lesson is %s, if the chooser's estimate of %+.1f points is right.", cost,
-			100*f.Believed,
+			100*f.BelievedEffect,
 		),
 		fmt.Sprintf("The trial injects about %d tokens.", f.Tokens))
 	if f.Running != nil {

@@ -21,7 +21,7 @@ func chooserBelieving(effect float64) constantChooser {
 // 200 picks on one day of the last week, 100 of them with a reward. Lesson new has no pick.
 func reportWithCosts(effect float64) report.Report {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, unrewarded1: 80, unrewarded0: 20, day: today() - 6})
 	in := newInput(c, "a", "new")
 	in.Chooser = chooserBelieving(effect)
 	return report.Build(in)
@@ -38,10 +38,10 @@ func TestForecastComputesCostOfTrial(t *testing.T) {
 	row := r.Lessons[0]
 	v := row.Variance / (0.4 * 0.6) // 1/(1-eps) + 1/eps
 	for field, x := range map[string][2]float64{
-		"sessions": {float64(f.Sessions), 800}, "withheld": {f.Withheld, 320}, "reward": {f.Reward, 32}, "more than without": {f.Extra, 16},
+		"sessions": {float64(f.Sessions), 800}, "withheld": {f.Withheld, 320}, "reward": {f.Reward, 32}, "more than without": {f.ExtraCost, 16},
 		"tokens": {float64(f.Tokens), 480 * 40}, "picks": {float64(f.Picks), 400}, "days": {*f.Days, 7 * 400 / row.PerWeek}, "a week": {f.PerWeek, row.PerWeek},
-		"width": {f.Width, 1.959964 * math.Sqrt(v/400)}, "anytime": {f.Anytime, trial.HalfWidth(400, v, 1000)},
-		"detects": {f.Detect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.Believed, 0.1},
+		"width": {f.Width, 1.959964 * math.Sqrt(v/400)}, "anytime": {f.AnytimeWidth, trial.HalfWidth(400, v, 1000)},
+		"detects": {f.DetectableEffect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.BelievedEffect, 0.1},
 	} {
 		if math.Abs(x[0]-x[1]) > 1e-5*max(1, x[1]) {
 			t.Errorf("forecast of 400 picks: %s = %v, want %v", field, x[0], x[1])
@@ -83,14 +83,14 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 		wantError string
 	}{
 		{report.Goal{Picks: 1}, ""},
-		{report.Goal{Detect: 0.05}, ""},
-		{report.Goal{Detect: 0.999, Power: 0.99, Epsilon: 0.01}, ""},
+		{report.Goal{DetectableEffect: 0.05}, ""},
+		{report.Goal{DetectableEffect: 0.999, Power: 0.99, Epsilon: 0.01}, ""},
 		{report.Goal{}, "takes a number of picks"},
-		{report.Goal{Detect: 1}, "takes a number of picks"},
-		{report.Goal{Detect: -0.1}, "takes a number of picks"},
-		{report.Goal{Detect: nan}, "takes a number of picks"},
+		{report.Goal{DetectableEffect: 1}, "takes a number of picks"},
+		{report.Goal{DetectableEffect: -0.1}, "takes a number of picks"},
+		{report.Goal{DetectableEffect: nan}, "takes a number of picks"},
 		{report.Goal{Picks: -5}, "takes a number of picks"},
-		{report.Goal{Picks: 5, Detect: 0.1}, "ask for one of them"},
+		{report.Goal{Picks: 5, DetectableEffect: 0.1}, "ask for one of them"},
 		{report.Goal{Picks: 5, Power: 1}, "lie between 0 and 1"},
 		{report.Goal{Picks: 5, Power: -0.1}, "lie between 0 and 1"},
 		{report.Goal{Picks: 5, Epsilon: 1}, "lie between 0 and 1"},
@@ -111,7 +111,7 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
 	in := inputOfAllKinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)
-	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
+	f, err := r.Forecast("running", report.Goal{DetectableEffect: 0.05})
 	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Rewarded != 200 {
 		t.Fatalf("err = %v, forecast = %+v, want PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
@@ -123,7 +123,7 @@ func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
 		!strings.Contains(text[len(text)-1], "ends without a look") {
 		t.Errorf(`Text = %q, want "200 of 400 picks" and "ends without a look" in the last line`, text)
 	}
-	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
+	if f, err = r.Forecast("ended", report.Goal{DetectableEffect: 0.05}); err != nil || f.Running != nil {
 		t.Errorf("lesson with an ended trial: err = %v, Running = %+v, want neither", err, f.Running)
 	}
 }
@@ -140,7 +140,7 @@ func TestForecastUsesActiveText(t *testing.T) {
 					{Slug: "old", Arm: arm, Eps: 0.2, Injected: true, Tokens: 70},
 				},
 			}
-			c.Add(a.Closing())
+			c.Add(a.ClosingDeltas())
 		}
 		in := newInput(c)
 		in.Lessons = []report.Lesson{
@@ -148,8 +148,8 @@ func TestForecastUsesActiveText(t *testing.T) {
 		}
 		in.Chooser = beliefInArm{arms[0]}
 		r := report.Build(in)
-		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
-			t.Errorf("%s active: err = %v, Believed = %v, want 0.5", arms[0], err, f.Believed)
+		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.BelievedEffect != 0.5 {
+			t.Errorf("%s active: err = %v, Believed = %v, want 0.5", arms[0], err, f.BelievedEffect)
 		}
 	}
 }
@@ -169,15 +169,15 @@ func (beliefInArm) Sigma2() float64                         { return 0.25 }
 // NeedsPicks is the number of further picks until a verdict if the mean rewards stay the same. After 1.06 times as many
 // picks, the row has a verdict. After 85% of them, it has none yet.
 func TestNeededPicksSufficeForVerdict(t *testing.T) {
-	rowOf := func(a arm, others int) report.Row {
+	rowOf := func(a armSessions, others int) report.Row {
 		c := bandit.New()
 		for i := range others {
-			addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
+			addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 		}
-		addArm(c, "a", a)
+		addArmSessions(c, "a", a)
 		return rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
 	}
-	for _, a := range []arm{
+	for _, a := range []armSessions{
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},
 		{eps: 0.2, n1: 320, n0: 80, y1: 0.65, y0: 0.55},
 		{eps: 0.5, n1: 300, n0: 300, y1: 0.5, y0: 0.5},
@@ -201,7 +201,7 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 		}
 	}
 	// The date of the verdict follows from the current rate of 400 picks in two weeks.
-	a := arm{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
+	a := armSessions{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
 	r := rowOf(a, 0)
 	weeks := float64(r.NeedsPicks) / 200
 	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)

@@ -11,13 +11,13 @@ import (
 // Few sessions are control, so the comparison with control alone would need twice as many sessions. The check therefore
 // also compares the sessions whose first picks were all withheld.
 func allReportingLogE(g trial.Stats) float64 {
-	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(soundStrata(g.All.Any)))
+	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(soundStrata(g.All.AnyInjected)))
 }
 
-// reporting returns the result of the check of allReportingLogE, and the numbers of rewarded and of all
+// checkReporting returns the result of the check of allReportingLogE, and the numbers of rewarded and of all
 // sessions of both groups.
-func reporting(g trial.Stats, bar float64) Reporting {
-	t := check(allReportingLogE(g), bar)
+func checkReporting(g trial.Stats, bar float64) Reporting {
+	t := newSRM(allReportingLogE(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
 	for _, s := range g.Strata {
 		r.RewardedTreated += s.RewardedOn(1)
@@ -28,9 +28,9 @@ func reporting(g trial.Stats, bar float64) Reporting {
 	return r
 }
 
-// global returns the row of all lessons together. valid is false if a check of the random assignment or of the
+// globalRow returns the row of all lessons together. valid is false if a check of the random assignment or of the
 // reporting failed.
-func global(in Input, s trial.Stats, valid bool) Global {
+func globalRow(in Input, s trial.Stats, valid bool) Global {
 	var n1, n0, y1, y0 float64
 	all := sums{count: s.N, sum: s.Z, sumOfSquares: s.ZZ}
 	var days []Day
@@ -44,14 +44,14 @@ func global(in Input, s trial.Stats, valid bool) Global {
 		if d.N1+d.N0 > 0 || d.Added > 0 || d.Spent != [2]trial.Spending{} {
 			days = append(days, Day{
 				formatDay(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0), d.Added,
-				spent(d.Spent[1]), spent(d.Spent[0]),
+				newSpending(d.Spent[1]), newSpending(d.Spent[0]),
 			})
 		}
 	}
 	g := Global{
 		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1),
 		MeanControl: mean(y0, n0), Days: days,
-		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], MeasuredRules: s.All.Outside, Verdict: Unproven,
+		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], MeasuredRules: s.All.MeasuredRules, Verdict: Unproven,
 	}
 	shown := all
 	if in.Window > 0 {
@@ -83,6 +83,6 @@ func (g *Global) RulesNote() string {
 	return fmt.Sprintf("%d %s a measured section of a rules file, and count for the sections and for each lesson, but not in the comparison of all lessons with control.", g.MeasuredRules, verb)
 }
 
-func spent(s trial.Spending) Spent {
-	return Spent{s.Sessions, int64(math.Round(s.Input)), int64(math.Round(s.Cached))}
+func newSpending(s trial.Spending) Spending {
+	return Spending{s.Sessions, int64(math.Round(s.Input)), int64(math.Round(s.Cached))}
 }

@@ -17,8 +17,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// tally holds the results of a holdout rule in one or more worlds.
-type tally struct {
+// holdoutResult holds the results of a holdout rule in one or more worlds.
+type holdoutResult struct {
 	gained   float64 // reward from the injected lessons
 	possible float64 // reward from the best choice of lessons
 	helpful  int     // lessons that help
@@ -42,7 +42,7 @@ const closedAfter = 400
 
 // newDemoWorld returns a world whose effects and match rates are drawn with the seed.
 func newDemoWorld(seed string) *demoWorld {
-	w := &demoWorld{r: seeded(seed), effects: make([]float64, 20), hard: make([]float64, 20), claimed: make([]report.Verdict, 20)}
+	w := &demoWorld{r: seededRand(seed), effects: make([]float64, 20), hard: make([]float64, 20), claimed: make([]report.Verdict, 20)}
 	for i, j := range w.r.Perm(20) {
 		switch {
 		case i < 4:
@@ -80,7 +80,7 @@ func (w *demoWorld) drawSession(maxPicks int) (category string, success, best fl
 
 // recordVerdicts builds a report and records the verdicts that say helps or harms.
 func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
-	c.Maxima(noon)
+	c.RaiseMaxima(noon)
 	c.SetPriors(c.Refit())
 	for j, row := range report.Build(withChooser(report.Input{Now: noon, Lessons: w.lessons}, c, cfg)).Lessons {
 		switch row.Verdict {
@@ -91,8 +91,8 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	}
 }
 
-// judge compares the recorded claims with the true effects, and adds the counts to t.
-func (w *demoWorld) judge(t *tally) {
+// countClaims compares the recorded claims with the true effects, and adds the counts to t.
+func (w *demoWorld) countClaims(t *holdoutResult) {
 	for j, v := range w.claimed {
 		if w.effects[j] > 0 {
 			t.helpful++
@@ -113,7 +113,7 @@ func (w *demoWorld) judge(t *tally) {
 // simulateHoldout simulates one world with chooser, counters and report, and records the verdicts after every 200
 // sessions. Four of five sessions have a reward. The counters get the reward when the session closes, closedAfter
 // sessions later; until then, only the chooser uses it.
-func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
+func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutResult) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
 	type open struct {
@@ -126,7 +126,7 @@ func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	closeOldest := func() {
 		o := waiting[0]
 		waiting = waiting[1:]
-		c.Add(o.a.Closing())
+		c.Add(o.a.ClosingDeltas())
 		if o.rewarded {
 			c.DropProvisional(o.provisional)
 			c.Add(bandit.Contribution(&o.a, o.y, 3))
@@ -155,12 +155,12 @@ func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 			w.recordVerdicts(c, cfg)
 		}
 	}
-	w.judge(&t)
+	w.countClaims(&t)
 	return t
 }
 
 // simulateRuns simulates worlds and returns the tally of each and their sum.
-func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
+func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []holdoutResult, sum holdoutResult) {
 	for n := range worlds {
 		x := simulateHoldout(rule, fmt.Sprint("hold", n), sessions)
 		all = append(all, x)
@@ -172,7 +172,7 @@ func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []tally, sum t
 }
 
 // standardError returns the standard error of the ratio of two sums over worlds.
-func standardError(all []tally, numerator, denominator func(tally) float64) float64 {
+func standardError(all []holdoutResult, numerator, denominator func(holdoutResult) float64) float64 {
 	var numSum, denSum float64
 	for _, x := range all {
 		numSum, denSum = numSum+numerator(x), denSum+denominator(x)
@@ -199,12 +199,12 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 		return def
 	}
 	worlds, sessions := envInt("WORLDS", 6), envInt("SESSIONS", 10_000)
-	got := map[bandit.Holdout]tally{}
+	got := map[bandit.Holdout]holdoutResult{}
 	for _, rule := range []bandit.Holdout{bandit.Prove, bandit.Earn, bandit.Fixed} {
 		all, x := simulateRuns(rule, worlds, sessions)
 		got[rule] = x
-		gained := standardError(all, func(x tally) float64 { return x.gained }, func(x tally) float64 { return x.possible })
-		found := standardError(all, func(x tally) float64 { return float64(x.found) }, func(x tally) float64 { return float64(x.helpful) })
+		gained := standardError(all, func(x holdoutResult) float64 { return x.gained }, func(x holdoutResult) float64 { return x.possible })
+		found := standardError(all, func(x holdoutResult) float64 { return float64(x.found) }, func(x holdoutResult) float64 { return float64(x.helpful) })
 		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d of %d claims wrong",
 			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpful), 100*found, x.helpful, x.wrong, x.claims)
 		if others := 20*worlds - x.helpful; x.wrong > 2+others/100 {

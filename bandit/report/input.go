@@ -12,7 +12,7 @@ type Input struct {
 	Now              time.Time
 	Tenant           string
 	RewardDefinition string
-	Elsewhere        []Counted
+	OtherDefinitions []DefinitionCount
 	Counters         *trial.Counters // nil means no evidence; a provisional report gets a Clone with the open sessions
 	Chooser          Chooser         // nil means no chooser
 	Policy           Policy
@@ -51,7 +51,7 @@ type Lesson struct {
 	Tokens      int
 	Epsilon     float64   // holdout of a trial; 0 means by rule
 	Until       float64   // half-width at which the trial ends; 0 means no limit by width
-	Trial       string    // name of a planned trial (trial.Name); empty: none
+	Trial       string    // name of a planned trial (trial.PlannedName); empty: none
 	Share       float64   // of a section of a rules file: probability of cutting the section
 	Parent      trial.Arm // arm of the superseded lesson or text; empty: none
 	Expired     bool

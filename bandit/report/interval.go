@@ -19,7 +19,7 @@ func (s *sums) add(d *trial.DayStats) {
 	s.count, s.sum, s.sumOfSquares, s.injected, s.withheld = s.count+d.N, s.sum+d.Z, s.sumOfSquares+d.ZZ, s.injected+d.N1, s.withheld+d.N0
 }
 
-func (s sums) hasEnoughPicks() bool { return trial.EnoughPicks(s.count, s.injected, s.withheld) }
+func (s sums) hasEnoughPicks() bool { return trial.EnoughForInterval(s.count, s.injected, s.withheld) }
 
 func (s sums) effect() float64 { return s.sum / s.count }
 

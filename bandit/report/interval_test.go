@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// seeded returns a random source with the seed text.
-func seeded(text string) *rand.Rand {
+// seededRand returns a random source with the seed text.
+func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
@@ -50,7 +50,7 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
-	r := seeded("peek")
+	r := seededRand("peek")
 	for range lessons {
 		ever, everWald := false, false
 		simulateNoEffect(r, sessions, 0.2, func(s sums, y1, y0 float64) {
@@ -113,7 +113,7 @@ func TestNeededPicksMatchOperatorsGuide(t *testing.T) {
 }
 
 func TestRewardVarianceExcludesVarianceOfRandomization(t *testing.T) {
-	r := seeded("noise")
+	r := seededRand("noise")
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var last sums
 		simulateNoEffect(r, 20_000, eps, func(s sums, _, _ float64) { last = s })

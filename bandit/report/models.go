@@ -10,9 +10,9 @@ import (
 
 // Models lists the models of the sessions with a pick of a lesson.
 type Models struct {
-	Seen    []string      `json:"seen"` // models whose sessions the verdict rests on, most picks first
-	Open    []string      `json:"open"` // models without a verdict: too few picks, or a different effect; with bandit.retest they keep the full holdout
-	Effects []ModelEffect `json:"effects,omitempty"`
+	WithVerdict    []string      `json:"seen"` // models whose sessions the verdict rests on, most picks first
+	WithoutVerdict []string      `json:"open"` // models without a verdict: too few picks, or a different effect; with bandit.retest they keep the full holdout
+	Effects        []ModelEffect `json:"effects,omitempty"`
 }
 
 // ModelEffect is the effect of a lesson in the sessions of one model. The effect is exploratory: no
@@ -31,7 +31,7 @@ type ModelEffect struct {
 // models returns the models of a row. A model is seen if it has enough picks for the verdict: rewarded picks for a
 // verdict from the holdout about the reward, closed picks for any other verdict.
 func (r *Row) models(effects []trial.ModelEffect) Models {
-	m := Models{Seen: []string{}, Open: []string{}}
+	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0
 	for i := range effects {
 		if effects[i].HasEffect {
@@ -48,10 +48,10 @@ func (r *Row) models(effects []trial.ModelEffect) Models {
 			out.Effect, out.Lo, out.Hi, out.Shrunken = new(e.Effect), new(e.Effect-h), new(e.Effect+h), new(e.Shrunken)
 		}
 		m.Effects = append(m.Effects, out)
-		if causal && e.Seen(sign) || !causal && e.SeenClosed() {
-			m.Seen = append(m.Seen, e.Model)
+		if causal && e.IncludesModel(sign) || !causal && e.SeenClosed() {
+			m.WithVerdict = append(m.WithVerdict, e.Model)
 		} else {
-			m.Open = append(m.Open, e.Model)
+			m.WithoutVerdict = append(m.WithoutVerdict, e.Model)
 		}
 	}
 	return m
@@ -95,14 +95,14 @@ func (r *Row) OnModels() string {
 		word = provenWord
 	}
 	switch m := &r.Models; {
-	case word == "" || len(m.Seen)+len(m.Open) == 0:
+	case word == "" || len(m.WithVerdict)+len(m.WithoutVerdict) == 0:
 		return ""
-	case len(m.Seen) == 0:
-		return "open on " + listModels(m.Open)
-	case len(m.Open) == 0:
-		return word + " on " + listModels(m.Seen)
+	case len(m.WithVerdict) == 0:
+		return "open on " + listModels(m.WithoutVerdict)
+	case len(m.WithoutVerdict) == 0:
+		return word + " on " + listModels(m.WithVerdict)
 	default:
-		return word + " on " + listModels(m.Seen) + ", open on " + listModels(m.Open)
+		return word + " on " + listModels(m.WithVerdict) + ", open on " + listModels(m.WithoutVerdict)
 	}
 }
 

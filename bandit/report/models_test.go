@@ -14,17 +14,17 @@ import (
 // error recurs in each session without success. The sessions have rewards if rewarded is true.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
-		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
-		p.Watch = c.Watch(arm, p.Eps, trial.SetOf(trial.Recurrence, trial.Errors), trial.Tally{})
+		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}
+		p.Measurement = c.NewMeasurement(arm, p.Eps, trial.NewOutcomeSet(trial.Recurrence, trial.Errors), trial.Totals{})
 		chance := 0.2
 		if p.Injected {
 			chance = 0.9
 		}
 		success := r.Float64() < chance
-		p.Watch.Recurred = !success
+		p.Measurement.Recurred = !success
 		a := &trial.Assignment{Decided: true, Day: 20_000, Model: model, Picks: []trial.Pick{p}}
-		a.Observe(trial.Tally{})
-		c.Add(a.Closing())
+		a.Observe(trial.Totals{})
+		c.Add(a.ClosingDeltas())
 		if rewarded {
 			y := 0.0
 			if success {
@@ -33,7 +33,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 			c.Add(a.Contribution(y, 1))
 		}
 	}
-	c.Maxima(noon)
+	c.RaiseMaxima(noon)
 }
 
 func TestRowNamesModelsOfVerdict(t *testing.T) {
@@ -59,10 +59,10 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 			t.Errorf("%s: OnModels = %q, want %q; verdict %q", tc.name, got, tc.text, row.Verdict)
 		}
 		var table, explained strings.Builder
-		if err := out.Table(&table, report.Narrow); err != nil {
+		if err := out.Table(&table, report.NarrowWidth); err != nil {
 			t.Fatal(err)
 		}
-		if err := out.Explain(&explained, "in", report.Full); err != nil {
+		if err := out.Explain(&explained, "in", report.FullWidth); err != nil {
 			t.Fatal(err)
 		}
 		if open := strings.Contains(tc.text, "open on"); strings.Contains(table.String(), "open on") != open || !strings.Contains(explained.String(), tc.text) {

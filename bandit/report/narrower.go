@@ -48,13 +48,13 @@ func savedPicks(share *float64, n float64) int64 {
 // AllSessions is the effect on the reward, estimated from all closed sessions. For the sessions without a
 // reward, the estimate uses the outcomes. No verdict uses the estimate.
 type AllSessions struct {
-	Sessions int64    `json:"sessions"` // closed picks
-	Rewarded int64    `json:"rewarded"` // closed picks with a reward
-	Effect   *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and while the estimate is off
-	Lo       *float64 `json:"lo"`       // 95%, valid at any time
-	Hi       *float64 `json:"hi"`
-	Gain     float64  `json:"gain"`          // share of the variance of the effect that the estimate saves
-	Off      string   `json:"off,omitempty"` // reason why the estimate is off
+	Sessions  int64    `json:"sessions"` // closed picks
+	Rewarded  int64    `json:"rewarded"` // closed picks with a reward
+	Effect    *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and while the estimate is off
+	Lo        *float64 `json:"lo"`       // 95%, valid at any time
+	Hi        *float64 `json:"hi"`
+	Gain      float64  `json:"gain"`          // share of the variance of the effect that the estimate saves
+	OffReason string   `json:"off,omitempty"` // reason why the estimate is off
 }
 
 // maxDissimilarity is the difference between rewarded and other sessions, in standard errors, above which the estimate
@@ -70,12 +70,12 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	a := &AllSessions{Sessions: int64(s.N1 + s.N0), Rewarded: int64(s.M1 + s.M0)}
 	switch {
 	case !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK:
-		a.Off = "the lesson changes which sessions have a reward, or the random assignment is broken"
+		a.OffReason = "the lesson changes which sessions have a reward, or the random assignment is broken"
 		return a
 	case math.Abs(s.Dissimilarity()) > maxDissimilarity:
-		a.Off = "the lesson changes the outcomes of the sessions with a reward and of the other sessions differently"
+		a.OffReason = "the lesson changes the outcomes of the sessions with a reward and of the other sessions differently"
 		return a
-	case !trial.EnoughPicks(s.M1+s.M0, s.M1, s.M0):
+	case !trial.EnoughForInterval(s.M1+s.M0, s.M1, s.M0):
 		return a
 	}
 	e, v := s.Effect()
@@ -91,8 +91,8 @@ func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 func (a *AllSessions) Sentence() string {
 	s := fmt.Sprintf("%d closed picks, %d rewarded", a.Sessions, a.Rewarded)
 	switch {
-	case a.Off != "":
-		return s + "; off: " + a.Off
+	case a.OffReason != "":
+		return s + "; off: " + a.OffReason
 	case a.Effect == nil:
 		return s + "; no effect yet"
 	}
@@ -108,13 +108,13 @@ func (r *Row) centresText() string {
 	if r.PicksSaved == 0 {
 		return "facts before the assignment explain none of the variance"
 	}
-	return fmt.Sprintf("facts before the assignment explain %.1f%% of the variance and save %d picks", 100**r.Explained, r.PicksSaved)
+	return fmt.Sprintf("facts before the assignment explain %.1f%% of the variance and save %d picks", 100**r.ExplainedShare, r.PicksSaved)
 }
 
 // Sources describes the data behind the effect in sentences: the facts before the assignment, the rewards after the
 // closing, and the sessions without a reward.
 func (r *Row) Sources() (out []string) {
-	if r.Explained != nil {
+	if r.ExplainedShare != nil {
 		out = append(out, strings.ToUpper(r.centresText()[:1])+r.centresText()[1:]+".")
 	}
 	if r.Late > 0 {

@@ -12,12 +12,12 @@ import (
 // addLateRewardedSessions adds n sessions of a lesson that close without a reward. A session gets a late reward with
 // probability chance[1] if the lesson was injected, and chance[0] if it was withheld.
 func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
-	r := seeded(string(arm))
+	r := seededRand(string(arm))
 	for range n {
-		w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: 0.5}
-		w.C[trial.Errors] = 0.3
+		w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: 0.5}
+		w.Centres[trial.Errors] = 0.3
 		a := &trial.Assignment{Decided: true, Graded: true, Day: today()}
-		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5, Watch: w}
+		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5, Measurement: w}
 		i := 0
 		if p.Injected {
 			i = 1
@@ -27,8 +27,8 @@ func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]
 		if y == 0 {
 			errors += 3
 		}
-		a.Observe(trial.Tally{Errors: errors})
-		c.Add(a.Closing())
+		a.Observe(trial.Totals{Errors: errors})
+		c.Add(a.ClosingDeltas())
 		if r.Float64() < chance[i] {
 			c.Add(a.Contribution(y, 2))
 		}
@@ -48,10 +48,10 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 		t.Errorf("lesson fair: Late = %d, Rewarded = %d, LateReporting = %+v, want at least 250 rewards, all late, and a passed check", fair.Late, fair.Rewarded, fair.LateReporting)
 	}
 	s := fair.AllSessions
-	if s == nil || s.Off != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Rewarded || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
+	if s == nil || s.OffReason != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Rewarded || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
 		t.Errorf("lesson fair: AllSessions = %+v, want 1000 sessions, a gain of at least 0.1 and a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
 	}
-	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.Off, "which sessions have a reward") {
+	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.OffReason, "which sessions have a reward") {
 		t.Errorf("lesson unfair: Verdict = %q, Reporting = %+v, LateReporting = %+v, AllSessions = %+v, want %q, a passed check, a failed check, and a reason instead of an estimate", unfair.Verdict, unfair.Reporting, unfair.LateReporting, unfair.AllSessions, report.Invalid)
 	}
 	var out strings.Builder
@@ -68,26 +68,26 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 // If a lesson prevents errors only in rewarded sessions, the errors of the other sessions do not predict a reward, and
 // the row has no estimate from all sessions.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
-	r, c := seeded("differ"), trial.NewCounters()
+	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {
-		w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: 1}
-		w.C[trial.Errors] = 0.5
-		a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5, Watch: w}}}
+		w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: 1}
+		w.Centres[trial.Errors] = 0.5
+		a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5, Measurement: w}}}
 		errors := int64(5)
 		if i%4 == 0 && a.Picks[0].Injected {
 			errors = 1
 		}
-		a.Observe(trial.Tally{Errors: errors + r.Int64N(3)})
+		a.Observe(trial.Totals{Errors: errors + r.Int64N(3)})
 		if i%4 == 0 {
-			a.First = &trial.AtClosing{Y: float64(r.IntN(2)), Tier: 2}
+			a.RewardAtClose = &trial.RewardAtClose{Y: float64(r.IntN(2)), Tier: 2}
 		}
-		c.Add(a.Closing())
-		if a.First != nil {
-			c.Add(a.Contribution(a.First.Y, 2))
+		c.Add(a.ClosingDeltas())
+		if a.RewardAtClose != nil {
+			c.Add(a.Contribution(a.RewardAtClose.Y, 2))
 		}
 	}
 	row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("l")}).Lessons[0]
-	if s := row.AllSessions; s == nil || s.Effect != nil || !strings.Contains(s.Off, "differently") {
+	if s := row.AllSessions; s == nil || s.Effect != nil || !strings.Contains(s.OffReason, "differently") {
 		t.Errorf("AllSessions = %+v, want no effect and a reason with the word differently", s)
 	}
 }
@@ -95,26 +95,26 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 // The centre of a pick is the predicted reward of its session. Explained is the share of the variance of the reward
 // that the centres explain: 0.64 if the centres are the true expectations 0.9 and 0.1 of two kinds of sessions, and 0
 // if all centres are equal.
-func TestExplainedIsVarianceShareOfCentres(t *testing.T) {
+func TestExplainedShareIsVarianceShareOfCentres(t *testing.T) {
 	for _, tc := range []struct {
 		centres [2]float64
 		want    float64
 	}{{[2]float64{0.9, 0.1}, 0.64}, {[2]float64{0.5, 0.5}, 0}} {
-		r, c := seeded("explained"), trial.NewCounters()
+		r, c := seededRand("explained"), trial.NewCounters()
 		for i := range 20_000 {
-			a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.2, Injected: r.Float64() >= 0.2, C: tc.centres[i%2]}}}
+			a := &trial.Assignment{Decided: true, Graded: true, Day: today(), Picks: []trial.Pick{{Slug: "l", Arm: "l@abc", Eps: 0.2, Injected: r.Float64() >= 0.2, Centre: tc.centres[i%2]}}}
 			y := 0.0
 			if r.Float64() < []float64{0.9, 0.1}[i%2] {
 				y = 1
 			}
-			a.First = &trial.AtClosing{Y: y, Tier: 2}
-			c.Add(append(a.Closing(), a.Contribution(y, 2)...))
+			a.RewardAtClose = &trial.RewardAtClose{Y: y, Tier: 2}
+			c.Add(append(a.ClosingDeltas(), a.Contribution(y, 2)...))
 		}
 		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("l")}).Lessons[0]
-		if row.Explained == nil || math.Abs(*row.Explained-tc.want) > 0.02 {
+		if row.ExplainedShare == nil || math.Abs(*row.ExplainedShare-tc.want) > 0.02 {
 			t.Fatalf("centres %v: row = %+v, want Explained = %g", tc.centres, row, tc.want)
 		}
-		if saved := max(20_000**row.Explained/(1-*row.Explained), 0); math.Abs(float64(row.PicksSaved)-saved) > 1 {
+		if saved := max(20_000**row.ExplainedShare/(1-*row.ExplainedShare), 0); math.Abs(float64(row.PicksSaved)-saved) > 1 {
 			t.Errorf("centres %v: PicksSaved = %d, want %.0f", tc.centres, row.PicksSaved, saved)
 		}
 	}

@@ -39,7 +39,7 @@ const openSessions = 50
 
 // simulate simulates the world, evaluates a report after every hundred sessions, and adds the results to total.
 func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
-	r, c := seeded(seed), bandit.New()
+	r, c := seededRand(seed), bandit.New()
 	cfg := bandit.Config{K: w.lessons, Epsilon: 0.2, Control: 0, Salt: seed, Objective: bandit.Random, Holdout: bandit.Fixed}
 	var all []report.Lesson
 	var actions []bandit.Action
@@ -75,7 +75,7 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 		treated := 0
 		for j := range a.Picks {
 			p := &a.Picks[j]
-			p.Watch = c.Watch(p.Arm, p.Eps, trial.SetOf(trial.Errors, trial.Corrections), trial.Tally{})
+			p.Measurement = c.NewMeasurement(p.Arm, p.Eps, trial.NewOutcomeSet(trial.Errors, trial.Corrections), trial.Totals{})
 			if p.Injected {
 				treated++
 			}
@@ -84,14 +84,14 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 		if r.Float64() < 0.5+scale*(agents[agent]+hours[hour]+tools[band]) {
 			o.outcome = 1
 		}
-		a.Observe(trial.Tally{Errors: drawErrors(r, o.outcome, math.Pow(1-w.prevents, float64(treated)))})
+		a.Observe(trial.Totals{Errors: drawErrors(r, o.outcome, math.Pow(1-w.prevents, float64(treated)))})
 		if o.hasReward {
-			a.First = &trial.AtClosing{Y: o.outcome, Tier: 2}
+			a.RewardAtClose = &trial.RewardAtClose{Y: o.outcome, Tier: 2}
 		}
 		o.a = a
 		if waiting = append(waiting, o); len(waiting) > openSessions {
 			o, waiting = waiting[0], waiting[1:]
-			c.Add(o.a.Closing())
+			c.Add(o.a.ClosingDeltas())
 			if o.hasReward {
 				c.Add(bandit.Contribution(&o.a, o.outcome, 2))
 				if rewards++; rewards%bandit.RefitEvery == 0 {
@@ -106,7 +106,7 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 		if i%100 != 99 {
 			continue
 		}
-		lastReport = report.Build(report.Input{Now: noon, Counters: c.Measured(), Lessons: all})
+		lastReport = report.Build(report.Input{Now: noon, Counters: c.TrialCounters(), Lessons: all})
 		for j := range lastReport.Lessons {
 			row := &lastReport.Lessons[j]
 			missed[j] = missed[j] || row.Lo != nil && (*row.Lo > 0 || *row.Hi < 0)
@@ -128,7 +128,7 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 			continue
 		}
 		total.half += (*row.Hi - *row.Lo) / 2
-		total.explained += *row.Explained
+		total.explained += *row.ExplainedShare
 		if s := row.AllSessions; s != nil && s.Lo != nil {
 			total.halfAll += (*s.Hi - *s.Lo) / 2
 		}

@@ -32,11 +32,11 @@ func (o *Opinions) String() string {
 		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
 }
 
-// Annotate adds opinions, by TextOf, to the rows, and changes nothing else in the report.
+// Annotate adds opinions, by TextKey, to the rows, and changes nothing else in the report.
 func (r *Report) Annotate(opinions map[string]Opinions) {
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
-		if o, ok := opinions[TextOf(trial.Arm(row.Arm))]; ok && o.Total() > 0 {
+		if o, ok := opinions[TextKey(trial.Arm(row.Arm))]; ok && o.Total() > 0 {
 			row.Opinions = &o
 		}
 	}

@@ -17,7 +17,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 		c := trial.NewCounters()
 		for i := range 60 {
 			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Arm: "one@aaaaaaaaaaaa.b", Slug: "one", Injected: i%2 == 0, Eps: 0.5, Propensity: 0.5}}}
-			c.Add(append(a.Closing(), a.Contribution(float64(i%3)/2, 1)...))
+			c.Add(append(a.ClosingDeltas(), a.Contribution(float64(i%3)/2, 1)...))
 		}
 		return report.Build(report.Input{
 			Now: time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC), Counters: c, Explain: "one",
@@ -41,10 +41,10 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 		t.Errorf("report with opinions =\n%s\nwant only the field %s added to\n%s", text(withOpinions), field, text(plain))
 	}
 	var table, plainTable, why strings.Builder
-	if err := withOpinions.Table(&table, report.Full); err != nil {
+	if err := withOpinions.Table(&table, report.FullWidth); err != nil {
 		t.Fatal(err)
 	}
-	if err := plain.Table(&plainTable, report.Full); err != nil {
+	if err := plain.Table(&plainTable, report.FullWidth); err != nil {
 		t.Fatal(err)
 	}
 	if table.String() != plainTable.String() { // the table has only measurements

@@ -17,14 +17,14 @@ type Finding string
 // The findings. A finding with the prefix "proven: " survives the correction over all lessons and
 // outcomes, on exact e-values.
 const (
-	Prevents    Finding = "proven: prevents its error" // the error that the lesson is about occurs less often
-	FewerErrors Finding = "fewer errors"               // lower recurrence, errors, loops or corrections
-	MoreErrors  Finding = "more errors"                // higher recurrence, errors, loops or corrections
-	Shorter     Finding = "shorter"                    // fewer turns, tokens or seconds
-	Dearer      Finding = "dearer"                     // more turns, tokens or seconds
-	NoChange    Finding = "no material effect"         // the interval is within the smallest change that an operator would act on
-	NotProven   Finding = "unproven"                   // needs more picks
-	Broken      Finding = "invalid"                    // the random assignment is faulty: no conclusion
+	Prevents          Finding = "proven: prevents its error" // the error that the lesson is about occurs less often
+	FewerErrors       Finding = "fewer errors"               // lower recurrence, errors, loops or corrections
+	MoreErrors        Finding = "more errors"                // higher recurrence, errors, loops or corrections
+	Shorter           Finding = "shorter"                    // fewer turns, tokens or seconds
+	Longer            Finding = "dearer"                     // more turns, tokens or seconds
+	NoChange          Finding = "no material effect"         // the interval is within the smallest change that an operator would act on
+	NotProven         Finding = "unproven"                   // needs more picks
+	InvalidAssignment Finding = "invalid"                    // the random assignment is faulty: no conclusion
 )
 
 // Direction reports whether the finding is a fall (-1) or a rise (+1) of the outcome, 0 for none.
@@ -32,7 +32,7 @@ func (f Finding) Direction() int {
 	switch Finding(strings.TrimPrefix(string(f), provenPrefix)) {
 	case FewerErrors, Shorter, Prevents[len(provenPrefix):]:
 		return -1
-	case MoreErrors, Dearer:
+	case MoreErrors, Longer:
 		return +1
 	default:
 		return 0
@@ -203,7 +203,7 @@ func startVariance(o trial.Outcome) float64 {
 func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
 	all, bar := sumsOf(s), &b.outcomeBars[o]
 	if !r.SRM.OK {
-		return Broken
+		return InvalidAssignment
 	}
 	if !all.hasEnoughPicks() {
 		return NotProven
@@ -236,7 +236,7 @@ func findingFor(o trial.Outcome, effect float64) Finding {
 	case o.Logarithmic() && effect < 0:
 		return Shorter
 	case o.Logarithmic():
-		return Dearer
+		return Longer
 	case effect < 0:
 		return FewerErrors
 	}
@@ -283,7 +283,7 @@ func unitOf(o trial.Outcome) string {
 // inUnit converts an effect to the unit of its outcome.
 func inUnit(o trial.Outcome, effect float64) float64 {
 	if o.Logarithmic() {
-		return trial.Change(effect)
+		return trial.PercentChange(effect)
 	}
 	return effect
 }
@@ -291,7 +291,7 @@ func inUnit(o trial.Outcome, effect float64) float64 {
 func meanOf(o trial.Outcome, sum, n float64) *float64 {
 	m := mean(sum, n)
 	if m != nil && o.Logarithmic() {
-		return new(trial.Count(*m))
+		return new(trial.CountOf(*m))
 	}
 	return m
 }

@@ -12,15 +12,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// effects holds the expected observations of a session, first if the lesson is withheld, then if it is injected.
-type effects struct {
+// expectedOutcomes holds the expected observations of a session, first if the lesson is withheld, then if it is
+// injected.
+type expectedOutcomes struct {
 	recurs [2]float64
 	errors [2]int64
 	tokens [2]int64
 }
 
 // addObservedPicks adds sessions with one pick of arm each and the given effects to the counters.
-func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *effects) {
+func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *expectedOutcomes) {
 	for range picks {
 		a := &trial.Assignment{Decided: true, Day: 20000}
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1}
@@ -28,11 +29,11 @@ func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int,
 		if p.Injected {
 			i = 1
 		}
-		p.Watch = c.Watch(arm, p.Eps, 1<<trial.OutcomeCount-1, trial.Tally{})
-		p.Watch.Recurred = r.Float64() < e.recurs[i]
+		p.Measurement = c.NewMeasurement(arm, p.Eps, 1<<trial.OutcomeCount-1, trial.Totals{})
+		p.Measurement.Recurred = r.Float64() < e.recurs[i]
 		a.Picks = []trial.Pick{p}
-		a.Observe(trial.Tally{Errors: e.errors[i] + r.Int64N(3), Turns: 5 + r.Int64N(4), Tokens: e.tokens[i] + r.Int64N(500)})
-		c.Add(a.Closing())
+		a.Observe(trial.Totals{Errors: e.errors[i] + r.Int64N(3), Turns: 5 + r.Int64N(4), Tokens: e.tokens[i] + r.Int64N(500)})
+		c.Add(a.ClosingDeltas())
 	}
 }
 
@@ -54,14 +55,14 @@ func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	addObservedPicks(r, c, "good@abc", 400, &effects{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
-	addObservedPicks(r, c, "idle@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
-	addObservedPicks(r, c, "young@abc", 20, &effects{recurs: [2]float64{0.7, 0.3}, tokens: [2]int64{9, 9}})
+	addObservedPicks(r, c, "good@abc", 400, &expectedOutcomes{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
+	addObservedPicks(r, c, "idle@abc", 400, &expectedOutcomes{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
+	addObservedPicks(r, c, "young@abc", 20, &expectedOutcomes{recurs: [2]float64{0.7, 0.3}, tokens: [2]int64{9, 9}})
 	in := report.Input{Counters: c, Lessons: newLessons("good", "idle", "young"), Guardrails: []string{"errors", "tokens"}, Explain: "good"}
 	got := report.Build(in)
 	good, idle, young := &got.Lessons[0], &got.Lessons[1], &got.Lessons[2]
 	for name, want := range map[string]report.Finding{
-		"recurrence": report.Prevents, "errors": "proven: " + report.FewerErrors, "tokens": "proven: " + report.Dearer,
+		"recurrence": report.Prevents, "errors": "proven: " + report.FewerErrors, "tokens": "proven: " + report.Longer,
 		"turns": report.NoChange, "loops": report.NoChange,
 	} {
 		if x := mustOutcome(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
@@ -92,7 +93,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		t.Errorf("err = %v, outcomes = %s, want no word helps", err, data)
 	}
 	var b strings.Builder
-	if err := got.Table(&b, report.Narrow); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
+	if err := got.Table(&b, report.NarrowWidth); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
 		t.Errorf("err = %v, table =\n%s\nwant the guardrail and the proven recurrence", err, &b)
 	}
 	b.Reset()
@@ -105,7 +106,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 func TestGuardrailListsEachRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	addObservedPicks(r, c, "bad@abc", 400, &effects{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
+	addObservedPicks(r, c, "bad@abc", 400, &expectedOutcomes{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
 		got := report.Build(report.Input{Counters: c, Lessons: newLessons("bad"), Guardrails: strings.Fields(guarded)})
 		if got.Lessons[0].Guardrail != want {
@@ -119,42 +120,42 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	c := trial.NewCounters()
 	for i := range 300 {
 		a := &trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "bad", Arm: "bad@abc", Eps: 0.5, Injected: i > 20}}}
-		a.Picks[0].Watch = c.Watch("bad@abc", 0.5, trial.SetOf(trial.Recurrence), trial.Tally{})
-		a.Picks[0].Watch.Recurred = i <= 20
-		a.Observe(trial.Tally{})
-		c.Add(a.Closing())
+		a.Picks[0].Measurement = c.NewMeasurement("bad@abc", 0.5, trial.NewOutcomeSet(trial.Recurrence), trial.Totals{})
+		a.Picks[0].Measurement.Recurred = i <= 20
+		a.Observe(trial.Totals{})
+		c.Add(a.ClosingDeltas())
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: newLessons("bad")})
-	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
-		t.Errorf("outcome = %+v, want verdict %q", x, report.Broken)
+	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.InvalidAssignment {
+		t.Errorf("outcome = %+v, want verdict %q", x, report.InvalidAssignment)
 	}
 }
 
 // A planned trial on the outcome recurrence needs about 120 picks to detect a change of 25 points. Its single
 // evaluation gives a finding about the outcome, and the verdict on the reward stays unproven.
-func TestPlannedTrialOnRecurrence(t *testing.T) {
+func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	empty := report.Build(report.Input{Lessons: newLessons("good")})
-	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
+	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", DetectableEffect: 0.25})
 	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
 		t.Fatalf("err = %v, forecast = %+v, want 110 to 130 picks on recurrence", err, plan)
 	}
-	if _, err := empty.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
+	if _, err := empty.Forecast("good", report.Goal{Outcome: "mood", DetectableEffect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
 		t.Errorf("unknown outcome: err = %v, want an error with the known names", err)
 	}
-	if more, err := empty.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
-		t.Errorf("400 picks on tokens: err = %v, Detect = %v, want 0.05 to 1", err, more.Detect)
+	if more, err := empty.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.DetectableEffect > 0.05 && more.DetectableEffect < 1) {
+		t.Errorf("400 picks on tokens: err = %v, Detect = %v, want 0.05 to 1", err, more.DetectableEffect)
 	}
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	l := newLessons("good")
-	l[0].Epsilon, l[0].Trial = 0.5, trial.Name(noon, plan.Picks, "recurrence")
+	l[0].Epsilon, l[0].Trial = 0.5, trial.PlannedName(noon, plan.Picks, "recurrence")
 	for i := range plan.Picks {
 		p := trial.Pick{Slug: "good", Arm: l[0].Arm, Eps: 0.5, Injected: r.IntN(2) == 1, Trial: l[0].Trial}
-		p.Watch = c.Watch(p.Arm, p.Eps, trial.SetOf(trial.Recurrence), trial.Tally{})
-		p.Watch.Recurred = r.Float64() < 0.3 || !p.Injected
+		p.Measurement = c.NewMeasurement(p.Arm, p.Eps, trial.NewOutcomeSet(trial.Recurrence), trial.Totals{})
+		p.Measurement.Recurred = r.Float64() < 0.3 || !p.Injected
 		a := &trial.Assignment{Decided: true, Day: 20000, At: i, Picks: []trial.Pick{p}}
-		a.Observe(trial.Tally{})
-		c.Add(append(a.Closing(), a.TrialEntries("0123456789", math.NaN())...))
+		a.Observe(trial.Totals{})
+		c.Add(append(a.ClosingDeltas(), a.TrialEntries("0123456789", math.NaN())...))
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: l})
 	row := &got.Lessons[0]
@@ -205,9 +206,9 @@ func TestOutcomesShareOneErrorBudget(t *testing.T) {
 func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	addObservedPicks(r, c, "never@abc", 400, &effects{})
+	addObservedPicks(r, c, "never@abc", 400, &expectedOutcomes{})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("never")})
-	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
+	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", DetectableEffect: 0.25, Power: 0.8, Epsilon: 0.5})
 	if err != nil || f.Picks != trial.MinTrialPicks(0.5) {
 		t.Errorf("err = %v, Picks = %d, want %d", err, f.Picks, trial.MinTrialPicks(0.5))
 	}
@@ -220,7 +221,7 @@ func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
 	open := 0
 	for _, with := range []int64{1000, 1030, 1060, 1090, 1150} {
 		c := trial.NewCounters()
-		addObservedPicks(r, c, "a@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, tokens: [2]int64{1000, with}})
+		addObservedPicks(r, c, "a@abc", 400, &expectedOutcomes{recurs: [2]float64{0.5, 0.5}, tokens: [2]int64{1000, with}})
 		row := report.Build(report.Input{Counters: c, Lessons: newLessons("a")}).Lessons[0]
 		for _, x := range row.Outcomes {
 			if x.Verdict != report.NotProven || x.Effect == nil {

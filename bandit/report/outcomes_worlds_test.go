@@ -16,27 +16,27 @@ import (
 
 // preventionWorld simulates lessons that prevent their errors to a known degree.
 type preventionWorld struct {
-	r       *rand.Rand
-	eps     float64
-	lessons []report.Lesson
-	base    []float64           // probability that the error of each lesson recurs without the lesson
-	falls   []float64           // amount by which each lesson lowers this probability
-	gains   []float64           // amount by which each lesson raises the success rate
-	waiting []*trial.Assignment // open sessions, with one pick each
-	count   *trial.Counters
-	n       int // number of sessions
+	r          *rand.Rand
+	eps        float64
+	lessons    []report.Lesson
+	base       []float64           // probability that the error of each lesson recurs without the lesson
+	reductions []float64           // amount by which each lesson lowers this probability
+	gains      []float64           // amount by which each lesson raises the success rate
+	waiting    []*trial.Assignment // open sessions, with one pick each
+	count      *trial.Counters
+	n          int // number of sessions
 }
 
 // openPicks is the number of sessions that are open at the same time, with one pick each.
 const openPicks = 200
 
 // newPreventionWorld returns a world in which lesson j lowers the recurrence of its error by falls[j%len(falls)].
-func newPreventionWorld(seed string, lessons int, falls []float64, eps float64) *preventionWorld {
-	w := &preventionWorld{r: seeded(seed), eps: eps, count: trial.NewCounters()}
+func newPreventionWorld(seed string, lessons int, reductions []float64, eps float64) *preventionWorld {
+	w := &preventionWorld{r: seededRand(seed), eps: eps, count: trial.NewCounters()}
 	for j := range lessons {
 		w.lessons = append(w.lessons, newLessons(fmt.Sprintf("l%02d", j))...)
-		fall := falls[j%len(falls)]
-		w.falls = append(w.falls, fall)
+		fall := reductions[j%len(reductions)]
+		w.reductions = append(w.reductions, fall)
 		w.base = append(w.base, fall+0.1+(0.8-fall)*w.r.Float64())
 		w.gains = append(w.gains, 0.05*w.r.Float64())
 		if fall == 0 {
@@ -52,32 +52,32 @@ func (w *preventionWorld) pick(j int) {
 	name := strconv.Itoa(w.n)
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	k := w.lessons[j].Arm
-	a.Flip("salt"+strconv.Itoa(w.r.IntN(1<<30)), name, trial.Pick{Slug: k.Slug(), Arm: k, Eps: w.eps, C: 0.5})
+	a.Flip("salt"+strconv.Itoa(w.r.IntN(1<<30)), name, trial.Pick{Slug: k.Slug(), Arm: k, Eps: w.eps, Centre: 0.5})
 	p := &a.Picks[0]
-	p.Watch = w.count.Watch(k, p.Eps, trial.SetOf(trial.Recurrence, trial.Tokens), trial.Tally{})
+	p.Measurement = w.count.NewMeasurement(k, p.Eps, trial.NewOutcomeSet(trial.Recurrence, trial.Tokens), trial.Totals{})
 	recurrence, success := w.base[j], 0.5
 	if p.Injected {
-		recurrence -= w.falls[j]
+		recurrence -= w.reductions[j]
 		success += w.gains[j]
 	}
-	p.Watch.Recurred = w.r.Float64() < recurrence
-	a.Observe(trial.Tally{Tokens: int64(10_000 * math.Exp(w.r.NormFloat64()))})
+	p.Measurement.Recurred = w.r.Float64() < recurrence
+	a.Observe(trial.Totals{Tokens: int64(10_000 * math.Exp(w.r.NormFloat64()))})
 	if w.r.Float64() < success {
-		a.First = &trial.AtClosing{Y: 1, Tier: 2}
+		a.RewardAtClose = &trial.RewardAtClose{Y: 1, Tier: 2}
 	} else {
-		a.First = &trial.AtClosing{Tier: 2}
+		a.RewardAtClose = &trial.RewardAtClose{Tier: 2}
 	}
 	w.waiting = append(w.waiting, a)
 	if len(w.waiting) > openPicks {
 		old := w.waiting[0]
 		w.waiting = w.waiting[1:]
-		w.count.Add(old.Closing())
-		w.count.Add(old.Contribution(old.First.Y, 2))
+		w.count.Add(old.ClosingDeltas())
+		w.count.Add(old.Contribution(old.RewardAtClose.Y, 2))
 	}
 }
 
-// result counts the findings about lessons that lower the recurrence of their error by the same amount.
-type result struct {
+// findingCounts counts the findings about lessons that lower the recurrence of their error by the same amount.
+type findingCounts struct {
 	lessons int
 	proven  int // findings that the recurrence falls, proven
 	fewer   int // findings that the recurrence falls, not proven
@@ -88,7 +88,7 @@ type result struct {
 
 // run simulates the world. Each time the picks per lesson reach an element of picks, run adds the results of its report
 // to findings. The key is the fall in points and the number of picks.
-func (w *preventionWorld) run(picks []int, findings map[[2]int]*result) {
+func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	done := 0
 	for _, until := range picks {
 		for ; done < until; done++ {
@@ -99,9 +99,9 @@ func (w *preventionWorld) run(picks []int, findings map[[2]int]*result) {
 		got := report.Build(report.Input{Counters: w.count, Lessons: w.lessons})
 		for j := range got.Lessons {
 			row := &got.Lessons[j]
-			at := [2]int{int(math.Round(100 * w.falls[j])), until}
+			at := [2]int{int(math.Round(100 * w.reductions[j])), until}
 			if findings[at] == nil {
-				findings[at] = &result{}
+				findings[at] = &findingCounts{}
 			}
 			s := findings[at]
 			s.lessons++
@@ -114,7 +114,7 @@ func (w *preventionWorld) run(picks []int, findings map[[2]int]*result) {
 				case o.Name == "tokens" && d != 0:
 					s.tokens++
 				case o.Name != "recurrence" || d == 0:
-				case d > 0 || w.falls[j] == 0:
+				case d > 0 || w.reductions[j] == 0:
 					s.wrong++
 				case o.Verdict.Proven():
 					s.proven++
@@ -137,7 +137,7 @@ func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 	picks := []int{100, 300, 1000}
 	for _, eps := range []float64{0.2, 0.5} {
 		for name, falls := range map[string][]float64{"mixed": {0, 0, 0.2, 0.4}, "null": {0}} {
-			findings := map[[2]int]*result{}
+			findings := map[[2]int]*findingCounts{}
 			for i := range worlds {
 				newPreventionWorld(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, findings)
 			}

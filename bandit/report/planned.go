@@ -86,7 +86,7 @@ func (p *PlannedTrial) verdict(bar float64) Verdict {
 		return TrialHarms
 	case p.Effect == nil:
 		return Unproven
-	case *p.Lo >= -trial.Material && *p.Hi <= trial.Material:
+	case *p.Lo >= -trial.MaterialEffect && *p.Hi <= trial.MaterialEffect:
 		return NoEffect
 	}
 	return Unproven
@@ -122,7 +122,7 @@ func (b *builder) setTrial(r *Row, l Lesson) {
 	r.PlannedTrials = b.trials[l.Arm]
 	switch {
 	case l.Epsilon <= 0:
-	case !b.in.Counters.Progress(l.Arm, l.Until, l.Trial, 0).Reached:
+	case !b.in.Counters.Progress(l.Arm, l.Until, l.Trial, 0).TrialEnded:
 		r.Trial = running
 	case l.Trial != "":
 		r.Trial = "ended"
@@ -141,8 +141,8 @@ func (r *Row) trialVerdict() Verdict {
 	return ""
 }
 
-// next returns the future of a lesson whose planned trial has ended.
-func (r *Row) next() string {
+// afterTrial returns the future of a lesson whose planned trial has ended.
+func (r *Row) afterTrial() string {
 	if r.Trial != "ended" {
 		return ""
 	}

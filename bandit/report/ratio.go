@@ -66,8 +66,8 @@ func meanLogE(a, b float64) float64 {
 	return top + math.Log((math.Exp(a-top)+math.Exp(b-top))/2)
 }
 
-// check returns the result of a check with an e-value. The check fails at the e-value bar.
-func check(logE, bar float64) SRM {
+// newSRM returns the result of a check with an e-value. The check fails at the e-value bar.
+func newSRM(logE, bar float64) SRM {
 	e := maxE
 	if logE < math.Log(maxE) {
 		e = math.Exp(logE)

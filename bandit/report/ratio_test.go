@@ -44,7 +44,7 @@ func srmFails(s trial.Stratum) bool { return assignmentLogE([]trial.Stratum{s}) 
 func reportingFails(s trial.Stratum) bool { return reportingLogE([]trial.Stratum{s}) >= singleAlarm }
 
 // assertShare calls run runs times, and fails the test unless the share of calls that return true is at least atLeast.
-func assertShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
+func assertShare(t *testing.T, subject string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
 	for range runs {
@@ -53,15 +53,15 @@ func assertShare(t *testing.T, what string, runs int, atLeast float64, run func(
 		}
 	}
 	got := float64(hit) / float64(runs)
-	t.Logf("%s: found in %.1f%% of %d runs", what, 100*got, runs)
+	t.Logf("%s: found in %.1f%% of %d runs", subject, 100*got, runs)
 	if got < atLeast {
-		t.Errorf("%s: found in %.1f%% of %d runs, want at least %.0f%%", what, 100*got, runs, 100*atLeast)
+		t.Errorf("%s: found in %.1f%% of %d runs, want at least %.0f%%", subject, 100*got, runs, 100*atLeast)
 	}
 }
 
 // In most runs, the checks detect a wrong withholding probability, and rewards that depend on the assignment.
 func TestChecksDetectWrongRatios(t *testing.T) {
-	r := seeded("broken")
+	r := seededRand("broken")
 	assertShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
 	assertShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
 	assertShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
@@ -79,7 +79,7 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
-		All:    trial.AllSessions{Any: []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}}},
+		All:    trial.AllSessions{AnyInjected: []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}}},
 	}
 	for i := range n {
 		control, picks, injected := r.Float64() < 0.05, 1+r.IntN(3), 0
@@ -103,7 +103,7 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson floa
 			count(&g.Strata[0], 0)
 		} else {
 			count(&g.Strata[0], 1)
-			count(&g.All.Any[picks-1], injected)
+			count(&g.All.AnyInjected[picks-1], injected)
 		}
 		if i%20 == 19 && allReportingLogE(g) >= singleAlarm {
 			return true
@@ -115,7 +115,7 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson floa
 // Reporting is uneven if lessons change which sessions have a reward. The comparison with control sessions needs 6,000
 // sessions to detect this. With the assignments of the lessons, the check needs 3,000 sessions.
 func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
-	r := seeded("tellers")
+	r := seededRand("tellers")
 	assertShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
 	assertShare(t, "40% rewarded with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
 	for run := range 400 {
@@ -128,7 +128,7 @@ func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 
 // If assignments and rewards are as stated, no check fails in 400 runs with 150 evaluations each.
 func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
-	r := seeded("sound")
+	r := seededRand("sound")
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
@@ -157,19 +157,19 @@ func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 // into one would fail the check.
 func TestStrataAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
-	if got := check(assignmentLogE(strata), minAlarmLevel); !got.OK || got.EValue > 1 {
+	if got := newSRM(assignmentLogE(strata), minAlarmLevel); !got.OK || got.EValue > 1 {
 		t.Errorf("two strata: check = %+v, want it passed with an e-value of at most 1", got)
 	}
-	if got := check(assignmentLogE([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), minAlarmLevel); got.OK {
+	if got := newSRM(assignmentLogE([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), minAlarmLevel); got.OK {
 		t.Errorf("pooled strata: check = %+v, want it failed (otherwise this test proves nothing)", got)
 	}
-	if got := check(assignmentLogE(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), minAlarmLevel); got.OK {
+	if got := newSRM(assignmentLogE(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), minAlarmLevel); got.OK {
 		t.Errorf("withheld pick with epsilon 0: check = %+v, want it failed", got)
 	}
-	if got := check(assignmentLogE(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), minAlarmLevel); !got.OK {
+	if got := newSRM(assignmentLogE(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), minAlarmLevel); !got.OK {
 		t.Errorf("only withheld picks with epsilon 1: check = %+v, want it passed", got)
 	}
-	if got := check(assignmentLogE(nil), minAlarmLevel); !got.OK || got.EValue != 1 {
+	if got := newSRM(assignmentLogE(nil), minAlarmLevel); !got.OK || got.EValue != 1 {
 		t.Errorf("no stratum: check = %+v, want it passed with an e-value of 1", got)
 	}
 }
@@ -194,7 +194,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 	if shareLogE(5, 0, 0.2) != 0 || shareLogE(-3, -1, 0.2) != 0 || math.IsNaN(shareLogE(9, 3, 0.2)) {
 		t.Errorf("impossible counts: ratio = %v, %v, %v, want 0, 0 and a number", shareLogE(5, 0, 0.2), shareLogE(-3, -1, 0.2), shareLogE(9, 3, 0.2))
 	}
-	if got := check(1e9, minAlarmLevel); got.EValue != maxE || got.OK {
+	if got := newSRM(1e9, minAlarmLevel); got.EValue != maxE || got.OK {
 		t.Errorf("huge e-value: check = %+v, want it failed with the e-value %v", got, float64(maxE))
 	}
 }

@@ -29,26 +29,26 @@ const (
 
 // Report is the response of GET /api/report. Effects are in units of reward: 0.05 is 5 points.
 type Report struct {
-	GeneratedAt      time.Time     `json:"generated_at"`
-	RewardDefinition string        `json:"reward_definition"`
-	Elsewhere        []Counted     `json:"other_definitions,omitempty"` // sessions that closed under other definitions of reward, and are not in these numbers
-	Objective        string        `json:"objective"`                   // objective at the time of the report; under every objective, the effects come from the holdout
-	Holdout          string        `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
-	Tenant           string        `json:"tenant,omitempty"`
-	Window           string        `json:"window,omitempty"`      // effects of sessions that started in the window; empty: all
-	Provisional      bool          `json:"provisional,omitempty"` // open sessions are included
-	ClaimError       float64       `json:"claim_error"`           // measured error rate of the rows called helps or harms
-	Global           Global        `json:"global"`
-	SRM              SRM           `json:"srm"`
-	Reporting        Reporting     `json:"reporting"`
-	PlannedTrials    PlannedTrials `json:"looks"`          // planned trials of all lessons
-	Open             *Open         `json:"open,omitempty"` // sessions that do not count yet
-	Lessons          []Row         `json:"lessons"`
-	Flow             Flow          `json:"flow"` // all sessions, in the experiment and excluded
+	GeneratedAt      time.Time         `json:"generated_at"`
+	RewardDefinition string            `json:"reward_definition"`
+	OtherDefinitions []DefinitionCount `json:"other_definitions,omitempty"` // sessions that closed under other definitions of reward, and are not in these numbers
+	Objective        string            `json:"objective"`                   // objective at the time of the report; under every objective, the effects come from the holdout
+	Holdout          string            `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
+	Tenant           string            `json:"tenant,omitempty"`
+	Window           string            `json:"window,omitempty"`      // effects of sessions that started in the window; empty: all
+	Provisional      bool              `json:"provisional,omitempty"` // open sessions are included
+	ClaimError       float64           `json:"claim_error"`           // measured error rate of the rows called helps or harms
+	Global           Global            `json:"global"`
+	SRM              SRM               `json:"srm"`
+	Reporting        Reporting         `json:"reporting"`
+	PlannedTrials    PlannedTrials     `json:"looks"`          // planned trials of all lessons
+	Open             *OpenSessions     `json:"open,omitempty"` // sessions that do not count yet
+	Lessons          []Row             `json:"lessons"`
+	Flow             Flow              `json:"flow"` // all sessions, in the experiment and excluded
 }
 
-// Open describes the open sessions of the tenant, which the report does not include.
-type Open struct {
+// OpenSessions describes the open sessions of the tenant, which the report does not include.
+type OpenSessions struct {
 	Sessions     int    `json:"sessions"`
 	IsLowerBound bool   `json:"more,omitempty"` // sessions is a lower bound, which may be 0
 	CloseAfter   string `json:"close_after"`    // age at which a session closes and counts
@@ -65,7 +65,7 @@ type Open struct {
 }
 
 // String returns a sentence about the open sessions.
-func (o *Open) String() string {
+func (o *OpenSessions) String() string {
 	bound, verb := "", "sessions are open and do not count yet."
 	if o.IsLowerBound && o.Sessions == 0 {
 		return "It is not known how many sessions are open, because other tenants have too many open sessions." + o.closes()
@@ -88,7 +88,7 @@ func (o *Open) String() string {
 }
 
 // closes returns the sentence with the time at which the first session closes.
-func (o *Open) closes() string {
+func (o *OpenSessions) closes() string {
 	age := ShortDuration(o.CloseAfter)
 	if o.FirstCloses.IsZero() {
 		return fmt.Sprintf(" A session counts at the age of reward.close_after (%s).", age)
@@ -107,15 +107,15 @@ func ShortDuration(text string) string {
 }
 
 // MatchedArm returns the number of open sessions in which an arm matched; 0 for a nil Open.
-func (o *Open) MatchedArm(arm string) int {
+func (o *OpenSessions) MatchedArm(arm string) int {
 	if o == nil {
 		return 0
 	}
 	return o.Matched[trial.Arm(arm)]
 }
 
-// Counted is the number of sessions that were closed and counted under a different definition of reward.
-type Counted struct {
+// DefinitionCount is the number of sessions that were closed and counted under a different definition of reward.
+type DefinitionCount struct {
 	RewardDefinition string `json:"reward_definition"`
 	Sessions         int64  `json:"sessions"`
 }
@@ -147,19 +147,19 @@ type Day struct {
 	MeanTreated *float64 `json:"mean_treated"`
 	MeanControl *float64 `json:"mean_control"`
 	TokensAdded int64    `json:"tokens_added"` // by lessons, in sessions rewarded or not
-	Treated     Spent    `json:"spent_treated,omitzero"`
-	Control     Spent    `json:"spent_control,omitzero"`
+	Treated     Spending `json:"spent_treated,omitzero"`
+	Control     Spending `json:"spent_control,omitzero"`
 }
 
-// Spent is the cost of the sessions with a reported usage.
-type Spent struct {
+// Spending is the cost of the sessions with a reported usage.
+type Spending struct {
 	Sessions int64 `json:"sessions"`
 	Input    int64 `json:"input"`  // tokens, including cached tokens
 	Cached   int64 `json:"cached"` // tokens from the provider's prompt cache
 }
 
 // Add adds the cost of other sessions.
-func (s *Spent) Add(o Spent) {
+func (s *Spending) Add(o Spending) {
 	s.Sessions, s.Input, s.Cached = s.Sessions+o.Sessions, s.Input+o.Input, s.Cached+o.Cached
 }
 
@@ -219,7 +219,7 @@ type Row struct {
 	CachedChange   *float64       `json:"cached_change"`   // difference of the shares of both arms; causal, because the assignment is random
 	Trial          string         `json:"trial,omitempty"` // state of the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
-	Next           string         `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
+	AfterTrial     string         `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
 	Variance       float64        `json:"variance"`        // variance of a reward around the session's expected reward: measured, once there is enough data
 	Epsilon        float64        `json:"epsilon"`         // holdout of the next picks
 	Verdict        Verdict        `json:"verdict"`
@@ -230,20 +230,20 @@ type Row struct {
 	Weeks          *float64       `json:"weeks_to_verdict"`           // weeks until needs_picks at this rate; null: no picks
 	Expected       string         `json:"verdict_expected,omitempty"` // day on which needs_picks are reached
 	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // rewarded sessions of the tenant until verdict_expected
-	Sooner         []string       `json:"sooner,omitempty"`           // ways to a faster verdict
+	Speedups       []string       `json:"sooner,omitempty"`           // ways to a faster verdict
 	EHelps         float64        `json:"e_helps"`                    // running maximum of the e-value for help, capped at 1e12
 	EHarms         float64        `json:"e_harms"`                    // running maximum of the e-value for harm, capped at 1e12
 	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: lower bound if every unrewarded session had reward 0
 	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: upper bound if every unrewarded session had reward 1
 	SRM            SRM            `json:"srm"`                        // check of the random assignment of this row
 	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, in total and by tier
-	Retire         string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
+	RetireReason   string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
 	Note           string         `json:"note,omitempty"`             // limits of the verdict
 	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for a different holdout, if requested
 	Days           []Band         `json:"days,omitempty"`             // effect over time, if requested
-	Explain        *Explanation   `json:"explain,omitempty"`          // derivation of the row, if requested
+	Explanation    *Explanation   `json:"explain,omitempty"`          // derivation of the row, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
-	Explained      *float64       `json:"explained"`      // share of the variance of z that facts before the assignment explain; null with a null effect
+	ExplainedShare *float64       `json:"explained"`      // share of the variance of z that facts before the assignment explain; null with a null effect
 	PicksSaved     int64          `json:"picks_saved"`    // additional picks that the same interval would need without these facts
 	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after the closing
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
@@ -271,21 +271,21 @@ type WhatIf struct {
 // Explanation is the derivation of a row: each number that the verdict rests on, so that the
 // verdict can be computed by hand.
 type Explanation struct {
-	Propensities []Propensity `json:"propensities"`
-	N            float64      `json:"n"`               // rewarded picks that were assigned at random
-	SumZ         float64      `json:"sum_z"`           // z = (y - c) (A/(1-eps) - (1-A)/eps)
-	SumZZ        float64      `json:"sum_zz"`          // sum of z squared
-	Mean         *float64     `json:"mean_z"`          // sum_z / n: the effect
-	Variance     *float64     `json:"s2"`              // sum_zz / n - effect^2
-	Error        *float64     `json:"error"`           // standard error: sqrt(s2 / n)
-	Score        *float64     `json:"z_score"`         // effect / error
-	Half         *float64     `json:"half"`            // half-width of the interval that is valid at any time
-	PlannedHalf  *float64     `json:"one_look"`        // half-width of the interval of one evaluation that was planned before
-	P            *float64     `json:"p"`               // level at which this interval would exclude 0
-	Smallest     float64      `json:"p_smallest"`      // smallest such level so far, with enough rewarded picks in each arm for a claim; 1: none
-	ProofBar     float64      `json:"proof_bar"`       // p at which the row is certain to be proven
-	ClaimBar     float64      `json:"claim_bar"`       // p at which the row is certain to be called helps or harms
-	Difference   *float64     `json:"mean_difference"` // difference of the plain means: injected minus withheld
+	Propensities     []Propensity `json:"propensities"`
+	N                float64      `json:"n"`               // rewarded picks that were assigned at random
+	SumZ             float64      `json:"sum_z"`           // z = (y - c) (A/(1-eps) - (1-A)/eps)
+	SumZZ            float64      `json:"sum_zz"`          // sum of z squared
+	Mean             *float64     `json:"mean_z"`          // sum_z / n: the effect
+	Variance         *float64     `json:"s2"`              // sum_zz / n - effect^2
+	Error            *float64     `json:"error"`           // standard error: sqrt(s2 / n)
+	Score            *float64     `json:"z_score"`         // effect / error
+	HalfWidth        *float64     `json:"half"`            // half-width of the interval that is valid at any time
+	PlannedHalfWidth *float64     `json:"one_look"`        // half-width of the interval of one evaluation that was planned before
+	P                *float64     `json:"p"`               // level at which this interval would exclude 0
+	Smallest         float64      `json:"p_smallest"`      // smallest such level so far, with enough rewarded picks in each arm for a claim; 1: none
+	ProofBar         float64      `json:"proof_bar"`       // p at which the row is certain to be proven
+	ClaimBar         float64      `json:"claim_bar"`       // p at which the row is certain to be called helps or harms
+	Difference       *float64     `json:"mean_difference"` // difference of the plain means: injected minus withheld
 }
 
 // Propensity holds the sessions in which the lesson had one probability of withholding.

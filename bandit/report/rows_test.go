@@ -14,15 +14,15 @@ import (
 // Sooner lists remedies for a late verdict. A trial or more feedback is a remedy if it reduces the time to the verdict
 // by at least a quarter. The last remedy is wider triggers for a lesson that is rarely picked, and more traffic for
 // others.
-func TestSoonerListsRemedies(t *testing.T) {
-	usual := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
-	withoutRewards := func(mute1, mute0 int) arm {
+func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
+	usual := armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
+	withoutRewards := func(mute1, mute0 int) armSessions {
 		a := usual
-		a.mute1, a.mute0 = mute1, mute0
+		a.unrewarded1, a.unrewarded0 = mute1, mute0
 		return a
 	}
 	for name, tc := range map[string]struct {
-		a      arm
+		a      armSessions
 		others int // rewarded sessions of other lessons
 		eps    float64
 		want   []string
@@ -33,16 +33,16 @@ func TestSoonerListsRemedies(t *testing.T) {
 		"picked in 5% of the sessions": {usual, 9500, 0.45, []string{"more traffic"}},
 		"picked in just below 5%":      {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
 		"picked in 1%":                 {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
-		"small holdout":                {arm{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
+		"small holdout":                {armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
-		addArm(counters, "a", tc.a)
+		addArmSessions(counters, "a", tc.a)
 		if tc.others > 0 {
-			addArm(counters, "others", arm{eps: 0.5, n1: tc.others / 2, n0: tc.others / 2, y1: 0.5, y0: 0.5})
+			addArmSessions(counters, "others", armSessions{eps: 0.5, n1: tc.others / 2, n0: tc.others / 2, y1: 0.5, y0: 0.5})
 		}
 		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
-		if !slices.Equal(r.Sooner, tc.want) {
-			t.Errorf("%s: Sooner = %q, want %q", name, r.Sooner, tc.want)
+		if !slices.Equal(r.Speedups, tc.want) {
+			t.Errorf("%s: Sooner = %q, want %q", name, r.Speedups, tc.want)
 		}
 		want := math.Ceil(float64(r.NeedsPicks) * float64(int(r.Rewarded)+tc.others) / float64(r.Rewarded))
 		if math.Abs(float64(r.NeedsSessions)-want) > 1 {
@@ -51,10 +51,10 @@ func TestSoonerListsRemedies(t *testing.T) {
 	}
 	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
-	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
+	addArmSessions(old, "a", armSessions{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := rowOfLessonA(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
-	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
-		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Sooner = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
+	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Speedups, []string{"more traffic"}) {
+		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Sooner = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Speedups)
 	}
 }
 
@@ -62,8 +62,8 @@ func TestSoonerListsRemedies(t *testing.T) {
 func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
-		addArm(c, "a", arm{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
-		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
+		addArmSessions(c, "a", armSessions{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
+		addArmSessions(c, "a", armSessions{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
 		r := rowOfLessonA(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
 			t.Errorf("%d recent rewards in each arm: Expected = %q, want a date: %v", rewarded, r.Expected, want)
@@ -79,7 +79,7 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	if r := rowOfLessonA(t, c, withTokenCost); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
 		t.Errorf("never injected: Tokens = %d, Cost = %v, want 33, 0.0033", r.Tokens, r.Cost)
 	}
-	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 5, unrewarded1: 10})
 	if r := rowOfLessonA(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
 		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200, 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
@@ -87,7 +87,7 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 		Decided: true,
 		Picks:   []trial.Pick{{Slug: "b", Arm: "b@abc", Eps: 0.2, Injected: true}},
 	}
-	c.Add(weightless.Closing())
+	c.Add(weightless.ClosingDeltas())
 	for _, r := range report.Build(newInput(c, "a", "b")).Lessons {
 		if r.Slug == "b" && r.Tokens != 33 {
 			t.Errorf("injection without a token count: Tokens = %d, want the lesson's size of 33", r.Tokens)
@@ -98,11 +98,11 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 // LOODelta compares the sessions with the lesson to all other sessions. It is nil if there are no other sessions.
 func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
+	addArmSessions(c, "a", armSessions{eps: 0, n1: 10, y1: 0.5})
 	if r := rowOfLessonA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
 		t.Errorf("injected in every session: LOODelta = %v, LOOGap = %v, means = %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
-	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
+	addArmSessions(c, "a", armSessions{eps: 0.2, n0: 1, y0: 1})
 	if r := rowOfLessonA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
 		t.Errorf("withheld once: LOODelta = %v, LOOGap = %v, want -0.5 and nil", r.LOODelta, r.LOOGap)
 	}
@@ -112,7 +112,7 @@ func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 	c := bandit.New()
 	for back, n := range []int{10, 20, 40, 80} { // injected and withheld sessions today, yesterday, and so on
-		addArm(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
+		addArmSessions(c, "a", armSessions{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
 		r := rowOfLessonA(t, c, func(in *report.Input) { in.Window = window })
@@ -141,8 +141,8 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 	// 122 of 400 picks are withheld instead of 80, which gives an e-value of about 5,000.
 	c := bandit.New()
-	addArm(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
-	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
+	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
+	addArmSessions(c, "a", armSessions{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
 	single := rowOfLessonA(t, c)
 	if single.SRM.Alarm != 1000 || single.SRM.EValue < 1000 || single.SRM.EValue > 8040 || single.SRM.OK || single.Verdict != report.Invalid {
 		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value of 1000 to 8040, and %q", single.SRM, single.Verdict, report.Invalid)
@@ -150,10 +150,10 @@ func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 	var slugs []string
 	for i := range 199 {
 		slug := "other-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-		addArm(c, slug, arm{eps: 0.2, n1: 8, n0: 2, y1: 0.5, y0: 0.5})
+		addArmSessions(c, slug, armSessions{eps: 0.2, n1: 8, n0: 2, y1: 0.5, y0: 0.5})
 		slugs = append(slugs, slug)
 	}
-	addArm(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
+	addArmSessions(c, "a", armSessions{controlled: true, n0: 105, y0: 0.5})
 	if r := rowOfLessonA(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != single.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
 		t.Errorf("among 200 lessons: SRM = %+v, Verdict = %q, want a passed check with threshold 8040 and e-value %v", r.SRM, r.Verdict, single.SRM.EValue)
 	}
@@ -165,9 +165,9 @@ func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 // A picked lesson that is no longer listed keeps its row, with or without rewards. A lesson that only matched does not.
 func TestUnlistedLessonKeepsItsRowIfPicked(t *testing.T) {
 	c := bandit.New()
-	addArm(c, "rewarded", arm{eps: 0.2, n1: 1})
-	addArm(c, "unrewarded", arm{eps: 0.2, mute0: 1})
-	addArm(c, "matched", arm{controlled: true, n0: 5})
+	addArmSessions(c, "rewarded", armSessions{eps: 0.2, n1: 1})
+	addArmSessions(c, "unrewarded", armSessions{eps: 0.2, unrewarded0: 1})
+	addArmSessions(c, "matched", armSessions{controlled: true, n0: 5})
 	var got []string
 	for _, r := range report.Build(newInput(c)).Lessons {
 		got = append(got, r.Slug+" "+r.State)

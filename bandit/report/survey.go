@@ -36,9 +36,9 @@ type Rewards struct{ Injected, Withheld [10]int64 }
 
 // The dimensions of a survey.
 const (
-	OfAgent  = "agent"
-	OfModel  = "model"
-	OfLength = "length"
+	ByAgent  = "agent"
+	ByModel  = "model"
+	ByLength = "length"
 )
 
 type cellKey struct{ dimension, value, slug string }
@@ -85,13 +85,13 @@ func (s *Survey) Add(a *trial.Assignment, y float64) {
 	s.Sessions++
 	y = min(max(y, 0), 1)
 	if a.InComparison() {
-		s.addCentred(a, "", y-a.C, !a.Control, a.ControlP)
+		s.addCentred(a, "", y-a.Centre, !a.Control, a.ControlP)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		slug := p.Arm.Slug()
 		s.addReward(slug, y, p.Injected)
-		s.addCentred(a, slug, y-p.C, p.Injected, p.Eps)
+		s.addCentred(a, slug, y-p.Centre, p.Injected, p.Eps)
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 		return
 	}
 	agent, model, length := trial.CategoryParts(a.Category)
-	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {OfLength, length, slug}} {
+	for _, k := range [...]cellKey{{ByAgent, agent, slug}, {ByModel, model, slug}, {ByLength, length, slug}} {
 		c := s.cells[k]
 		if c == nil {
 			c = &sums{}
@@ -134,7 +134,7 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 // Rewards returns the distribution of a lesson, nil for an unknown lesson.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
-// Cells returns the effects by one of OfAgent, OfModel and OfLength, most sessions first, and the
+// Cells returns the effects by one of ByAgent, ByModel and ByLength, most sessions first, and the
 // number of cells shown. The intervals have level 1 - 0.05/m for m cells (Bonferroni): without any
 // effect, one list in twenty has an interval that excludes 0.
 func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
@@ -145,7 +145,7 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 		}
 		x := Cell{
 			Value: k.value, Slug: k.slug, Injected: int64(c.injected), Withheld: int64(c.withheld),
-			HasEffect: trial.EnoughPicks(c.count, c.injected, c.withheld),
+			HasEffect: trial.EnoughForInterval(c.count, c.injected, c.withheld),
 		}
 		if x.HasEffect {
 			shown++
@@ -184,7 +184,7 @@ func shrink(cells []Cell, variances []float64, list []int) {
 	for i, cell := range list {
 		effects[i], ownVariances[i] = cells[cell].Effect, variances[cell]
 	}
-	mean, between := trial.Between(effects, ownVariances)
+	mean, between := trial.BetweenVariance(effects, ownVariances)
 	for i, cell := range list {
 		weight := between / (between + ownVariances[i])
 		cells[cell].Shrunken = weight*effects[i] + (1-weight)*mean

@@ -29,7 +29,7 @@ func newSurvey(n int, seed uint64) *report.Survey {
 		if r.Float64() < p {
 			y = 1
 		}
-		s.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "l@abc", Injected: injected, Eps: 0.3, C: 0.5}}}, y)
+		s.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "l@abc", Injected: injected, Eps: 0.3, Centre: 0.5}}}, y)
 	}
 	return s
 }
@@ -37,7 +37,7 @@ func newSurvey(n int, seed uint64) *report.Survey {
 func TestSurveyFindsEffectPerAgent(t *testing.T) {
 	missed := 0
 	for seed := range uint64(20) {
-		cells, shown := newSurvey(4000, seed).Cells(report.OfAgent)
+		cells, shown := newSurvey(4000, seed).Cells(report.ByAgent)
 		if shown != 2 || len(cells) != 2 {
 			t.Fatalf("seed %d: %d cells, %d of them shown, want 2 and 2", seed, len(cells), shown)
 		}
@@ -71,7 +71,7 @@ func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	s := newSurvey(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
-	cells, shown := s.Cells(report.OfAgent)
+	cells, shown := s.Cells(report.ByAgent)
 	if shown != 0 || len(cells) != 2 || cells[0].HasEffect || s.Sessions != 40 {
 		t.Errorf("%d of the cells %+v are shown, Sessions = %d, want 0 of two cells without enough data, and 40", shown, cells, s.Sessions)
 	}
@@ -87,9 +87,9 @@ func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 		for range 20 * 120 {
 			arm := trial.Arm(string(rune('a'+r.IntN(20))) + "@1")
 			y := float64(r.IntN(2))
-			s.Add(&trial.Assignment{Decided: true, Category: "x|y|m", Picks: []trial.Pick{{Arm: arm, Injected: r.IntN(2) == 0, Eps: 0.5, C: 0.5}}}, y)
+			s.Add(&trial.Assignment{Decided: true, Category: "x|y|m", Picks: []trial.Pick{{Arm: arm, Injected: r.IntN(2) == 0, Eps: 0.5, Centre: 0.5}}}, y)
 		}
-		cells, _ := s.Cells(report.OfModel)
+		cells, _ := s.Cells(report.ByModel)
 		for _, c := range cells {
 			if c.Lo > 0 || c.Hi < 0 {
 				wrong++

@@ -20,17 +20,17 @@ const (
 	effectWidth  = 21
 	countWidth   = 9
 
-	Narrow = 80  // columns: the minimum width of a table
-	Full   = 100 // with room for the plot
+	NarrowWidth = 80  // columns: the minimum width of a table
+	FullWidth   = 100 // with room for the plot
 )
 
 // Table writes the report for a terminal of the given width: all lessons together, then each
 // lesson. Rows with an effect come first, the largest effect on top. Below Full columns there is no plot.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
-	t := table{w: b, axis: r.plotAxis(), columns: Narrow}
-	if columns >= Full {
-		t.columns = Full
+	t := table{w: b, axis: r.plotAxis(), columns: NarrowWidth}
+	if columns >= FullWidth {
+		t.columns = FullWidth
 	}
 	t.head(r)
 	g := r.Global
@@ -83,7 +83,7 @@ func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 // unmatchedNames writes the names of the rows without a match in one sentence, and the names of the lessons with a
 // match in open sessions in another sentence. A lesson that also matches similar texts has a second row; the sentences
 // name the lesson once.
-func (t table) unmatchedNames(rows []Row, open *Open) {
+func (t table) unmatchedNames(rows []Row, open *OpenSessions) {
 	inOpen := map[string]bool{} // names of lessons with a match in open sessions
 	for i := range rows {
 		if open.MatchedArm(rows[i].Arm) > 0 {
@@ -141,7 +141,7 @@ func (t table) sentence(format string, args ...any) {
 // nameWidth returns the width that the other columns leave.
 func (t table) nameWidth() int {
 	width := t.columns - verdictWidth - effectWidth - countWidth - 3
-	if t.columns == Full {
+	if t.columns == FullWidth {
 		width -= plotWidth + 1
 	}
 	return width
@@ -149,7 +149,7 @@ func (t table) nameWidth() int {
 
 // row writes one line of the table; axis is the plot, or its heading.
 func (t table) row(name, verdict, effect, axis, counts string) {
-	if t.columns == Full {
+	if t.columns == FullWidth {
 		effect = fmt.Sprintf("%-*s %s", effectWidth, effect, axis)
 	}
 	fmt.Fprintf(
@@ -171,7 +171,7 @@ func (t table) head(r Report) {
 	if r.RewardDefinition != "" {
 		t.sentence("Reward: %s", r.RewardDefinition)
 	}
-	for _, e := range r.Elsewhere {
+	for _, e := range r.OtherDefinitions {
 		t.sentence(
 			"Not included: %d sessions that closed while the reward was %s", e.Sessions,
 			e.RewardDefinition,
@@ -262,12 +262,12 @@ func (t table) notes(r Row) {
 	}
 	otherText := map[string]string{
 		stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank",
-		stateShown: "the same text, presented in another way",
+		stateOldPresentation: "the same text, presented in another way",
 	}[r.State]
 	if otherText != "" {
 		notes = append(notes, otherText)
 	}
-	if text := r.OnModels(); text != "" && len(r.Models.Open) > 0 {
+	if text := r.OnModels(); text != "" && len(r.Models.WithoutVerdict) > 0 {
 		notes = append(notes, text)
 	}
 	if r.Guardrail != "" {
@@ -290,8 +290,8 @@ func (t table) notes(r Row) {
 			n += ", expected on " + r.Expected
 		}
 		notes = append(notes, n)
-		if len(r.Sooner) > 0 && (r.Weeks == nil || *r.Weeks >= 1) {
-			notes = append(notes, "sooner: "+r.Sooner[0])
+		if len(r.Speedups) > 0 && (r.Weeks == nil || *r.Weeks >= 1) {
+			notes = append(notes, "sooner: "+r.Speedups[0])
 		}
 	}
 	if r.RefusedWith+r.RefusedWithout > 0 {
@@ -311,8 +311,8 @@ func (t table) notes(r Row) {
 	for i := range r.PlannedTrials {
 		notes = append(notes, r.PlannedTrials[i].text())
 	}
-	if r.Next != "" {
-		notes = append(notes, r.Next)
+	if r.AfterTrial != "" {
+		notes = append(notes, r.AfterTrial)
 	}
 	switch r.Trial {
 	case running:
@@ -323,8 +323,8 @@ func (t table) notes(r Row) {
 	if r.Caution {
 		notes = append(notes, "shown as a caution")
 	}
-	if r.Retire != "" {
-		notes = append(notes, "consider retiring it: "+r.Retire)
+	if r.RetireReason != "" {
+		notes = append(notes, "consider retiring it: "+r.RetireReason)
 	}
 	t.list(notes)
 }
@@ -352,7 +352,7 @@ func (t table) list(notes []string) {
 // advices writes the advice of each verdict in the table.
 func (t table) advices(rows []Row) {
 	for _, a := range Advices() {
-		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && (!isPast(r.State) || r.harmsOtherwise()) }) {
+		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && (!isPast(r.State) || r.harmedAsPresented()) }) {
 			t.sentence("%s: %s", a.Verdict, a.Text)
 		}
 	}

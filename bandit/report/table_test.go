@@ -20,14 +20,14 @@ var update = flag.Bool("update", false, "rewrite the golden files") //nolint:goc
 // inputOfAllRows returns the input of a report with a row of every kind.
 func inputOfAllRows() report.Input {
 	c := bandit.New()
-	addArm(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
-	addArm(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
-	addArm(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})
-	addArm(c, "rebase-before-push", arm{eps: 0.5, n1: 1500, n0: 1500, y1: 0.35, y0: 0.58, day: today() - 20})
-	addArm(c, "quote-the-path", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: today() - 20})
-	addArm(c, "say-please", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, mute0: 1000})
-	addArm(c, "read-it-twice", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
-	addArm(c, "verify-page-id", arm{controlled: true, n0: 2088, mute0: 54, y0: 0.5})
+	addArmSessions(c, "verify-page-id", armSessions{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
+	addArmSessions(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
+	addArmSessions(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})
+	addArmSessions(c, "rebase-before-push", armSessions{eps: 0.5, n1: 1500, n0: 1500, y1: 0.35, y0: 0.58, day: today() - 20})
+	addArmSessions(c, "quote-the-path", armSessions{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: today() - 20})
+	addArmSessions(c, "say-please", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, unrewarded0: 1000})
+	addArmSessions(c, "read-it-twice", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
+	addArmSessions(c, "verify-page-id", armSessions{controlled: true, n0: 2088, unrewarded0: 54, y0: 0.5})
 	return newInput(c, "verify-page-id", "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2",
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
@@ -37,7 +37,7 @@ func inputOfAllRows() report.Input {
 func fullTable(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.Table(&b, report.Full); err != nil {
+	if err := r.Table(&b, report.FullWidth); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
@@ -51,7 +51,7 @@ func fullTable(t *testing.T, r report.Report) string {
 func TestTableGolden(t *testing.T) {
 	whatIf := inputOfAllRows()
 	whatIf.WhatIf, whatIf.Window, whatIf.Provisional = 0.5, 14*24*3600e9, true
-	whatIf.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
+	whatIf.OtherDefinitions = []report.DefinitionCount{{"user>verifier@1h0m0s", 1204}}
 	for name, r := range map[string]report.Report{
 		"table.txt": report.Build(inputOfAllRows()), "table-what-if.txt": report.Build(whatIf),
 		"table-empty.txt": report.Build(report.Input{Now: noon}), "table-alarms.txt": reportWithAlarms(),
@@ -91,7 +91,7 @@ func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 // closing, and the number of sessions with an inserted lesson.
 func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
-	r.Open = &report.Open{Sessions: 3, CloseAfter: "24h0m0s", FirstCloses: noon.Add(time.Hour), Inserted: 2, Matched: map[trial.Arm]int{"first@1": 3}}
+	r.Open = &report.OpenSessions{Sessions: 3, CloseAfter: "24h0m0s", FirstCloses: noon.Add(time.Hour), Inserted: 2, Matched: map[trial.Arm]int{"first@1": 3}}
 	for _, slug := range []string{"first", "second"} {
 		r.Lessons = append(r.Lessons, report.Row{Slug: slug, Arm: slug + "@1", State: "active", Verdict: report.Unproven})
 	}
@@ -123,7 +123,7 @@ func reportWithAlarms() report.Report {
 	for i := range r.Lessons {
 		switch row := &r.Lessons[i]; row.Slug {
 		case "quote-the-path":
-			row.PlannedTrials, row.Trial, row.Next = []report.PlannedTrial{withoutEffect, evaluated}, "ended", "the lesson stays active"
+			row.PlannedTrials, row.Trial, row.AfterTrial = []report.PlannedTrial{withoutEffect, evaluated}, "ended", "the lesson stays active"
 			row.RefusedWith, row.RefusedWithout = 3, 1
 		case "brand-new":
 			row.PlannedTrials, row.Trial, row.State = []report.PlannedTrial{recent}, "running", "shown otherwise"
@@ -142,19 +142,19 @@ func reportWithAlarms() report.Report {
 func TestTableFits80Columns(t *testing.T) {
 	in := inputOfAllRows()
 	in.WhatIf, in.Window, in.Provisional = 0.5, 14*24*3600e9, true
-	in.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
+	in.OtherDefinitions = []report.DefinitionCount{{"user>verifier@1h0m0s", 1204}}
 	in.RewardDefinition = strings.Repeat("user>verifier ", 20)
 	in.Policy = report.Policy{Objective: "raw", Holdout: "earn"}
 	in.Explain = "verify-page-id"
 	r := report.Build(in)
-	for _, columns := range []int{0, 40, report.Narrow, report.Full - 1} {
+	for _, columns := range []int{0, 40, report.NarrowWidth, report.FullWidth - 1} {
 		var b strings.Builder
 		if err := r.Table(&b, columns); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-				t.Errorf("table for %d columns: line has %d columns, want at most %d: %s", columns, n, report.Narrow, line)
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.NarrowWidth {
+				t.Errorf("table for %d columns: line has %d columns, want at most %d: %s", columns, n, report.NarrowWidth, line)
 			}
 		}
 		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {
@@ -167,12 +167,12 @@ func TestTableFits80Columns(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := r.Explain(&b, "verify-page-id", report.Narrow); err != nil {
+	if err := r.Explain(&b, "verify-page-id", report.NarrowWidth); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-			t.Errorf("explanation: line has %d columns, want at most %d: %s", n, report.Narrow, line)
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.NarrowWidth {
+			t.Errorf("explanation: line has %d columns, want at most %d: %s", n, report.NarrowWidth, line)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	r := report.Build(inputOfAllRows())
 	r.Lessons = r.Lessons[:2]
 	for i, state := range []string{"edited", "removed"} {
-		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].Retire = state, 100, ""
+		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].RetireReason = state, 100, ""
 	}
 	got := fullTable(t, r)
 	if !strings.Contains(got, "    an earlier text of this lesson") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
@@ -208,7 +208,7 @@ type failingWriter struct{}
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
 func TestTableReturnsWriteError(t *testing.T) {
-	if err := report.Build(inputOfAllRows()).Table(failingWriter{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+	if err := report.Build(inputOfAllRows()).Table(failingWriter{}, report.FullWidth); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Errorf(`err = %v, want "the pipe is closed"`, err)
 	}
 }
@@ -222,7 +222,7 @@ func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 			t.Errorf("holdout rule %q: Holdout = %q, want the name of the rule, and prove by default", rule, r.Holdout)
 		}
 		var b strings.Builder
-		if err := r.Table(&b, report.Full); err != nil {
+		if err := r.Table(&b, report.FullWidth); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {

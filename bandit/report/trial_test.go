@@ -17,7 +17,7 @@ import (
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, wins1, wins0 int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
-			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: name,
+			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, Centre: 0.5, Trial: name,
 		}}}
 		wins := wins0
 		if i%2 == 0 {
@@ -28,12 +28,12 @@ func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, wins1, w
 			y = 1
 		}
 		session := fmt.Sprintf("%08x", i)
-		c.Add(append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.TrialEntries(session, y)...))
+		c.Add(append(append(a.ClosingDeltas(), bandit.Contribution(&a, y, 1)...), a.TrialEntries(session, y)...))
 	}
 }
 
 func TestPlannedTrialsGiveVerdicts(t *testing.T) {
-	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks, "") }
+	name := func(picks int64) string { return trial.PlannedName(time.Unix(1_700_000_000, 0), picks, "") }
 	c := bandit.New()
 	var listed []report.Lesson
 	for _, tc := range []struct {
@@ -61,9 +61,9 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 			}
 			l := row.PlannedTrials[0]
 			if row.Trial != tc.trial || row.Verdict != tc.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != tc.evaluation ||
-				(l.Effect != nil) != tc.shown || l.Evaluated != (tc.trial == "ended") || (l.P != nil) != l.Evaluated || (row.Next != "") != l.Evaluated {
+				(l.Effect != nil) != tc.shown || l.Evaluated != (tc.trial == "ended") || (l.P != nil) != l.Evaluated || (row.AfterTrial != "") != l.Evaluated {
 				t.Errorf(`%s: Trial = %q, Verdict = %q, Next = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Evaluated, P and Next: %v`,
-					tc.slug, row.Trial, row.Verdict, row.Next, l, tc.trial, tc.verdict, tc.evaluation, tc.shown, tc.trial == "ended")
+					tc.slug, row.Trial, row.Verdict, row.AfterTrial, l, tc.trial, tc.verdict, tc.evaluation, tc.shown, tc.trial == "ended")
 			}
 		}
 		if r.PlannedTrials.Planned != len(listed) {
@@ -77,7 +77,7 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		t.Errorf("PlannedTrials = %+v, want Planned = 6, Evaluated = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
 	var text strings.Builder
-	if err := r.Table(&text, report.Full); err != nil {
+	if err := r.Table(&text, report.FullWidth); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -94,11 +94,11 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 func TestManyPlannedTrialsNeedStrongerEvidence(t *testing.T) {
 	for trials, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()
-		addTrialSessions(c, "found@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 122, 100) // p 0.027
+		addTrialSessions(c, "found@1", trial.PlannedName(time.Unix(9, 0), 400, ""), 200, 122, 100) // p 0.027
 		for i := range trials - 1 {
-			addTrialSessions(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60, ""), 30, 15, 15)
+			addTrialSessions(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.PlannedName(time.Unix(9, 0), 60, ""), 30, 15, 15)
 		}
-		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
+		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.TrialCounters()})
 		if l := r.Lessons[0].PlannedTrials[0]; l.Verdict != want {
 			t.Errorf("one of %d trials: Verdict = %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
 		}
@@ -113,15 +113,15 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 		Lessons: []report.Lesson{{Slug: "a", Arm: "a@1", State: "active", Confidence: 0.5, Tokens: 100}},
 	}, c, bandit.Config{Epsilon: 0.2})
 	r := report.Build(in)
-	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
+	f, err := r.Forecast("a", report.Goal{DetectableEffect: 0.05})
 	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.PlannedTrials != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
-		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
+		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.ExtraCost >= f.Reward || f.Width >= 0.7*f.AnytimeWidth || len(f.Text()) != 6 {
 		t.Errorf("err = %v, forecast = %+v, want Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, Sessions = Picks, half withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
 	}
-	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.Detect-0.05) > 1e-3 {
-		t.Errorf("forecast of %d picks: err = %v, Detect = %v, want 0.05", f.Picks, err, second.Detect)
+	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.DetectableEffect-0.05) > 1e-3 {
+		t.Errorf("forecast of %d picks: err = %v, Detect = %v, want 0.05", f.Picks, err, second.DetectableEffect)
 	}
-	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
+	for _, bad := range []report.Goal{{}, {Picks: 100, DetectableEffect: 0.1}, {Picks: -1}, {DetectableEffect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
 			t.Errorf("Forecast of the goal %+v: got no error, want an error", bad)
 		}
@@ -135,11 +135,11 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 // explanation too.
 func TestExplanationShowsNumbersOfRow(t *testing.T) {
 	c := bandit.New()
-	addTrialSessions(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)
+	addTrialSessions(c, "a@1", trial.PlannedName(time.Unix(9, 0), 400, ""), 200, 130, 100)
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
 	row := r.Lessons[0]
-	e := row.Explain
-	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
+	e := row.Explanation
+	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.HalfWidth-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
 		t.Fatalf("Explain = %+v of row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
 	}

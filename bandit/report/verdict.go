@@ -50,7 +50,7 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	case down >= bar && all.effect() < 0:
 		return Harms
 	}
-	if s.Proof.NoEffectAt > 0 {
+	if s.Maxima.NoEffectAt > 0 {
 		return NoEffect
 	}
 	if _, lo, hi := all.interval(trial.LessonTightestAt); verdictOfInterval(lo, hi) == NoEffect {
@@ -62,8 +62,8 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 // maxDistances returns the largest distances of the row's interval above and below 0 at any time, as logarithms of 1/p.
 // An earlier distance remains valid, because the interval is valid at all times simultaneously.
 func maxDistances(s trial.Stats) (up, down float64) {
-	up, down = s.Proof.MaxAbove, s.Proof.MaxBelow
-	if all := sumsOfArm(s); all.hasEnoughPicks() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
+	up, down = s.Maxima.MaxAbove, s.Maxima.MaxBelow
+	if all := sumsOfArm(s); all.hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
 		distance := -math.Log(math.Max(all.pValue(), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
 			up = math.Max(up, distance)
@@ -76,9 +76,9 @@ func maxDistances(s trial.Stats) (up, down float64) {
 
 func (b *builder) proven(s trial.Stats) Verdict {
 	switch {
-	case s.Proof.LogEHelps > 0 && trial.PValue(s.Proof.LogEHelps) <= b.proofBar:
+	case s.Maxima.LogEHelps > 0 && trial.PValue(s.Maxima.LogEHelps) <= b.proofBar:
 		return ProvenHelps
-	case s.Proof.LogEHarms > 0 && trial.PValue(s.Proof.LogEHarms) <= b.proofBar:
+	case s.Maxima.LogEHarms > 0 && trial.PValue(s.Maxima.LogEHarms) <= b.proofBar:
 		return ProvenHarms
 	}
 	return Unproven
@@ -99,7 +99,7 @@ func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
-		if sumsOfArm(s).hasEnoughPicks() && trial.Claimable(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
+		if sumsOfArm(s).hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) && b.proven(s) == Unproven {
 			up, down := maxDistances(s)
 			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}
@@ -126,9 +126,9 @@ func (r *Row) note(s trial.Stats) string {
 			return zero
 		}
 	case TrialHelps, TrialHarms:
-		return joined("by one planned look; one in twenty of these rows may be wrong", r.ZeroNote())
+		return joinSentences("by one planned look; one in twenty of these rows may be wrong", r.ZeroNote())
 	case Helps, Harms:
-		return joined("one in ten of these rows may be wrong", r.ZeroNote())
+		return joinSentences("one in ten of these rows may be wrong", r.ZeroNote())
 	case LikelyHelps, LikelyHarms:
 		return "by the chooser's model, not by the holdout"
 	case Benched:
@@ -140,7 +140,7 @@ func (r *Row) note(s trial.Stats) string {
 		if r.Lo == nil || *r.Lo <= 0 && *r.Hi >= 0 {
 			break
 		}
-		if !trial.Claimable(s.Rewards.M1, s.Rewards.M0) {
+		if !trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
 			return "the interval excludes 0, but the verdict needs 50 rewarded sessions in each arm"
 		}
 		return "the interval excludes 0, but with so many lessons some do by chance"
@@ -155,8 +155,8 @@ func (r *Row) note(s trial.Stats) string {
 	return ""
 }
 
-// joined joins two parts of a sentence; the second may be empty.
-func joined(first, second string) string {
+// joinSentences joins two parts of a sentence; the second may be empty.
+func joinSentences(first, second string) string {
 	if second == "" {
 		return first
 	}
@@ -183,8 +183,8 @@ const (
 	retireChance      = 0.05 // largest probability of a useful effect, by the chooser's model
 )
 
-// retire returns a reason for a proposal to retire a lesson. Low traffic alone is not a reason.
-func (b *builder) retire(r *Row, l Lesson, p Belief) string {
+// retireReason returns a reason for a proposal to retire a lesson. Low traffic alone is not a reason.
+func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 	switch {
 	case isPast(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
 		return ""
@@ -224,7 +224,7 @@ func verdictOfInterval(lo, hi float64) Verdict {
 		return Helps
 	case hi < 0:
 		return Harms
-	case lo >= -trial.Material && hi <= trial.Material:
+	case lo >= -trial.MaterialEffect && hi <= trial.MaterialEffect:
 		return NoEffect
 	}
 	return Unproven

@@ -32,90 +32,90 @@ func (a Arm) IsRule() bool { return strings.HasPrefix(string(a), RulePrefix) }
 // likeSuffix ends the name of the arm of a lesson that matched by likeness.
 const likeSuffix = "~like"
 
-// LikeSlug returns the name of the arm of a lesson that matched by likeness. Such picks are an arm of
+// LikenessSlug returns the name of the arm of a lesson that matched by likeness. Such picks are an arm of
 // their own, so that their effect never mixes with the effect of exact matches.
-func LikeSlug(slug string) string { return slug + likeSuffix }
+func LikenessSlug(slug string) string { return slug + likeSuffix }
 
 // LessonSlug returns the slug of the lesson of an arm's name: the name without the suffix of a match
 // by likeness.
 func LessonSlug(name string) string { return strings.TrimSuffix(name, likeSuffix) }
 
-// Like returns the arm of matches by likeness for the arm of exact matches.
-func (a Arm) Like() Arm {
+// LikenessArm returns the arm of matches by likeness for the arm of exact matches.
+func (a Arm) LikenessArm() Arm {
 	slug := a.Slug()
-	return Arm(LikeSlug(slug)) + a[len(slug):]
+	return Arm(LikenessSlug(slug)) + a[len(slug):]
 }
 
 // Match is a lesson that matched in a session. A match is never changed after its turn.
 type Match struct {
-	Arm    Arm     `json:"arm"`
-	Del    float64 `json:"del"`           // change of the expected reward given the match, in units of reward
-	Passed Passed  `json:"why,omitempty"` // reason why the lesson was not picked; empty for a pick and in a control session
+	Arm         Arm        `json:"arm"`
+	MatchEffect float64    `json:"del"`           // change of the expected reward given the match, in units of reward
+	PassReason  PassReason `json:"why,omitempty"` // reason why the lesson was not picked; empty for a pick and in a control session
 }
 
-// Passed is the reason why a matching lesson was not picked.
-type Passed string
+// PassReason is the reason why a matching lesson was not picked.
+type PassReason string
 
 // The reasons.
 const (
-	PassedSlots Passed = "slots" // better lessons took the slots of the turn or of the session
-	PassedRoom  Passed = "room"  // the text exceeds the room of the block or of the session
-	PassedRank  Passed = "rank"  // the chooser expects no gain above the cost
+	PassedSlots PassReason = "slots" // better lessons took the slots of the turn or of the session
+	PassedRoom  PassReason = "room"  // the text exceeds the room of the block or of the session
+	PassedRank  PassReason = "rank"  // the chooser expects no gain above the cost
 )
 
 // Pick is a chosen lesson, with the result of its coin and with frozen expectations.
 type Pick struct {
-	Slug       string  `json:"slug"`
-	Arm        Arm     `json:"arm"`
-	Eps        float64 `json:"eps"` // probability of withholding
-	Injected   bool    `json:"inj"`
-	M          float64 `json:"m"`   // posterior mean effect at the pick
-	Off        float64 `json:"off"` // offset: expected reward of the session without the lesson
-	C          float64 `json:"c"`   // centre of the reward in the report
-	Tokens     int     `json:"tok,omitempty"`
-	Turn       int     `json:"turn"`
-	Trial      string  `json:"tr,omitempty"` // name of the planned trial, empty for none
-	Propensity float64 `json:"p"`            // (1-eps)(1-control): probability of injection, for the export
-	Watch      Watch   `json:"o,omitzero"`   // measurement of the outcomes; set after the flip
+	Slug        string      `json:"slug"`
+	Arm         Arm         `json:"arm"`
+	Eps         float64     `json:"eps"` // probability of withholding
+	Injected    bool        `json:"inj"`
+	MeanEffect  float64     `json:"m"`   // posterior mean effect at the pick
+	Offset      float64     `json:"off"` // offset: expected reward of the session without the lesson
+	Centre      float64     `json:"c"`   // centre of the reward in the report
+	Tokens      int         `json:"tok,omitempty"`
+	Turn        int         `json:"turn"`
+	Trial       string      `json:"tr,omitempty"` // name of the planned trial, empty for none
+	Propensity  float64     `json:"p"`            // (1-eps)(1-control): probability of injection, for the export
+	Measurement Measurement `json:"o,omitzero"`   // measurement of the outcomes; set after the flip
 }
 
 // Assignment holds all random and all expected values of a session, frozen at the decision. The
 // contribution of a session to the counters is a pure function of the Assignment and the reward.
 // The caller sets Category, Model and Day before the first Decide.
 type Assignment struct {
-	Control  bool       `json:"ctl,omitempty"`
-	ControlP float64    `json:"g"`
-	Category string     `json:"cat"`
-	Model    string     `json:"model,omitempty"` // model of the first request; bounded at the closing (Counters.AdmitModel)
-	Tools    int        `json:"tools,omitempty"` // number of tools at the first request
-	Base     float64    `json:"base"`            // expected reward without a lesson, set with the control coin
-	C        float64    `json:"c,omitempty"`     // centre of the global comparison, set at the first match
-	Decided  bool       `json:"dec,omitempty"`   // Control and Base are set
-	Looped   bool       `json:"lp,omitempty"`    // a loop was found before the first match
-	Matched  []Match    `json:"m,omitempty"`
-	Picks    []Pick     `json:"p,omitempty"`
-	At       int64      `json:"at,omitempty"`    // start of the session, in seconds since 1970
-	Day      int32      `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
-	Excluded bool       `json:"ex,omitempty"`    // outside of the experiment; Exclude sets the field
-	Rules    bool       `json:"rul,omitempty"`   // a section under measurement was in a request before the control coin; the session is in no comparison of treated and control
-	Refused  bool       `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
-	Uncut    bool       `json:"unc,omitempty"`   // the upstream refused a request without sections of rules files; the session stays in the arms of the sections
-	First    *AtClosing `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
-	Graded   bool       `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction of an earlier session must not remove what was never added
-	Reward   string     `json:"rw,omitempty"`    // definition of reward at the closing; empty for the default definition
+	Control          bool           `json:"ctl,omitempty"`
+	ControlP         float64        `json:"g"`
+	Category         string         `json:"cat"`
+	Model            string         `json:"model,omitempty"` // model of the first request; bounded at the closing (Counters.CountedModelName)
+	Tools            int            `json:"tools,omitempty"` // number of tools at the first request
+	Base             float64        `json:"base"`            // expected reward without a lesson, set with the control coin
+	Centre           float64        `json:"c,omitempty"`     // centre of the global comparison, set at the first match
+	Decided          bool           `json:"dec,omitempty"`   // Control and Base are set
+	Looped           bool           `json:"lp,omitempty"`    // a loop was found before the first match
+	Matched          []Match        `json:"m,omitempty"`
+	Picks            []Pick         `json:"p,omitempty"`
+	At               int64          `json:"at,omitempty"`    // start of the session, in seconds since 1970
+	Day              int32          `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
+	Excluded         bool           `json:"ex,omitempty"`    // outside of the experiment; Exclude sets the field
+	HasMeasuredRules bool           `json:"rul,omitempty"`   // a section under measurement was in a request before the control coin; the session is in no comparison of treated and control
+	Refused          bool           `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
+	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request without sections of rules files; the session stays in the arms of the sections
+	RewardAtClose    *RewardAtClose `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
+	Graded           bool           `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction of an earlier session must not remove what was never added
+	Reward           string         `json:"rw,omitempty"`    // definition of reward at the closing; empty for the default definition
 
 	ExcludedFor ExclusionReason `json:"exf,omitempty"` // set with Excluded; empty in a record of an earlier release
 }
 
-// AtClosing is the reward of a session at the moment of the closing.
-type AtClosing struct {
+// RewardAtClose is the reward of a session at the moment of the closing.
+type RewardAtClose struct {
 	Y    float64 `json:"y"`
 	Tier int     `json:"tier,omitempty"`
 }
 
-// Open flips the control coin once: with the probability control the session gets no lessons. Open reports whether this
-// call flipped the coin.
-func (a *Assignment) Open(salt, session string, control float64) bool {
+// FlipControl flips the control coin once: with the probability control the session gets no lessons. Open reports
+// whether this call flipped the coin.
+func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
 	}
@@ -168,13 +168,13 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 	return Match{}, false
 }
 
-// Considered reports whether a lesson matched, or a loop was found before the first match. Later loops do not count,
-// because a lesson may have caused them.
-func (a *Assignment) Considered() bool { return a.Looped || len(a.Matched) > 0 }
+// HasMatchOrLoop reports whether a lesson matched, or a loop was found before the first match. Later loops do not
+// count, because a lesson may have caused them.
+func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) > 0 }
 
 // InComparison reports whether the session is in the comparison of treated and control sessions. A session with a
 // measured section of a rules file is not: the section may be cut in a treated session, but never in a control session.
-func (a *Assignment) InComparison() bool { return a.Considered() && !a.Rules }
+func (a *Assignment) InComparison() bool { return a.HasMatchOrLoop() && !a.HasMeasuredRules }
 
 // Merge joins two copies of the assignment of one unit that diverged on two replicas. The random decisions depend only
 // on the unit, so the copies agree on each of them. A decision of either copy is kept. aIsOlder reports whether a is
@@ -189,9 +189,9 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	if out.Category == "" {
 		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
 	}
-	out.Excluded, out.Rules = a.Excluded || b.Excluded, a.Rules || b.Rules
+	out.Excluded, out.HasMeasuredRules = a.Excluded || b.Excluded, a.HasMeasuredRules || b.HasMeasuredRules
 	out.ExcludedFor = cmp.Or(base.ExcludedFor, other.ExcludedFor)
-	out.Refused, out.Uncut = a.Refused || b.Refused, a.Uncut || b.Uncut
+	out.Refused, out.CutRefused = a.Refused || b.Refused, a.CutRefused || b.CutRefused
 	*a = out
 }
 
@@ -210,7 +210,7 @@ func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
 			picks = append(picks, p)
 			continue
 		}
-		picks[pos].Watch.Recurred = picks[pos].Watch.Recurred || p.Watch.Recurred
+		picks[pos].Measurement.Recurred = picks[pos].Measurement.Recurred || p.Measurement.Recurred
 	}
 	return matched, picks
 }

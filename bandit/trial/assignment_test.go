@@ -17,12 +17,12 @@ import (
 // sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
-		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
-		Matched: []trial.Match{{Arm: "in@1", Del: -0.1}, {Arm: "out@1", Del: 0.05}, {Arm: "not@1", Del: 0}},
+		ControlP: 0.05, Category: "cat", Base: 0.6, Centre: 0.55, Decided: true, Day: 20000,
+		Matched: []trial.Match{{Arm: "in@1", MatchEffect: -0.1}, {Arm: "out@1", MatchEffect: 0.05}, {Arm: "not@1", MatchEffect: 0}},
 		Picks: []trial.Pick{
-			{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: true, M: 0.04, Off: 0.65, C: 0.55, Tokens: 30, Turn: 1},
-			{Slug: "out", Arm: "out@1", Eps: 0.5, Injected: false, M: 0.02, Off: 0.54, C: 0.59, Tokens: 50, Turn: 1},
-			{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true, M: 0.01, Off: 0.59, C: 0.4, Turn: 3},
+			{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: true, MeanEffect: 0.04, Offset: 0.65, Centre: 0.55, Tokens: 30, Turn: 1},
+			{Slug: "out", Arm: "out@1", Eps: 0.5, Injected: false, MeanEffect: 0.02, Offset: 0.54, Centre: 0.59, Tokens: 50, Turn: 1},
+			{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true, MeanEffect: 0.01, Offset: 0.59, Centre: 0.4, Turn: 3},
 		},
 	}
 }
@@ -58,7 +58,7 @@ func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 		for i := range sessions {
 			var a trial.Assignment
 			name := fmt.Sprintf("%032x", i)
-			a.Open("salt", name, tc.control)
+			a.FlipControl("salt", name, tc.control)
 			if a.Control {
 				continue
 			}
@@ -69,9 +69,9 @@ func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 				withheld++
 			}
 		}
-		for what, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, tc.eps * (1 - tc.control)}} {
+		for subject, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, tc.eps * (1 - tc.control)}} {
 			if se := math.Sqrt(x[1] * (1 - x[1]) / sessions); math.Abs(x[0]-x[1]) > 4*se+1e-12 {
-				t.Errorf("%+v: %s in %v of the sessions, want %v", tc, what, x[0], x[1])
+				t.Errorf("%+v: %s in %v of the sessions, want %v", tc, subject, x[0], x[1])
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
 		t.Errorf(`Pick(in) = %+v, %v, want Arm "in@1", true`, p, ok)
 	}
-	if m, ok := a.Match("out@1"); !ok || m.Del != 0.05 {
+	if m, ok := a.Match("out@1"); !ok || m.MatchEffect != 0.05 {
 		t.Errorf("Match(out@1) = %+v, %v, want Del 0.05, true", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
@@ -94,7 +94,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 		t.Error("Match found the loop warning")
 	}
 	b := a.Clone()
-	b.Matched[0].Del, b.Picks[0].Injected = 9, false
+	b.Matched[0].MatchEffect, b.Picks[0].Injected = 9, false
 	if !reflect.DeepEqual(a, sampleAssignment()) {
 		t.Errorf("original after a change of the clone = %+v, want %+v", a, sampleAssignment())
 	}
@@ -130,7 +130,7 @@ func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 		if !a.Decided || b.Decided && !first {
 			head, other = &b, &a
 		}
-		if x.Control != head.Control || x.Base != head.Base || x.C != head.C || x.ControlP != head.ControlP || !x.Decided {
+		if x.Control != head.Control || x.Base != head.Base || x.Centre != head.Centre || x.ControlP != head.ControlP || !x.Decided {
 			t.Fatalf("merged assignment = %+v, want the decision of %+v", x, head)
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
@@ -188,17 +188,17 @@ func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {
-		a := trial.Assignment{Decided: true, Control: control, ControlP: 0.5, C: 0.25, Day: 3, Matched: []trial.Match{{Arm: "a@1"}}}
+		a := trial.Assignment{Decided: true, Control: control, ControlP: 0.5, Centre: 0.25, Day: 3, Matched: []trial.Match{{Arm: "a@1"}}}
 		if !control {
-			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Tokens: 7, C: 0.5}}
+			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true, Tokens: 7, Centre: 0.5}}
 		}
 		for _, marked := range []bool{false, true} {
-			a.Rules = marked
+			a.HasMeasuredRules = marked
 			compared, arms := 0, 0
-			if beside := deltaValue(a.Closing(), "", "beside", 0); beside > 0 != marked {
+			if beside := deltaValue(a.ClosingDeltas(), "", "beside", 0); beside > 0 != marked {
 				t.Errorf("control %t, measured section %t: %v sessions beside the comparison, want some only with a section", control, marked, beside)
 			}
-			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
+			for _, d := range slices.Concat(a.ClosingDeltas(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
 				switch {
 				case d.Key.Scope != "":
 					arms++

@@ -26,12 +26,12 @@ const (
 // of different lessons by up to 1, because the lessons of one session share all but a few bytes of
 // the input.
 func Coin(salt string, p Purpose, session, slug string) float64 {
-	h := Hash(salt, p, session, slug)
+	h := CoinHash(salt, p, session, slug)
 	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
 }
 
-// Hash returns the digest that Coin truncates.
-func Hash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
+// CoinHash returns the digest that Coin truncates.
+func CoinHash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 	var stack [192]byte // typical inputs fit, so the request path does not allocate
 	b := append(stack[:0], salt...)
 	b = append(b, 0)
@@ -43,8 +43,8 @@ func Hash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// Normal returns the standard normal quantile of a uniform number.
-func Normal(u float64) float64 {
+// NormalQuantile returns the standard normal quantile of a uniform number.
+func NormalQuantile(u float64) float64 {
 	const smallest = 0.5 / (1 << 53) // replaces 0, whose quantile is minus infinity
 	return math.Sqrt2 * math.Erfinv(2*max(u, smallest)-1)
 }

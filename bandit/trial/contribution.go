@@ -16,19 +16,19 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 	}
 }
 
-// Closing returns the additions of a session at the closing, rewarded or not: matches, picks and the results of the
-// coins. The share of withheld picks reveals a faulty assignment, so this share must not depend on rewards. An excluded
-// session adds only its reason.
-func (a *Assignment) Closing() []Delta {
+// ClosingDeltas returns the additions of a session at the closing, rewarded or not: matches, picks and the results of
+// the coins. The share of withheld picks reveals a faulty assignment, so this share must not depend on rewards. An
+// excluded session adds only its reason.
+func (a *Assignment) ClosingDeltas() []Delta {
 	if a.Excluded {
-		return a.closeExcluded()
+		return a.exclusionDeltas()
 	}
 	var d Deltas
 	d.Add("", fClosed, a.Day, 1)
 	if a.InComparison() {
 		d.Add("", stratumField(fAssigned, !a.Control, a.ControlP), 0, 1)
-	} else if a.Considered() {
-		d.Add("", fOutside, 0, 1)
+	} else if a.HasMatchOrLoop() {
+		d.Add("", fMeasuredRules, 0, 1)
 	}
 	if injected, p := a.anyInjected(); p > 0 {
 		d.Add("", anyPrefix+stratumField(fAssigned, injected, p), 0, 1)
@@ -46,7 +46,7 @@ func (a *Assignment) Closing() []Delta {
 		}
 		d.Add(string(p.Arm), fPicked, 0, 1)
 		d.Add(string(p.Arm), stratumField(fAssigned, p.Injected, p.Eps), 0, 1)
-		p.closeModel(&d, a.Model)
+		p.countClosedModel(&d, a.Model)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
 			if !p.Arm.IsRule() { // the text of a section is part of the agent's own request
@@ -54,7 +54,7 @@ func (a *Assignment) Closing() []Delta {
 			}
 		}
 	}
-	if !a.Rules { // the net result of the dashboard sets this cost against the gain of the sessions in the comparison
+	if !a.HasMeasuredRules { // the net result of the dashboard sets this cost against the gain of the sessions in the comparison
 		d.Add("", fAdded, a.Day, float64(added))
 	}
 	a.addOutcomes(&d)
@@ -65,18 +65,18 @@ func (a *Assignment) Closing() []Delta {
 // count, so a session stays rewarded or unrewarded in the checks of reporting, and the e-values of
 // the checks stay valid.
 func (a *Assignment) countReporting(d *Deltas) {
-	if a.First == nil {
+	if a.RewardAtClose == nil {
 		return
 	}
 	if a.InComparison() {
-		d.Add("", tierField(fAtClose, !a.Control, a.First.Tier, a.ControlP), 0, 1)
+		d.Add("", tierField(fAtClose, !a.Control, a.RewardAtClose.Tier, a.ControlP), 0, 1)
 	}
 	if injected, p := a.anyInjected(); p > 0 {
-		d.Add("", anyPrefix+tierField(fAtClose, injected, a.First.Tier, p), 0, 1)
+		d.Add("", anyPrefix+tierField(fAtClose, injected, a.RewardAtClose.Tier, p), 0, 1)
 	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		d.Add(string(p.Arm), tierField(fAtClose, p.Injected, a.First.Tier, p.Eps), 0, 1)
+		d.Add(string(p.Arm), tierField(fAtClose, p.Injected, a.RewardAtClose.Tier, p.Eps), 0, 1)
 	}
 }
 
@@ -84,11 +84,11 @@ func (a *Assignment) countReporting(d *Deltas) {
 // keeps its arm and its reward. Only a session with an injection can be refused, so leaving the session out would bias
 // the comparison. A refusal of a request without the cut sections (Uncut) counts for the arms of the sections alone.
 func (a *Assignment) countRefusals(d *Deltas) {
-	if a.Refused && !a.Rules {
+	if a.Refused && !a.HasMeasuredRules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
 	}
 	for i := range a.Picks {
-		if p := &a.Picks[i]; a.Refused || a.Uncut && p.Arm.IsRule() {
+		if p := &a.Picks[i]; a.Refused || a.CutRefused && p.Arm.IsRule() {
 			d.Add(string(p.Arm), fRefused+armDigit(p.Injected), 0, 1)
 		}
 	}
@@ -133,7 +133,7 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	if injected, p := a.anyInjected(); p > 0 {
 		d.Add("", anyPrefix+tierField(FieldRewarded, injected, tier, p), 0, 1)
 	}
-	if z, ok := Z(y-a.C, treated, a.ControlP); ok {
+	if z, ok := Z(y-a.Centre, treated, a.ControlP); ok {
 		d.Add("", fN, a.Day, 1)
 		d.Add("", fZ, a.Day, z)
 		d.Add("", fZZ, a.Day, z*z)
@@ -143,29 +143,29 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 // anyInjected reports whether one of the first picks was injected, and returns the probability that none was. The
 // probability is 0 without a pick, and if one of the first picks was not randomised. Later picks are left out, because
 // the coins of the first picks may decide whether later picks exist.
-func (a *Assignment) anyInjected() (injected bool, none float64) {
+func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
 	first := 0 // turn of the first picks; a loop warning may come earlier
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		if _, matched := a.Match(p.Arm); !matched || (none > 0 && p.Turn != first) {
+		if _, matched := a.Match(p.Arm); !matched || (noneProbability > 0 && p.Turn != first) {
 			continue
 		}
 		first = p.Turn
 		if !(p.Eps > 0 && p.Eps < 1) {
 			return false, 0
 		}
-		if none == 0 {
-			none = 1
+		if noneProbability == 0 {
+			noneProbability = 1
 		}
-		none *= p.Eps
+		noneProbability *= p.Eps
 		injected = injected || p.Injected
 	}
-	return injected, Round(none)
+	return injected, Round(noneProbability)
 }
 
 // addPick adds a pick: the rewards with and without the lesson, and the randomised comparison.
 func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
-	arm, r := string(p.Arm), y-p.Off
+	arm, r := string(p.Arm), y-p.Offset
 	if p.Injected {
 		d.Add(arm, FieldInjected, a.Day, 1)
 		d.Add(arm, fM1, 0, 1)
@@ -188,11 +188,11 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 		d.Add(arm, stratumField(fGradedN, p.Injected, p.Eps), 0, 1)
 		d.Add(arm, stratumField(fGradedY, p.Injected, p.Eps), 0, y)
 		d.Add(arm, stratumField(fGraded, p.Injected, p.Eps), 0, y*(1-y))
-		if a.First == nil {
+		if a.RewardAtClose == nil {
 			d.Add(arm, stratumField(fLate, p.Injected, p.Eps), 0, 1)
 		}
 	}
-	z, ok := Z(y-p.C, p.Injected, p.Eps)
+	z, ok := Z(y-p.Centre, p.Injected, p.Eps)
 	if !ok {
 		return
 	}
@@ -200,9 +200,9 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	d.Add(arm, fZ, a.Day, z)
 	d.Add(arm, fZZ, a.Day, z*z)
 	if a.Graded {
-		p.rewardSurrogate(d, z)
+		p.countRewardedSurrogate(d, z)
 	}
-	p.rewardModel(d, a.Model, z)
+	p.countRewardedModel(d, a.Model, z)
 	for k := range betCount {
 		l := lambda(k, p.Eps) * z
 		d.Add(arm, fBetUp+strconv.Itoa(k+1), 0, math.Log1p(l))

@@ -21,7 +21,7 @@ func key(scope, field string, day int32) trial.Key {
 func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
-			return float64(d.Value) / trial.One
+			return float64(d.Value) / trial.FixedScale
 		}
 	}
 	return 0
@@ -91,7 +91,7 @@ func TestContributionMatchesFormulas(t *testing.T) {
 }
 
 func TestControlSessionsCountMatches(t *testing.T) {
-	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
+	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Centre: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", MatchEffect: -0.1}, {Arm: "b@1", MatchEffect: 0.02}}}
 	ds := a.Contribution(1, 1)
 	if deltaValue(ds, "a@1", "nu", 7) != 1 {
 		t.Errorf("match in a control session: nu = %v, want 1", deltaValue(ds, "a@1", "nu", 7))
@@ -99,8 +99,8 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	if got := deltaValue(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
 		t.Errorf("control session: z = %v, want %v", got, -0.5/0.05)
 	}
-	if deltaValue(a.Closing(), "", "a0@50000", 0) != 1 || deltaValue(ds, "", "told0.1@50000", 0) != 1 || deltaValue(ds, "", "n0", 7) != 1 {
-		t.Errorf("control session: a0 = %v, told0.1 = %v, n0 = %v, want 1 each", deltaValue(a.Closing(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
+	if deltaValue(a.ClosingDeltas(), "", "a0@50000", 0) != 1 || deltaValue(ds, "", "told0.1@50000", 0) != 1 || deltaValue(ds, "", "n0", 7) != 1 {
+		t.Errorf("control session: a0 = %v, told0.1 = %v, n0 = %v, want 1 each", deltaValue(a.ClosingDeltas(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); deltaValue(ds, "", "n0", 7) != 0 || deltaValue(ds, "", "told", 0) != 1 {
@@ -132,7 +132,7 @@ func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 
 func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 	a := sampleAssignment()
-	ds := a.Closing()
+	ds := a.ClosingDeltas()
 	type counter struct {
 		scope, field string
 		day          int32
@@ -149,7 +149,7 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 		}
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
-	if ds := empty.Closing(); len(ds) != 1 || ds[0].Key.Field != "closed" {
+	if ds := empty.ClosingDeltas(); len(ds) != 1 || ds[0].Key.Field != "closed" {
 		t.Errorf("session without matches: deltas = %v, want only the field closed", ds)
 	}
 }
@@ -169,8 +169,8 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	if a.Contribution(1, 1) != nil {
 		t.Errorf("excluded session: deltas of a reward = %v, want none", a.Contribution(1, 1))
 	}
-	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.One}}; !reflect.DeepEqual(a.Closing(), want) {
-		t.Errorf("excluded session: deltas at close = %v, want only the reason: %v", a.Closing(), want)
+	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.FixedScale}}; !reflect.DeepEqual(a.ClosingDeltas(), want) {
+		t.Errorf("excluded session: deltas at close = %v, want only the reason: %v", a.ClosingDeltas(), want)
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
 		t.Errorf("undecided session: deltas = %v, want 2", got)
@@ -226,10 +226,10 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.Float64Range(0, 1)
 		with, without, eps := u.Draw(t, "with"), u.Draw(t, "without"), rapid.Float64Range(0.01, 0.99).Draw(t, "eps")
-		p := trial.Pick{Arm: "a@1", Eps: eps, M: u.Draw(t, "m"), Off: u.Draw(t, "off"), C: u.Draw(t, "c")}
+		p := trial.Pick{Arm: "a@1", Eps: eps, MeanEffect: u.Draw(t, "m"), Offset: u.Draw(t, "off"), Centre: u.Draw(t, "c")}
 		z := func(injected bool, y float64) float64 {
 			p.Injected = injected
-			a := trial.Assignment{Base: u.Draw(t, "base"), Matched: []trial.Match{{Arm: "a@1", Del: u.Draw(t, "del")}}, Picks: []trial.Pick{p}}
+			a := trial.Assignment{Base: u.Draw(t, "base"), Matched: []trial.Match{{Arm: "a@1", MatchEffect: u.Draw(t, "del")}}, Picks: []trial.Pick{p}}
 			return deltaValue(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
@@ -248,7 +248,7 @@ func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 			{Slug: "out", Arm: "out@1", Eps: 0.2, Turn: 2},
 		},
 	}
-	ds := a.Closing()
+	ds := a.ClosingDeltas()
 	for field, want := range map[string]float64{"any.a0@200000": 1, "any.a1@100000": 0, "any.a0@100000": 0} {
 		if got := deltaValue(ds, "", field, 0); got != want {
 			t.Errorf("field %s = %v, want %v", field, got, want)
@@ -273,8 +273,8 @@ func TestRefusalsCountForAffectedArms(t *testing.T) {
 		{"insertion", true, false, true, [4]float64{1, 1, 1, 0}},
 		{"insertion without measured sections", true, false, false, [4]float64{1, 1, 1, 1}},
 	} {
-		a.Refused, a.Uncut, a.Rules = tc.refused, tc.uncut, tc.rules
-		ds := a.Closing()
+		a.Refused, a.CutRefused, a.HasMeasuredRules = tc.refused, tc.uncut, tc.rules
+		ds := a.ClosingDeltas()
 		got := [4]float64{deltaValue(ds, "a@1", "refused1", 0), deltaValue(ds, "rule:F#s@1", "refused0", 0), deltaValue(ds, "rule:F#k@1", "refused1", 0), deltaValue(ds, "", "refused1", 0)}
 		if got != tc.want {
 			t.Errorf("%s: counts of the lesson, the cut section, the kept section and all lessons = %v, want %v", tc.name, got, tc.want)

@@ -45,7 +45,7 @@ func NewCounters() *Counters {
 // Deltas of fields that are not counters of a trial are ignored.
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
-		n := SameScope(ds)
+		n := ScopePrefixLen(ds)
 		if strings.HasPrefix(ds[0].Key.Scope, plannedPrefix) {
 			c.addEntries(ds[0].Key.Scope, ds[:n])
 		} else if ds[0].Key.Scope == "" || IsArm(ds[0].Key.Scope) {
@@ -55,9 +55,9 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-// SameScope returns the number of leading deltas with the same scope. The caller adds them under one
+// ScopePrefixLen returns the number of leading deltas with the same scope. The caller adds them under one
 // lock, so that no reader sees a count without the sum.
-func SameScope(ds []Delta) int {
+func ScopePrefixLen(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
 		n++
@@ -68,8 +68,8 @@ func SameScope(ds []Delta) int {
 // addScope adds deltas of one scope to its sums, and to the sums that all scopes share: models,
 // surrogates, and the pool of outcomes.
 func (c *Counters) addScope(name string, ds []Delta) {
-	s := c.scope(name, true)
-	var wagered, pooled bool
+	s := c.sumsOf(name, true)
+	var betsChanged, pooled bool
 	var named []string // models
 	var pool [OutcomeCount][poolSumCount]int64
 	s.mu.Lock()
@@ -78,8 +78,8 @@ func (c *Counters) addScope(name string, ds []Delta) {
 		case pos.kind == modelSum:
 			_, model, _ := readModelField(d.Key.Field)
 			named = append(named, model)
-		case pos.kind == bet:
-			wagered = true
+		case pos.kind == betSum:
+			betsChanged = true
 		case pos.kind == outcomeSum && pos.index%outcomeSumCount < poolSumCount:
 			pool[pos.index/outcomeSumCount][pos.index%outcomeSumCount] += d.Value
 			pooled = true
@@ -94,7 +94,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	if pooled {
 		c.addPool(&pool)
 	}
-	if wagered {
+	if betsChanged {
 		c.dirtyMu.Lock()
 		c.dirtyArms[Arm(name)] = struct{}{}
 		c.dirtyMu.Unlock()
@@ -119,8 +119,8 @@ func (c *Counters) addSurrogate(index int, v int64) {
 	c.surrogates[index] += v
 }
 
-// Raise merges the running maxima of other replicas.
-func (c *Counters) Raise(maxima []Delta) {
+// MergeMaxima merges the running maxima of other replicas.
+func (c *Counters) MergeMaxima(maxima []Delta) {
 	for _, d := range maxima {
 		if d.Key.Monotone() {
 			c.Add([]Delta{d})
@@ -128,8 +128,8 @@ func (c *Counters) Raise(maxima []Delta) {
 	}
 }
 
-// scope returns the counters of a scope. If create is true, a missing scope is added.
-func (c *Counters) scope(name string, create bool) *sums {
+// sumsOf returns the counters of a scope. If create is true, a missing scope is added.
+func (c *Counters) sumsOf(name string, create bool) *sums {
 	if name == "" {
 		return c.global
 	}
@@ -198,7 +198,7 @@ func (c *Counters) Inherit(from *Counters) {
 		if narrowest == 0 {
 			continue
 		}
-		s := c.scope(string(k), true)
+		s := c.sumsOf(string(k), true)
 		s.mu.Lock()
 		s.narrowest = narrowest
 		s.mu.Unlock()

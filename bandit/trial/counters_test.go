@@ -17,9 +17,9 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	now := time.Unix(86_400*100, 0)
 	a := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "a@1"}}}
 	setPick := func(injected bool) {
-		a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Off: 0.5, C: 0.5}}
+		a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Offset: 0.5, Centre: 0.5}}
 	}
-	if got := c.Maxima(now); len(got) != 0 {
+	if got := c.RaiseMaxima(now); len(got) != 0 {
 		t.Fatalf("maxima of empty counters = %v, want none", got)
 	}
 	var all []trial.Delta
@@ -32,11 +32,11 @@ func TestMaximaNeverDecrease(t *testing.T) {
 		}
 		done = append(done, a.Contribution(y, 1))
 		c.Add(done[i])
-		all = append(all, c.Maxima(now)...)
+		all = append(all, c.RaiseMaxima(now)...)
 	}
 	s := c.Stats("a@1")
-	if s.Proof.LogEHelps < 5 || s.Proof.LogEHarms > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.MaxAbove < 5 {
-		t.Fatalf("Proof = %+v, want LogEHelps >= 5, LogEHarms <= 0.1, ProvenAt = %d and MaxAbove >= 5", s.Proof, now.Unix())
+	if s.Maxima.LogEHelps < 5 || s.Maxima.LogEHarms > 0.1 || s.Maxima.ProvenAt != now.Unix() || s.Maxima.MaxAbove < 5 {
+		t.Fatalf("Proof = %+v, want LogEHelps >= 5, LogEHarms <= 0.1, ProvenAt = %d and MaxAbove >= 5", s.Maxima, now.Unix())
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
 		t.Errorf("Progress of a proven lesson = %+v, want Proven and Concluded", p)
@@ -49,13 +49,13 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	// A replica that reads only the maxima, in any order and repeatedly, has the same maxima.
 	other := trial.NewCounters()
 	for _, d := range slices.Backward(all) {
-		other.Raise([]trial.Delta{d})
+		other.MergeMaxima([]trial.Delta{d})
 	}
-	other.Raise(all)
-	if o := other.Stats("a@1"); o.Proof.LogEHelps != s.Proof.LogEHelps || o.Proof.LogEHarms != s.Proof.LogEHarms || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.MaxAbove != s.Proof.MaxAbove {
-		t.Errorf("Proof after Raise = %+v, want %+v", o.Proof, s.Proof)
+	other.MergeMaxima(all)
+	if o := other.Stats("a@1"); o.Maxima.LogEHelps != s.Maxima.LogEHelps || o.Maxima.LogEHarms != s.Maxima.LogEHarms || o.Maxima.ProvenAt != s.Maxima.ProvenAt || o.Maxima.MaxAbove != s.Maxima.MaxAbove {
+		t.Errorf("Proof after Raise = %+v, want %+v", o.Maxima, s.Maxima)
 	}
-	other.Raise(done[0]) // has only deltas of sums, which Raise ignores
+	other.MergeMaxima(done[0]) // has only deltas of sums, which Raise ignores
 	if other.Stats("a@1").N != 0 {
 		t.Errorf("after Raise with deltas of sums: N = %v, want 0", other.Stats("a@1").N)
 	}
@@ -63,15 +63,15 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
-	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogEHelps != s.Proof.LogEHelps || c.Stats("a@1").N != 0 {
-		t.Errorf("after the negation: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Proof.LogEHelps, c.Stats("a@1").N, s.Proof.LogEHelps)
+	if got := c.RaiseMaxima(now); len(got) != 0 || c.Stats("a@1").Maxima.LogEHelps != s.Maxima.LogEHelps || c.Stats("a@1").N != 0 {
+		t.Errorf("after the negation: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Maxima.LogEHelps, c.Stats("a@1").N, s.Maxima.LogEHelps)
 	}
 	// Counters that were loaded from a store compute the maxima in one call.
 	loaded := trial.NewCounters()
 	for _, d := range done {
 		loaded.Add(d)
 	}
-	if got := loaded.Maxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
+	if got := loaded.RaiseMaxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
 		t.Errorf("maxima of loaded counters = %v, want emax+, proven_at and out+", got)
 	}
 }
@@ -115,7 +115,7 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 func TestStatsReturnsAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
-	c.Add(a.Closing())
+	c.Add(a.ClosingDeltas())
 	c.Add(a.Contribution(1, 2))
 	c.Advance(20001)
 	s := c.Stats("in@1")
@@ -189,7 +189,7 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 		for _, day := range tc.days {
 			a := sessionWithPick(0.5, day%2 == 0, 0.5)
 			a.Day = day
-			k.Add(append(a.Closing(), a.Contribution(1, 1)...))
+			k.Add(append(a.ClosingDeltas(), a.Contribution(1, 1)...))
 		}
 		k.Advance(tc.today)
 		if got := k.Stats("a@1").Recent; math.Abs(got-tc.recent) > 1e-9 {
@@ -221,17 +221,17 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 func TestNegativeCountsReadAsZero(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
-	for _, ds := range [][]trial.Delta{a.Closing(), a.Contribution(1, 2), a.CostDeltas(trial.Usage{Input: 5, Cached: 3})} {
+	for _, ds := range [][]trial.Delta{a.ClosingDeltas(), a.Contribution(1, 2), a.CostDeltas(trial.Usage{Input: 5, Cached: 3})} {
 		c.Add(trial.Negate(ds))
 	}
 	for _, s := range []trial.Stats{c.Stats("in@1"), c.Global()} {
-		for what, x := range map[string]float64{
+		for subject, x := range map[string]float64{
 			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "told": float64(s.All.Rewarded), "rewards": s.All.SumY, "matched": float64(s.Matched),
 			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Rewards.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
 			"told by tier": float64(s.Strata[0].RewardedOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
-				t.Errorf("correction without its original: %s = %v, want 0", what, x)
+				t.Errorf("correction without its original: %s = %v, want 0", subject, x)
 			}
 		}
 	}
@@ -241,31 +241,31 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	c := trial.NewCounters()
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
-		a := onArm(sessionWithPick(0.5, true, 0.5), arm)
+		a := moveToArm(sessionWithPick(0.5, true, 0.5), arm)
 		a.Picks[0].Trial = "1.5"
-		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
+		c.Add(slices.Concat(a.ClosingDeltas(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
 	}
 	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
 		t.Errorf("Arms = %v, want [a@1 b@1 c@2]", got)
 	}
 }
 
-// CountRewards and Closed return the numbers of rewards and closings in deltas, net of corrections. SameScope returns
-// the number of leading deltas with the same scope.
-func TestCountRewardsAndClosedAreNetOfCorrections(t *testing.T) {
+// CountRewards and Closed return the numbers of rewards and closings in deltas, net of corrections. ScopePrefixLen
+// returns the number of leading deltas with the same scope.
+func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
-	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
-	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
-		t.Errorf("CountRewards = %d, Closed = %d, want 1, 2", trial.CountRewards(ds), trial.Closed(ds))
+	ds := slices.Concat(a.ClosingDeltas(), a.ClosingDeltas(), a.Contribution(1, 1))
+	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {
+		t.Errorf("CountRewards = %d, Closed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
 	}
 	if n := trial.CountRewards(slices.Concat(ds, trial.Negate(a.Contribution(1, 1)))); n != 0 {
 		t.Errorf("after the reward was withdrawn: CountRewards = %d, want 0", n)
 	}
-	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
-	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
-		t.Errorf("after counters of an arm with the same names were added: CountRewards = %d, Closed = %d, want 1, 2", trial.CountRewards(ds), trial.Closed(ds))
+	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.FixedScale}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.FixedScale})
+	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {
+		t.Errorf("after counters of an arm with the same names were added: CountRewards = %d, Closed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
 	}
-	if got := trial.SameScope(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
-		t.Errorf("SameScope = %d, want the number of leading deltas with the first scope", got)
+	if got := trial.ScopePrefixLen(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
+		t.Errorf("ScopePrefixLen = %d, want the number of leading deltas with the first scope", got)
 	}
 }

@@ -33,5 +33,5 @@ func (c *Counters) ClosedPerDay(day int32) float64 {
 			n += b.Values[iClosed]
 		}
 	}
-	return float64(n) / One / float64(day-first+1)
+	return float64(n) / FixedScale / float64(day-first+1)
 }

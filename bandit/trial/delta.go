@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// One is the scale of the integer counters: a counter holds millionths.
-const One = 1_000_000
+// FixedScale is the scale of the integer counters: a counter holds millionths.
+const FixedScale = 1_000_000
 
 // Key names one counter of a tenant. Scope is an arm for the counters of an arm, empty for the global counters, a text
 // with the prefix "x:" for the baseline of a category, or a text with the prefix "t:" for the entries of a planned
@@ -41,7 +41,7 @@ func Fixed(x float64) int64 {
 	if math.IsNaN(x) {
 		return 0
 	}
-	return int64(math.Round(clip(x, -1e6, 1e6) * One))
+	return int64(math.Round(clip(x, -1e6, 1e6) * FixedScale))
 }
 
 // Negate returns the deltas that undo ds. Integer arithmetic makes the undo exact.
@@ -59,12 +59,12 @@ func Round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
 	}
-	return math.Round(x*One) / One
+	return math.Round(x*FixedScale) / FixedScale
 }
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
 
 // fromFixed returns the number that a fixed-point counter holds.
-func fromFixed(v int64) float64 { return float64(v) / One }
+func fromFixed(v int64) float64 { return float64(v) / FixedScale }
 
-func intFromFixed(v int64) int64 { return v / One }
+func intFromFixed(v int64) int64 { return v / FixedScale }

@@ -20,11 +20,11 @@ func lambda(k int, eps float64) float64 {
 func logE(w []int64) float64 {
 	top := math.Inf(-1)
 	for _, x := range w {
-		top = math.Max(top, float64(x)/One)
+		top = math.Max(top, float64(x)/FixedScale)
 	}
 	var sum float64
 	for _, x := range w {
-		sum += math.Exp(float64(x)/One - top)
+		sum += math.Exp(float64(x)/FixedScale - top)
 	}
 	return top + math.Log(sum/float64(len(w)))
 }

@@ -15,7 +15,7 @@ import (
 
 // sessionWithPick returns a session with one pick of arm a@1, whose centre, the expected reward, is c.
 func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
-	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Off: c, C: c}}}
+	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: c, Centre: c}}}
 }
 
 // weightedReward returns z, the weighted reward of a pick whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps),
@@ -49,15 +49,15 @@ func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 				bets[1][k] *= 1 - l*z
 			}
 			if rapid.Bool().Draw(t, "look") {
-				c.Maxima(time.Unix(1, 0))
+				c.RaiseMaxima(time.Unix(1, 0))
 				for i, b := range bets {
 					largest[i] = max(largest[i], math.Log((b[0]+b[1]+b[2]+b[3]+b[4]+b[5])/6))
 				}
 			}
 		}
 		s := c.Stats("a@1")
-		if math.Abs(s.Proof.LogEHelps-largest[0]) > 1e-4 || math.Abs(s.Proof.LogEHarms-largest[1]) > 1e-4 {
-			t.Fatalf("LogEHelps = %v, LogEHarms = %v, want %v", s.Proof.LogEHelps, s.Proof.LogEHarms, largest)
+		if math.Abs(s.Maxima.LogEHelps-largest[0]) > 1e-4 || math.Abs(s.Maxima.LogEHarms-largest[1]) > 1e-4 {
+			t.Fatalf("LogEHelps = %v, LogEHarms = %v, want %v", s.Maxima.LogEHelps, s.Maxima.LogEHarms, largest)
 		}
 	})
 }
@@ -77,17 +77,17 @@ func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 					y = 1
 				}
 				c.Add(sessionWithPick(eps, r.Float64() >= eps, 0.5).Contribution(y, 1))
-				c.Maxima(time.Unix(1, 0))
+				c.RaiseMaxima(time.Unix(1, 0))
 			}
 			s := c.Stats("a@1")
-			for i, e := range []float64{s.Proof.LogEHelps, s.Proof.LogEHarms} {
+			for i, e := range []float64{s.Maxima.LogEHelps, s.Maxima.LogEHarms} {
 				if e >= math.Log(20) {
 					falseProofs[i]++
 				}
 			}
 		}
-		if most := runs/20 + 13; falseProofs[0] > most || falseProofs[1] > most { // 13 is three standard errors
-			t.Errorf("holdout %v: %v false proofs of help and harm in %d runs, want at most %d each", eps, falseProofs, runs, most)
+		if maxProofs := runs/20 + 13; falseProofs[0] > maxProofs || falseProofs[1] > maxProofs { // 13 is three standard errors
+			t.Errorf("holdout %v: %v false proofs of help and harm in %d runs, want at most %d each", eps, falseProofs, runs, maxProofs)
 		}
 	}
 }
@@ -97,31 +97,31 @@ func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
 		c.Add(sessionWithPick(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))
-		c.Add(onArm(sessionWithPick(0.5, n%2 == 0, 0.5), "b@1").Contribution(float64(n%2), 1))
-		before := c.Stats("a@1").Proof.ProvenAt
-		c.Maxima(time.Unix(int64(1000+n), 0))
+		c.Add(moveToArm(sessionWithPick(0.5, n%2 == 0, 0.5), "b@1").Contribution(float64(n%2), 1))
+		before := c.Stats("a@1").Maxima.ProvenAt
+		c.RaiseMaxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
-		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogEHelps >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogEHelps), want)
+		if is, want := s.Maxima.ProvenAt != 0, s.Maxima.LogEHelps >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
+			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
 		}
-		if before != 0 && s.Proof.ProvenAt != before {
-			t.Fatalf("after %d rewards: ProvenAt = %d, want %d as before", n, s.Proof.ProvenAt, before)
+		if before != 0 && s.Maxima.ProvenAt != before {
+			t.Fatalf("after %d rewards: ProvenAt = %d, want %d as before", n, s.Maxima.ProvenAt, before)
 		}
 	}
-	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogEHarms < math.Log(20) || math.Abs(a.Proof.LogEHelps-b.Proof.LogEHarms) > 1e-3 {
-		t.Errorf("proof of the helpful lesson = %+v, of the harmful lesson = %+v, want ProvenAt only in the first, and LogEHarms of the second equal to LogEHelps of the first and at least %v", a.Proof, b.Proof, math.Log(20))
+	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Maxima.ProvenAt == 0 || b.Maxima.ProvenAt != 0 || b.Maxima.LogEHarms < math.Log(20) || math.Abs(a.Maxima.LogEHelps-b.Maxima.LogEHarms) > 1e-3 {
+		t.Errorf("proof of the helpful lesson = %+v, of the harmful lesson = %+v, want ProvenAt only in the first, and LogEHarms of the second equal to LogEHelps of the first and at least %v", a.Maxima, b.Maxima, math.Log(20))
 	}
 }
 
-// onArm moves the pick of a session to the given arm, and returns the session.
-func onArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
+// moveToArm moves the pick of a session to the given arm, and returns the session.
+func moveToArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	a.Matched[0].Arm, a.Picks[0].Arm, a.Picks[0].Slug = arm, arm, arm.Slug()
 	return a
 }
 
 // Proof returns the Benjamini-Hochberg threshold over the p-values of both directions of all tested arms, and the
 // threshold with one more discovery. The test finds the threshold by trying each candidate.
-func TestProofThresholdMatchesBenjaminiHochberg(t *testing.T) {
+func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
 		var ps []float64
@@ -130,14 +130,14 @@ func TestProofThresholdMatchesBenjaminiHochberg(t *testing.T) {
 			arm := fmt.Sprintf("l%d@1", i)
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
 			case 0: // not tested: matched, but has no reward
-				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).Closing())
+				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).ClosingDeltas())
 				continue
 			case 1: // tested without a discovery
-				c.Add(onArm(sessionWithPick(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
+				c.Add(moveToArm(sessionWithPick(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
 				ps = append(ps, 1, 1)
 			default:
 				up, down := rapid.Float64Range(0, 9).Draw(t, "up"), rapid.Float64Range(0.01, 9).Draw(t, "down")
-				c.Raise([]trial.Delta{{Key: key(arm, "emax+", 0), Value: trial.Fixed(up)}, {Key: key(arm, "emax-", 0), Value: trial.Fixed(down)}})
+				c.MergeMaxima([]trial.Delta{{Key: key(arm, "emax+", 0), Value: trial.Fixed(up)}, {Key: key(arm, "emax-", 0), Value: trial.Fixed(down)}})
 				ps = append(ps, math.Exp(-trial.Round(up)), math.Exp(-trial.Round(down)))
 			}
 			tests += 2
@@ -150,7 +150,7 @@ func TestProofThresholdMatchesBenjaminiHochberg(t *testing.T) {
 				want, found = 0.05*float64(i+1)/float64(tests), i+1
 			}
 		}
-		bar, next := c.Proof()
+		bar, next := c.DiscoveryBars()
 		if math.Abs(bar-want) > 1e-12 || math.Abs(next-0.05*float64(found+1)/float64(max(tests, 1))) > 1e-12 {
 			t.Fatalf("p-values %v of %d tests: Proof = %v, %v, want %v, %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
 		}

@@ -32,13 +32,13 @@ func (a *Assignment) Exclude(why ExclusionReason) {
 	}
 }
 
-// MemberOf returns the assignment of a session that shares the coins of a unit. Only the assignment
+// MemberAssignment returns the assignment of a session that shares the coins of a unit. Only the assignment
 // of the unit adds to the counters of lessons.
-func MemberOf() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
+func MemberAssignment() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
 
-// closeExcluded returns the additions of an excluded session at the closing: its reason. A reason of
+// exclusionDeltas returns the additions of an excluded session at the closing: its reason. A reason of
 // a newer release counts as unknown.
-func (a *Assignment) closeExcluded() []Delta {
+func (a *Assignment) exclusionDeltas() []Delta {
 	why, known := a.ExcludedFor, ExclusionReasons()
 	if why != ExcludedMember && !slices.Contains(known[:], why) {
 		why = ExcludedUnknown

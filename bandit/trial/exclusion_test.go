@@ -20,8 +20,8 @@ func TestExcludedSessionCountsItsReason(t *testing.T) {
 	twice.Exclude(trial.ExcludedTwin)
 	twice.Exclude(trial.ExcludedLate)
 	c := trial.NewCounters()
-	for _, a := range []trial.Assignment{twice, read(`{"ex":true,"exf":"late"}`), read(`{"ex":true,"exf":"secret"}`), read(`{"ex":true}`), read(`{"ex":true,"exf":"newer"}`), trial.MemberOf(), {}} {
-		c.Add(a.Closing())
+	for _, a := range []trial.Assignment{twice, read(`{"ex":true,"exf":"late"}`), read(`{"ex":true,"exf":"secret"}`), read(`{"ex":true}`), read(`{"ex":true,"exf":"newer"}`), trial.MemberAssignment(), {}} {
+		c.Add(a.ClosingDeltas())
 	}
 	got := c.Global().All
 	want := trial.AllSessions{Closed: 1, Members: 1}

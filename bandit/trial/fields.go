@@ -13,7 +13,7 @@ const (
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
-// All further fields. y is the reward of a session, off is Pick.Off, and z is the session's term of the
+// All further fields. y is the reward of a session, off is Pick.Offset, and z is the session's term of the
 // effect (Z).
 const (
 	fS1, fS0         = "s1", "s0"  // global, dated: rewards of the treated and the control sessions
@@ -33,7 +33,7 @@ const (
 	fInput           = "input"     // input tokens of these sessions, in thousands
 	fCached          = "cached"    // cached input tokens of these sessions
 	fRefused         = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
-	fOutside         = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
+	fMeasuredRules   = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
 	fExcluded        = "excluded." // global, with the reason: closed sessions outside of the experiment
 	fSuccess         = "success"   // rewarded injected sessions with a reward of at least .5
 	fFailure         = "failure"   // rewarded injected sessions with a reward below .5
@@ -63,20 +63,20 @@ const (
 	epsSeparator = "@"
 )
 
-// kind is the way in which the values of a counter are aggregated.
-type kind uint8
+// aggregation is the way in which the values of a counter are aggregated.
+type aggregation uint8
 
 const (
-	daily        kind = iota // one sum per day
-	tenantDaily              // one sum per day, global; in the scope of an arm the name belongs to the chooser
-	dailyCost                // one sum of costs per day
-	overall                  // one sum
-	bet                      // one sum per bet size
-	outcomeSum               // one sum of an outcome
-	surrogateSum             // one sum of the surrogate
-	modelSum                 // one sum of a model
-	stratumSum               // one sum per probability of withholding
-	maximum                  // the largest value
+	daily          aggregation = iota // one sum per day
+	tenantDaily                       // one sum per day, global; in the scope of an arm the name belongs to the chooser
+	dailyCost                         // one sum of costs per day
+	overallSum                        // one sum
+	betSum                            // one sum per bet size
+	outcomeSum                        // one sum of an outcome
+	surrogateSum                      // one sum of the surrogate
+	modelSum                          // one sum of a model
+	stratumSum                        // one sum per probability of withholding
+	runningMaximum                    // the largest value
 )
 
 // Indices of the values, by kind.
@@ -107,12 +107,12 @@ const (
 	iWorse
 	iRewarded
 	iSumY
-	iSpent       // withheld: sessions, input, cached; then injected
-	iRefused     = iSpent + 6
-	iOutside     = iRefused + 2
-	iMembers     = iOutside + 1
-	iExcluded    = iMembers + 1 // by reason, in the order of ExclusionReasons
-	overallCount = iExcluded + exclusionReasons
+	iSpent         // withheld: sessions, input, cached; then injected
+	iRefused       = iSpent + 6
+	iMeasuredRules = iRefused + 2
+	iMembers       = iMeasuredRules + 1
+	iExcluded      = iMembers + 1 // by reason, in the order of ExclusionReasons
+	overallCount   = iExcluded + exclusionReasons
 )
 
 const (
@@ -145,7 +145,7 @@ const (
 
 // position is the position of the value of a counter.
 type position struct {
-	kind  kind
+	kind  aggregation
 	index int
 }
 
@@ -160,29 +160,29 @@ func newFieldTable() map[string]position {
 		fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, fClosed: {daily, iClosed},
 		fS1: {tenantDaily, iS1}, fS0: {tenantDaily, iS0}, fAdded: {dailyCost, iAdded},
 
-		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
-		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
-		fSuccess: {overall, iSuccess}, fFailure: {overall, iFailure}, fBetter: {overall, iBetter},
-		fWorse: {overall, iWorse}, fOutside: {overall, iOutside},
-		FieldRewarded: {overall, iRewarded}, fSumY: {overall, iSumY},
-		fExcluded + string(ExcludedMember): {overall, iMembers},
+		fM1: {overallSum, iM1}, fY1: {overallSum, iY1}, fM0: {overallSum, iM0}, fY0: {overallSum, iY0},
+		fMatched: {overallSum, iMatched}, fPicked: {overallSum, iPicked}, fTokens: {overallSum, iTokens},
+		fSuccess: {overallSum, iSuccess}, fFailure: {overallSum, iFailure}, fBetter: {overallSum, iBetter},
+		fWorse: {overallSum, iWorse}, fMeasuredRules: {overallSum, iMeasuredRules},
+		FieldRewarded: {overallSum, iRewarded}, fSumY: {overallSum, iSumY},
+		fExcluded + string(ExcludedMember): {overallSum, iMembers},
 
-		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown},
-		fProvenAt: {maximum, iProvenAt},
-		fMaxAbove: {maximum, iMaxAbove}, fMaxBelow: {maximum, iMaxBelow}, fNoEffectAt: {maximum, iNoEffectAt},
+		fEmaxUp: {runningMaximum, iEmaxUp}, fEmaxDown: {runningMaximum, iEmaxDown},
+		fProvenAt: {runningMaximum, iProvenAt},
+		fMaxAbove: {runningMaximum, iMaxAbove}, fMaxBelow: {runningMaximum, iMaxBelow}, fNoEffectAt: {runningMaximum, iNoEffectAt},
 	}
 	for i, why := range ExclusionReasons() {
-		t[fExcluded+string(why)] = position{overall, iExcluded + i}
+		t[fExcluded+string(why)] = position{overallSum, iExcluded + i}
 	}
 	for arm := range 2 {
 		b := strconv.Itoa(arm)
 		for i, name := range []string{fSpent, fInput, fCached} {
-			t[name+b] = position{overall, iSpent + 3*arm + i}
+			t[name+b] = position{overallSum, iSpent + 3*arm + i}
 		}
 		for i, name := range []string{fBilled, fBilledInput, fBilledCached} {
 			t[name+b] = position{dailyCost, iBilled + 3*arm + i}
 		}
-		t[fRefused+b] = position{overall, iRefused + arm}
+		t[fRefused+b] = position{overallSum, iRefused + arm}
 		t[fAssigned+b+epsSeparator], t[fRewards+b+epsSeparator] = position{stratumSum, iAssigned + arm}, position{stratumSum, iRewards + arm}
 		t[fGradedN+b+epsSeparator], t[fGradedY+b+epsSeparator] = position{stratumSum, iGradedN + arm}, position{stratumSum, iGradedY + arm}
 		t[fGraded+b+epsSeparator], t[fLate+b+epsSeparator] = position{stratumSum, iGraded + arm}, position{stratumSum, iLate + arm}
@@ -202,28 +202,28 @@ func newFieldTable() map[string]position {
 		t[name] = position{surrogateSum, i}
 	}
 	for k := range betCount {
-		t[fBetUp+strconv.Itoa(k+1)], t[fBetDown+strconv.Itoa(k+1)] = position{bet, k}, position{bet, betCount + k}
+		t[fBetUp+strconv.Itoa(k+1)], t[fBetDown+strconv.Itoa(k+1)] = position{betSum, k}, position{betSum, betCount + k}
 	}
 	return t
 }
 
 // findPosition returns the position of the counter with this name. For a counter of a stratum, eps is the probability
 // of withholding in millionths. anyPick reports whether name has the prefix anyPrefix.
-func findPosition(name string) (pos position, eps int64, anyPick, ok bool) {
-	plain, rate, flipped := strings.Cut(name, epsSeparator)
-	if !flipped {
+func findPosition(name string) (pos position, eps int64, anyInjected, ok bool) {
+	plain, rate, isStratum := strings.Cut(name, epsSeparator)
+	if !isStratum {
 		pos, ok = fields[name]
 		return pos, 0, false, ok
 	}
 	eps, err := strconv.ParseInt(rate, 10, 64)
-	plain, anyPick = strings.CutPrefix(plain, anyPrefix)
+	plain, anyInjected = strings.CutPrefix(plain, anyPrefix)
 	pos, ok = fields[plain+epsSeparator]
-	return pos, eps, anyPick, ok && err == nil
+	return pos, eps, anyInjected, ok && err == nil
 }
 
 // Monotone reports whether the counter is merged by maximum instead of addition. Only
-// Counters.Maxima makes such deltas.
-func (k Key) Monotone() bool { return fields[k.Field].kind == maximum }
+// Counters.RaiseMaxima makes such deltas.
+func (k Key) Monotone() bool { return fields[k.Field].kind == runningMaximum }
 
 // armDigit returns "1" for injected or treated, "0" for withheld or control.
 func armDigit(injected bool) string {
@@ -255,17 +255,17 @@ const anyPrefix = "any."
 const tiers = 4
 
 // CountRewards counts the rewards in deltas. The caller compares the sum with RefitEvery.
-func CountRewards(ds []Delta) int { return int(count(ds, FieldRewarded)) }
+func CountRewards(ds []Delta) int { return int(sumField(ds, FieldRewarded)) }
 
-// Closed counts the closed sessions in deltas.
-func Closed(ds []Delta) int64 { return count(ds, fClosed) }
+// CountClosed counts the closed sessions in deltas.
+func CountClosed(ds []Delta) int64 { return sumField(ds, fClosed) }
 
-// count sums one global counter.
-func count(ds []Delta, field string) (n int64) {
+// sumField sums one global counter.
+func sumField(ds []Delta, field string) (n int64) {
 	for _, d := range ds {
 		if d.Key.Scope == "" && d.Key.Field == field {
 			n += d.Value
 		}
 	}
-	return n / One
+	return n / FixedScale
 }

@@ -10,12 +10,12 @@ import (
 // DiscoveryRate is the tolerated share of false discoveries among the proven lessons.
 const DiscoveryRate = 0.05
 
-// Maxima checks the arms that changed since the last call, raises their running maxima, and returns
+// RaiseMaxima checks the arms that changed since the last call, raises their running maxima, and returns
 // the raised maxima. The caller stores the result, merged by maximum, and other replicas call Raise.
 //
 // The maxima are stored in addition to the sums, because the sums do not determine the maxima: a later correction
 // lowers a sum, and the evidence that the sum showed before stays valid, as for any p-value.
-func (c *Counters) Maxima(now time.Time) []Delta {
+func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirtyArms))
 	for k := range c.dirtyArms {
@@ -26,7 +26,7 @@ func (c *Counters) Maxima(now time.Time) []Delta {
 	slices.Sort(changed)
 	var dst []Delta
 	for _, k := range changed {
-		dst = c.scope(string(k), true).raiseEValues(dst, k, now)
+		dst = c.sumsOf(string(k), true).raiseEValues(dst, k, now)
 	}
 	return dst
 }
@@ -59,33 +59,33 @@ func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])
 	injected, withheld := fromFixed(overall[iM1]), fromFixed(overall[iM0])
-	if !EnoughPicks(n, injected, withheld) {
+	if !EnoughForInterval(n, injected, withheld) {
 		return dst
 	}
 	m, v := Moments(n, fromFixed(total[iZ]), fromFixed(total[iZZ]))
-	if Claimable(injected, withheld) {
+	if EnoughForVerdict(injected, withheld) {
 		side := fMaxAbove
 		if !(m > 0) {
 			side = fMaxBelow
 		}
 		dst = s.raise(dst, k, side, Fixed(-logIntervalPValue(m, n, v, LessonTightestAt)))
 	}
-	if w := HalfWidth(n, v, LessonTightestAt); s.row(rowMaxima)[iNoEffectAt] == 0 && m-w >= -Material && m+w <= Material {
+	if w := HalfWidth(n, v, LessonTightestAt); s.row(rowMaxima)[iNoEffectAt] == 0 && m-w >= -MaterialEffect && m+w <= MaterialEffect {
 		dst = s.raise(dst, k, fNoEffectAt, max(now.Unix(), 1))
 	}
 	return dst
 }
 
-// provenAt is the e-value at which the holdout of a lesson shrinks: p = 1/20 for the lesson alone.
+// provenEValue is the e-value at which the holdout of a lesson shrinks: p = 1/20 for the lesson alone.
 // "Proven" in the report requires more, because the report corrects for all lessons. Waiting for
 // the correction would withhold a good lesson from one fifth of many sessions, and the holdout is
 // not a published claim.
-const provenAt = 20
+const provenEValue = 20
 
 // markProven marks an arm whose holdout may shrink. The mark is never removed, because the smaller holdout
 // widens the interval again, which must not revoke the proof. The caller holds mu.
 func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
-	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenAt) {
+	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenEValue) {
 		return dst
 	}
 	return s.raise(dst, k, fProvenAt, max(now.Unix(), 1))
@@ -93,7 +93,7 @@ func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
 
 // Proof returns the largest p-value that is a discovery over all arms ever tested, in both
 // directions, or -1 for none, and the p-value at which one more arm would be a discovery.
-func (c *Counters) Proof() (bar, next float64) {
+func (c *Counters) DiscoveryBars() (bar, nextBar float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var ps []float64
@@ -103,7 +103,7 @@ func (c *Counters) Proof() (bar, next float64) {
 		if v := s.row(rowMaxima); s.row(rowTotal)[iN] > 0 || v[iEmaxUp] > 0 || v[iEmaxDown] > 0 {
 			tests += 2
 			for _, e := range v[:iEmaxDown+1] {
-				if p := PValue(float64(e) / One); p <= DiscoveryRate {
+				if p := PValue(float64(e) / FixedScale); p <= DiscoveryRate {
 					ps = append(ps, p)
 				}
 			}

@@ -47,8 +47,8 @@ func readModelField(name string) (sum int, model string, ok bool) {
 	return sum, model, ok && sum >= 0 && model != ""
 }
 
-// closeModel adds a closed pick to the counters of the session's model.
-func (p *Pick) closeModel(d *Deltas, model string) {
+// countClosedModel adds a closed pick to the counters of the session's model.
+func (p *Pick) countClosedModel(d *Deltas, model string) {
 	if model == "" || !(p.Eps > 0 && p.Eps < 1) {
 		return
 	}
@@ -59,8 +59,8 @@ func (p *Pick) closeModel(d *Deltas, model string) {
 	d.Add(string(p.Arm), modelField(sum, model), 0, 1)
 }
 
-// rewardModel adds the z of a rewarded pick to the counters of the session's model.
-func (p *Pick) rewardModel(d *Deltas, model string, z float64) {
+// countRewardedModel adds the z of a rewarded pick to the counters of the session's model.
+func (p *Pick) countRewardedModel(d *Deltas, model string, z float64) {
 	if model == "" {
 		return
 	}
@@ -73,10 +73,10 @@ func (p *Pick) rewardModel(d *Deltas, model string, z float64) {
 	d.Add(arm, modelField(vZZ, model), 0, z*z)
 }
 
-// AdmitModel returns the name under which the sessions of a model are counted: the name of the model,
+// CountedModelName returns the name under which the sessions of a model are counted: the name of the model,
 // or OtherModels if the tenant has maxModels other models. The caller stores the name in the
 // Assignment before the contribution to the counters.
-func (c *Counters) AdmitModel(model string) string {
+func (c *Counters) CountedModelName(model string) string {
 	if model == "" {
 		return ""
 	}
@@ -123,21 +123,21 @@ type ModelEffect struct {
 // seenDeviations is the number of posterior standard deviations for a probability of 90%.
 const seenDeviations = 1.2816
 
-// Seen reports whether the evidence of a lesson includes the model: with enough rewarded picks, and with
+// IncludesModel reports whether the evidence of a lesson includes the model: with enough rewarded picks, and with
 // a probability of at least 90% that the effect on the model has the given sign (0 means any effect).
-func (e *ModelEffect) Seen(sign float64) bool {
+func (e *ModelEffect) IncludesModel(sign float64) bool {
 	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
 
 // SeenClosed reports whether the outcomes of a lesson include the model.
-func (e *ModelEffect) SeenClosed() bool { return EnoughPicks(e.C1+e.C0, e.C1, e.C0) }
+func (e *ModelEffect) SeenClosed() bool { return EnoughForInterval(e.C1+e.C0, e.C1, e.C0) }
 
 // Models returns the effects of an arm by model, most picks first. Each effect is shrunk by a normal prior around
 // the effect of the lesson. The variance of the prior is the variance between the models beyond chance. The square
 // of the lesson's effect counts as one more observation of this variance, because one model alone shows no
 // difference.
 func (c *Counters) Models(k Arm) []ModelEffect {
-	s := c.scope(string(k), false)
+	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (s *sums) modelEffects() []ModelEffect {
 		if e.C1+e.C0+n == 0 {
 			continue
 		}
-		if e.HasEffect = EnoughPicks(n, e.M1, e.M0); e.HasEffect {
+		if e.HasEffect = EnoughForInterval(n, e.M1, e.M0); e.HasEffect {
 			e.Effect, e.Variance = Moments(n, fromFixed(v[vZ]), fromFixed(v[vZZ]))
 			e.Variance /= n
 			effects, variances = append(effects, e.Effect), append(variances, e.Variance)
@@ -183,9 +183,9 @@ func (s *sums) modelEffects() []ModelEffect {
 	if len(effects) > 0 {
 		total := s.row(rowTotal)
 		own := fromFixed(total[iZ]) / fromFixed(total[iN])
-		_, between := Between(effects, variances)
+		_, between := BetweenVariance(effects, variances)
 		k := float64(len(effects))
-		between = (math.Max(own*own, Material*Material) + (k-1)*between) / k
+		between = (math.Max(own*own, MaterialEffect*MaterialEffect) + (k-1)*between) / k
 		for i := range out {
 			if e := &out[i]; e.HasEffect {
 				keep := between / (between + e.Variance)
@@ -200,9 +200,9 @@ func (s *sums) modelEffects() []ModelEffect {
 	return out
 }
 
-// Between returns the weighted mean of measured effects and the variance of the true effects beyond
+// BetweenVariance returns the weighted mean of measured effects and the variance of the true effects beyond
 // chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
-func Between(effects, variances []float64) (mean, between float64) {
+func BetweenVariance(effects, variances []float64) (mean, between float64) {
 	var w, we, ww float64
 	for i, e := range effects {
 		x := 1 / variances[i]
@@ -220,11 +220,11 @@ func Between(effects, variances []float64) (mean, between float64) {
 	return mean, math.Max(0, (q-float64(len(effects)-1))/(w-ww/w))
 }
 
-// Unseen reports whether the evidence of an arm includes other models and not the given model. The small holdout
+// IsModelUnseen reports whether the evidence of an arm includes other models and not the given model. The small holdout
 // of the arm then does not apply to the sessions of this model. Unseen reports false if the evidence includes no
 // model, as in the counters of an earlier release, which did not count models.
-func (c *Counters) Unseen(k Arm, model string) bool {
-	s := c.scope(string(k), false)
+func (c *Counters) IsModelUnseen(k Arm, model string) bool {
+	s := c.sumsOf(string(k), false)
 	if model == "" || k == "" || s == nil {
 		return false
 	}
@@ -239,7 +239,7 @@ func (c *Counters) Unseen(k Arm, model string) bool {
 	}
 	others := false
 	for _, e := range s.modelEffects() {
-		seen := e.Seen(sign)
+		seen := e.IncludesModel(sign)
 		if seen && e.Model == name {
 			return false
 		}

@@ -13,7 +13,7 @@ import (
 // effect.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
-		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
+		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}
 		chance := 0.4
 		if p.Injected {
 			chance += effect
@@ -22,23 +22,23 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 		if r.Float64() < chance {
 			y = 1
 		}
-		a := &trial.Assignment{Decided: true, Day: 20_000, Model: c.AdmitModel(model), Picks: []trial.Pick{p}}
-		c.Add(a.Closing())
+		a := &trial.Assignment{Decided: true, Day: 20_000, Model: c.CountedModelName(model), Picks: []trial.Pick{p}}
+		c.Add(a.ClosingDeltas())
 		c.Add(a.Contribution(y, 1))
 	}
 }
 
-// seenByModel returns ModelEffect.Seen for an arm, by model.
+// seenByModel returns ModelEffect.IncludesModel for an arm, by model.
 func seenByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
-		out[e.Model] = e.Seen(sign)
+		out[e.Model] = e.IncludesModel(sign)
 	}
 	return out
 }
 
 // Seen is true for a model with enough picks and an effect of the given sign. For sign 0, enough picks suffice.
-func TestSeenNeedsEnoughPicksAndSign(t *testing.T) {
+func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		picks  int
@@ -82,22 +82,22 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	}
 }
 
-// Model names come from requests. Of a million names, AdmitModel keeps 32 and replaces the others by "other", even in
-// counters that were read from a store or cloned.
+// Model names come from requests. Of a million names, CountedModelName keeps 32 and replaces the others by "other",
+// even in counters that were read from a store or cloned.
 func TestNumberOfModelNamesIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
 	for i := range 1_000_000 {
-		name := c.AdmitModel(fmt.Sprint("model-", i))
+		name := c.CountedModelName(fmt.Sprint("model-", i))
 		if i%1000 != 0 && names[name] {
 			continue
 		}
 		names[name] = true
-		a := &trial.Assignment{Decided: true, Model: name, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5, C: 0.5}}}
-		for _, d := range append(a.Closing(), a.Contribution(1, 1)...) {
+		a := &trial.Assignment{Decided: true, Model: name, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5, Centre: 0.5}}}
+		for _, d := range append(a.ClosingDeltas(), a.Contribution(1, 1)...) {
 			fields[d.Key.Field] = true
 		}
-		c.Add(a.Closing())
+		c.Add(a.ClosingDeltas())
 	}
 	if len(names) != 33 || !names[trial.OtherModels] || len(fields) > 33*6+100 || len(c.Models("in@1")) != 33 {
 		t.Errorf("%d names, %d fields, %d models, want 33 names including other, at most %d fields and 33 models", len(names), len(fields), len(c.Models("in@1")), 33*6+100)
@@ -105,11 +105,11 @@ func TestNumberOfModelNamesIsLimited(t *testing.T) {
 	copied := trial.NewCounters()
 	for _, e := range c.Models("in@1") {
 		a := &trial.Assignment{Decided: true, Model: e.Model, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5}}}
-		copied.Add(a.Closing())
+		copied.Add(a.ClosingDeltas())
 	}
-	for what, counters := range map[string]*trial.Counters{"counters read from a store": copied, "clone": c.Clone()} {
-		if counters.AdmitModel("new") != trial.OtherModels || counters.AdmitModel("model-7") != "model-7" {
-			t.Errorf("%s: AdmitModel = %q for a new model and %q for model-7, want %q and model-7", what, counters.AdmitModel("new"), counters.AdmitModel("model-7"), trial.OtherModels)
+	for subject, counters := range map[string]*trial.Counters{"counters read from a store": copied, "clone": c.Clone()} {
+		if counters.CountedModelName("new") != trial.OtherModels || counters.CountedModelName("model-7") != "model-7" {
+			t.Errorf("%s: CountedModelName = %q for a new model and %q for model-7, want %q and model-7", subject, counters.CountedModelName("new"), counters.CountedModelName("model-7"), trial.OtherModels)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestWithdrawnRewardLeavesModelUnchanged(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	addModelPicks(r, c, "in@1", "a:b@c", 80, 0.2)
 	before := c.Models("in@1")
-	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
+	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, Centre: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
 	if after := c.Models("in@1"); after[0].M1 != before[0].M1+1 {
 		t.Errorf("after one more reward: models = %+v, want one more rewarded injected pick (M1) than %+v", after, before)

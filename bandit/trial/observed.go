@@ -50,9 +50,9 @@ func namesOfOutcomes() (out [OutcomeCount][outcomeSumCount]string) {
 func (a *Assignment) addOutcomes(d *Deltas) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		p.closeSurrogate(d)
+		p.countClosedSurrogate(d)
 		for o := range OutcomeCount {
-			if y, ok := p.Watch.Value(o); ok {
+			if y, ok := p.Measurement.Value(o); ok {
 				p.addOutcome(d, o, y)
 			}
 		}
@@ -62,7 +62,7 @@ func (a *Assignment) addOutcomes(d *Deltas) {
 // addOutcome adds the deltas of the outcome o with the value y: the counts and sums of the arm, and the
 // bets on a fall and on a rise.
 func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
-	z, ok := Z(y-p.Watch.C[o], p.Injected, p.Eps)
+	z, ok := Z(y-p.Measurement.Centres[o], p.Injected, p.Eps)
 	if !ok {
 		return
 	}
@@ -75,13 +75,13 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	d.Add(arm, names[sum], 0, y)
 	d.Add(arm, names[oZ], 0, z)
 	d.Add(arm, names[oZZ], 0, z*z)
-	width := p.Watch.Width[o]
+	width := p.Measurement.Width[o]
 	if !(width > 0) {
 		return
 	}
 	// The mean of u stays 0 where the lesson changes nothing, because the cap is symmetric around a centre that was
 	// fixed before the coin.
-	u, _ := Z(clip((y-p.Watch.C[o])/width, -1, 1), p.Injected, p.Eps)
+	u, _ := Z(clip((y-p.Measurement.Centres[o])/width, -1, 1), p.Injected, p.Eps)
 	for k := range outcomeBetCount {
 		l := outcomeLambda(k, p.Eps) * u
 		d.Add(arm, names[oUp+k], 0, math.Log1p(l))
@@ -99,7 +99,7 @@ type OutcomeStats struct {
 
 // Outcomes returns the outcomes of an arm, all zero for an unknown arm.
 func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
-	s := c.scope(string(k), false)
+	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
 		return out
 	}
@@ -144,11 +144,11 @@ func startMean(o Outcome) float64 {
 // capped.
 const capDeviations = 3
 
-// Watch returns the measurement of a pick of an arm that is withheld with probability eps. The centres are
+// NewMeasurement returns the measurement of a pick of an arm that is withheld with probability eps. The centres are
 // eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm; each mean starts from pseudoPicks
 // picks. Bets on an outcome that needs a scale begin after 50 closed picks. Watch reads no open session.
-func (c *Counters) Watch(k Arm, eps float64, outcomes OutcomeSet, from Tally) Watch {
-	w := Watch{Outcomes: outcomes, From: from, Weight: c.weight()}
+func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from Totals) Measurement {
+	w := Measurement{Outcomes: outcomes, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)
 	for o := range OutcomeCount {
 		if !outcomes.Has(o) {
@@ -157,7 +157,7 @@ func (c *Counters) Watch(k Arm, eps float64, outcomes OutcomeSet, from Tally) Wa
 		s := &own[o]
 		start := (all[o].sum + startMean(o)) / (all[o].n + 1)
 		with, without := (s.Y1+pseudoPicks*start)/(s.N1+pseudoPicks), (s.Y0+pseudoPicks*start)/(s.N0+pseudoPicks)
-		w.C[o] = Round(clip(eps*with+(1-eps)*without, 0, 1))
+		w.Centres[o] = Round(clip(eps*with+(1-eps)*without, 0, 1))
 		switch n := s.N1 + s.N0; {
 		case !o.needsScale():
 			w.Width[o] = 1

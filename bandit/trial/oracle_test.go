@@ -34,8 +34,8 @@ type sessionDraw struct {
 }
 
 const (
-	holdout = 0.25  // sums of the weights are exact
-	share   = 0.125 // of control sessions
+	holdout      = 0.25  // sums of the weights are exact
+	controlShare = 0.125 // of control sessions
 )
 
 // drawSessions draws up to 30 sessions with up to three lessons each.
@@ -59,14 +59,14 @@ func drawSessions(t *rapid.T) []sessionDraw {
 
 // assignment returns the decision of the session.
 func (s *sessionDraw) assignment() *trial.Assignment {
-	a := &trial.Assignment{Decided: true, Graded: true, Control: s.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: s.day, Refused: s.refused}
+	a := &trial.Assignment{Decided: true, Graded: true, Control: s.control, ControlP: controlShare, Category: "c", Base: 0.5, Centre: 0.5, Day: s.day, Refused: s.refused}
 	if s.tierAtClose >= 0 {
-		a.First = &trial.AtClosing{Y: s.y, Tier: s.tierAtClose}
+		a.RewardAtClose = &trial.RewardAtClose{Y: s.y, Tier: s.tierAtClose}
 	}
 	for _, l := range s.lessons {
 		a.Matched = append(a.Matched, trial.Match{Arm: l.arm})
 		if l.picked {
-			a.Picks = append(a.Picks, trial.Pick{Slug: l.arm.Slug(), Arm: l.arm, Eps: holdout, Injected: l.injected, Off: 0.5, C: 0.5, Turn: l.turn, Tokens: l.tokens})
+			a.Picks = append(a.Picks, trial.Pick{Slug: l.arm.Slug(), Arm: l.arm, Eps: holdout, Injected: l.injected, Offset: 0.5, Centre: 0.5, Turn: l.turn, Tokens: l.tokens})
 		}
 	}
 	return a
@@ -78,7 +78,7 @@ func countersFor(list []sessionDraw) *trial.Counters {
 	c.Advance(104)
 	for i := range list {
 		a := list[i].assignment()
-		c.Add(a.Closing())
+		c.Add(a.ClosingDeltas())
 		if list[i].rewarded {
 			c.Add(a.Contribution(list[i].y, list[i].tier))
 		}
@@ -87,10 +87,10 @@ func countersFor(list []sessionDraw) *trial.Counters {
 }
 
 // assertNear ends the test unless two numbers are equal except for rounding.
-func assertNear(t *rapid.T, what string, got, want float64) {
+func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
-		t.Fatalf("%s = %v, want %v", what, got, want)
+		t.Fatalf("%s = %v, want %v", subject, got, want)
 	}
 }
 
@@ -264,9 +264,9 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 				stratum.Rewarded[injected][s.tier%4]++
 			}
 			n++
-			weighted := (s.y - 0.5) / (1 - share)
+			weighted := (s.y - 0.5) / (1 - controlShare)
 			if s.control {
-				weighted = -(s.y - 0.5) / share
+				weighted = -(s.y - 0.5) / controlShare
 				d.N0, d.S0 = d.N0+1, d.S0+s.y
 			} else {
 				d.N1, d.S1 = d.N1+1, d.S1+s.y
@@ -284,17 +284,17 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 		assertNear(t, "n", got.N, n)
 		assertNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
-			if s.Eps != share || s.Assigned != assigned || s.Rewarded != tiers || s.RewardedAtClose != atClose {
+			if s.Eps != controlShare || s.Assigned != assigned || s.Rewarded != tiers || s.RewardedAtClose != atClose {
 				t.Fatalf("stratum = %+v, want %v assigned sessions, the rewards %v by tier, and %v by tier at close", s, assigned, tiers, atClose)
 			}
 		}
 		if len(got.Strata) == 0 && assigned != [2]int64{} {
 			t.Fatalf("strata = [], want one with %v assigned sessions", assigned)
 		}
-		if len(got.All.Any) != len(anyStrata) {
-			t.Fatalf("All.Any = %+v, want %d strata", got.All.Any, len(anyStrata))
+		if len(got.All.AnyInjected) != len(anyStrata) {
+			t.Fatalf("All.Any = %+v, want %d strata", got.All.AnyInjected, len(anyStrata))
 		}
-		for _, s := range got.All.Any {
+		for _, s := range got.All.AnyInjected {
 			if want := anyStrata[s.Eps]; want == nil || s != *want {
 				t.Fatalf("stratum in All.Any = %+v, want %+v", s, want)
 			}
@@ -313,14 +313,14 @@ func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 		a    trial.Assignment
 		used trial.Usage
 	}{
-		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(30, true), pick(7, false)}}, trial.Usage{Input: 1000, Cached: 600}},
-		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(12, true)}}, trial.Usage{Input: 500, Cached: 501}},
-		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Control: true}, trial.Usage{Input: 800}},
-		{trial.Assignment{ControlP: share, Day: 100}, trial.Usage{Input: 9000}}, // no match
-		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{}},
-		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Excluded: true, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{Input: 1}},
+		{trial.Assignment{ControlP: controlShare, Day: 100, Matched: matched, Picks: []trial.Pick{pick(30, true), pick(7, false)}}, trial.Usage{Input: 1000, Cached: 600}},
+		{trial.Assignment{ControlP: controlShare, Day: 100, Matched: matched, Picks: []trial.Pick{pick(12, true)}}, trial.Usage{Input: 500, Cached: 501}},
+		{trial.Assignment{ControlP: controlShare, Day: 100, Matched: matched, Control: true}, trial.Usage{Input: 800}},
+		{trial.Assignment{ControlP: controlShare, Day: 100}, trial.Usage{Input: 9000}}, // no match
+		{trial.Assignment{ControlP: controlShare, Day: 101, Matched: matched, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{}},
+		{trial.Assignment{ControlP: controlShare, Day: 101, Matched: matched, Excluded: true, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{Input: 1}},
 	} {
-		c.Add(append(tc.a.Closing(), tc.a.CostDeltas(tc.used)...))
+		c.Add(append(tc.a.ClosingDeltas(), tc.a.CostDeltas(tc.used)...))
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
@@ -361,7 +361,7 @@ func TestCorrectionRestoresSums(t *testing.T) {
 
 // Eps of a pick is the probability of withholding. The lesson is injected if its coin equals Eps, and withheld if its
 // coin is smaller. A session is a control session if its control coin is smaller than the probability of control.
-func TestCoinEqualToEpsInjects(t *testing.T) {
+func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 	for i := range 50 {
 		session := fmt.Sprint("session-", i)
 		coin := trial.Coin("s", trial.ForHoldout, session, "a")
@@ -375,7 +375,7 @@ func TestCoinEqualToEpsInjects(t *testing.T) {
 		control := trial.Coin("s", trial.ForControl, session, "")
 		for chance, want := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
-			if !a.Open("s", session, chance) || a.Control != want || a.Open("s", session, 1) {
+			if !a.FlipControl("s", session, chance) || a.Control != want || a.FlipControl("s", session, 1) {
 				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided in the first call of Open", control, chance, a.Control, want)
 			}
 		}

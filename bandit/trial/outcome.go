@@ -70,19 +70,19 @@ func (o Outcome) Value(x int64) float64 {
 	return min(math.Log2(1+v)/logRange, 1)
 }
 
-// Count converts a mean value of a logarithmic outcome back to a count, the geometric mean of 1 + x
+// CountOf converts a mean value of a logarithmic outcome back to a count, the geometric mean of 1 + x
 // less 1.
-func Count(value float64) float64 { return math.Exp2(logRange*value) - 1 }
+func CountOf(value float64) float64 { return math.Exp2(logRange*value) - 1 }
 
-// Change converts an effect on a logarithmic outcome to a change in per cent.
-func Change(effect float64) float64 { return 100 * (math.Exp2(logRange*effect) - 1) }
+// PercentChange converts an effect on a logarithmic outcome to a change in per cent.
+func PercentChange(effect float64) float64 { return 100 * (math.Exp2(logRange*effect) - 1) }
 
 // EffectOf converts a change in per cent to an effect on a logarithmic outcome.
 func EffectOf(change float64) float64 { return math.Log2(1+change/100) / logRange }
 
-// Tally holds the running sums of a session, or of all sessions of a unit. The outcomes of a pick are the differences
+// Totals holds the running sums of a session, or of all sessions of a unit. The outcomes of a pick are the differences
 // between the sums at the closing and the sums at the pick. The sums are computed from the traffic, without the arm.
-type Tally struct {
+type Totals struct {
 	Errors      int64 `json:"e,omitempty"`
 	Loops       int64 `json:"l,omitempty"`
 	Corrections int64 `json:"c,omitempty"`
@@ -92,19 +92,19 @@ type Tally struct {
 }
 
 // Add adds the sums of a part of the session.
-func (t *Tally) Add(o Tally) {
+func (t *Totals) Add(o Totals) {
 	t.Errors, t.Loops, t.Corrections = t.Errors+o.Errors, t.Loops+o.Loops, t.Corrections+o.Corrections
 	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)
 }
 
-// Join merges two states of the sums that one replica counts. Each sum only grows, so the larger sum is the newer sum.
-func (t *Tally) Join(o Tally) {
+// Merge merges two states of the sums that one replica counts. Each sum only grows, so the larger sum is the newer sum.
+func (t *Totals) Merge(o Totals) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
 	t.Turns, t.Tokens, t.At = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.At, o.At)
 }
 
 // since returns the observations after an earlier state, in the order of the outcomes.
-func (t *Tally) since(from *Tally) (after [OutcomeCount]int64) {
+func (t *Totals) since(from *Totals) (after [OutcomeCount]int64) {
 	after[Errors], after[Loops], after[Corrections] = t.Errors-from.Errors, t.Loops-from.Loops, t.Corrections-from.Corrections
 	after[Turns], after[Tokens], after[Seconds] = t.Turns-from.Turns, t.Tokens-from.Tokens, t.At-from.At
 	return after
@@ -113,8 +113,8 @@ func (t *Tally) since(from *Tally) (after [OutcomeCount]int64) {
 // OutcomeSet is a set of outcomes, one bit each.
 type OutcomeSet uint8
 
-// SetOf returns the set of the given outcomes.
-func SetOf(list ...Outcome) (s OutcomeSet) {
+// NewOutcomeSet returns the set of the given outcomes.
+func NewOutcomeSet(list ...Outcome) (s OutcomeSet) {
 	for _, o := range list {
 		s |= 1 << o
 	}
@@ -124,13 +124,13 @@ func SetOf(list ...Outcome) (s OutcomeSet) {
 // Has reports whether the set contains an outcome.
 func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 
-// Watch is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow from
-// earlier sessions alone, so these numbers do not depend on the coin of the pick. Recurred, Closed and After are
+// Measurement is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow
+// from earlier sessions alone, so these numbers do not depend on the coin of the pick. Recurred, Closed and After are
 // observed after the pick.
-type Watch struct {
+type Measurement struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
-	From     Tally                 `json:"from,omitzero"`  // the sums at the pick
-	C        [OutcomeCount]float64 `json:"c,omitzero"`     // centres of the values
+	From     Totals                `json:"from,omitzero"`  // the sums at the pick
+	Centres  [OutcomeCount]float64 `json:"c,omitzero"`     // centres of the values
 	Width    [OutcomeCount]float64 `json:"w,omitzero"`     // distance from the centre at which a bet is capped; 0 means no bet
 	Weight   float64               `json:"l,omitempty"`    // weight of the surrogate
 	Recurred bool                  `json:"rec,omitempty"`  // an error that the lesson is about occurred after the pick
@@ -140,7 +140,7 @@ type Watch struct {
 
 // Value returns the value of an outcome of a closed session. ok is false for an outcome that is not
 // measured.
-func (w *Watch) Value(o Outcome) (y float64, ok bool) {
+func (w *Measurement) Value(o Outcome) (y float64, ok bool) {
 	if !w.Closed || !w.Outcomes.Has(o) {
 		return 0, false
 	}
@@ -149,10 +149,10 @@ func (w *Watch) Value(o Outcome) (y float64, ok bool) {
 
 // Observe sets the outcomes of all picks at the closing of a session with the sums t, and marks the
 // session as Graded.
-func (a *Assignment) Observe(t Tally) {
+func (a *Assignment) Observe(t Totals) {
 	a.Graded = true
 	for i := range a.Picks {
-		w := &a.Picks[i].Watch
+		w := &a.Picks[i].Measurement
 		if w.Outcomes == 0 {
 			continue
 		}

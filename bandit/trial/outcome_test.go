@@ -11,33 +11,33 @@ import (
 )
 
 // pickWithOutcomes returns a closed session with one pick that measures all outcomes.
-func pickWithOutcomes(injected bool, recurred bool, after trial.Tally) *trial.Assignment {
+func pickWithOutcomes(injected bool, recurred bool, after trial.Totals) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
-	w := trial.Watch{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
+	w := trial.Measurement{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
 	for o := range trial.OutcomeCount {
-		w.C[o], w.Width[o] = 0.5, 1
+		w.Centres[o], w.Width[o] = 0.5, 1
 	}
-	a.Picks = []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: injected, Watch: w}}
+	a.Picks = []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: injected, Measurement: w}}
 	a.Observe(after)
 	return a
 }
 
 // Each outcome measures the part of the session after the pick.
 func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
-	a := pickWithOutcomes(true, true, trial.Tally{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
+	a := pickWithOutcomes(true, true, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
 	want := map[trial.Outcome]float64{
 		trial.Recurrence: 1, trial.Errors: 0.2, trial.Loops: 1, trial.Corrections: 1,
 		trial.Turns: math.Log2(8) / 24, trial.Tokens: 10. / 24, trial.Seconds: math.Log2(16) / 24,
 	}
 	for o, y := range want {
-		if got, ok := a.Picks[0].Watch.Value(o); !ok || math.Abs(got-y) > 1e-6 {
+		if got, ok := a.Picks[0].Measurement.Value(o); !ok || math.Abs(got-y) > 1e-6 {
 			t.Errorf("Value(%s) = %v, %v, want %v, true", o, got, ok, y)
 		}
 	}
-	if n := trial.Count(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
+	if n := trial.CountOf(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
 		t.Errorf("Count of the value of 7 turns = %v, want 7", n)
 	}
-	if c := trial.Change(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
+	if c := trial.PercentChange(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
 		t.Errorf("Change(EffectOf(40)) = %v, want 40", c)
 	}
 	if y := trial.Errors.Value(50); y != 1 {
@@ -47,8 +47,8 @@ func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 
 // The sums of an outcome follow the formulas, for an injected pick and for a withheld pick.
 func TestOutcomeSumsMatchFormulas(t *testing.T) {
-	with := pickWithOutcomes(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
-	without := pickWithOutcomes(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
+	with := pickWithOutcomes(true, true, trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
+	without := pickWithOutcomes(false, false, trial.Totals{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
 	z := 0.5 / 0.8
 	for _, tc := range []struct {
 		ds    []trial.Delta
@@ -77,20 +77,20 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 // The outcomes of a session are counted only at close: a reward adds no outcome. An excluded session, an open session
 // and a pick without a random decision have no outcome.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
-	a := pickWithOutcomes(true, true, trial.Tally{Errors: 4})
+	a := pickWithOutcomes(true, true, trial.Totals{Errors: 4})
 	counted := trial.NewCounters()
-	counted.Add(a.Closing())
+	counted.Add(a.ClosingDeltas())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
 		t.Errorf("outcome counts of a session with a reward = %+v, want N1 = 1 and N0 = 0", got)
 	}
-	certain, open := pickWithOutcomes(true, true, trial.Tally{}), pickWithOutcomes(true, true, trial.Tally{})
-	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
-	excluded := pickWithOutcomes(true, true, trial.Tally{})
+	certain, open := pickWithOutcomes(true, true, trial.Totals{}), pickWithOutcomes(true, true, trial.Totals{})
+	certain.Picks[0].Eps, open.Picks[0].Measurement.Closed = 0, false
+	excluded := pickWithOutcomes(true, true, trial.Totals{})
 	excluded.Excluded = true
 	for name, a := range map[string]*trial.Assignment{"pick without a random decision": certain, "open session": open, "excluded session": excluded} {
 		none := trial.NewCounters()
-		none.Add(a.Closing())
+		none.Add(a.ClosingDeltas())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
 			t.Errorf("outcome counts of the %s = %+v, want zeros", name, got)
 		}
@@ -103,9 +103,9 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	var all [][]trial.Delta
 	for range 80 {
-		all = append(all, pickWithOutcomes(r.IntN(5) > 0, r.IntN(2) == 0, trial.Tally{
+		all = append(all, pickWithOutcomes(r.IntN(5) > 0, r.IntN(2) == 0, trial.Totals{
 			Errors: 3 + r.Int64N(12), Loops: r.Int64N(2), Turns: 2 + r.Int64N(40), Tokens: r.Int64N(1 << 20), At: 5000 + r.Int64N(1e6),
-		}).Closing())
+		}).ClosingDeltas())
 	}
 	one, two := trial.NewCounters(), trial.NewCounters()
 	for _, ds := range all {
@@ -116,14 +116,14 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 		two.Add(trial.Negate(all[i]))
 		two.Add(all[i])
 	}
-	from, every := trial.Tally{Turns: 1}, trial.OutcomeSet(1<<trial.OutcomeCount-1)
+	from, every := trial.Totals{Turns: 1}, trial.OutcomeSet(1<<trial.OutcomeCount-1)
 	for name, other := range map[string]*trial.Counters{"other order with corrections": two, "clone": one.Clone()} {
 		if !reflect.DeepEqual(one.Outcomes("in@1"), other.Outcomes("in@1")) {
 			t.Errorf("%s: Outcomes(in@1) = %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
 		}
 		for _, arm := range []trial.Arm{"in@1", "new@1"} {
-			if one.Watch(arm, 0.2, every, from) != other.Watch(arm, 0.2, every, from) {
-				t.Errorf("%s: Watch(%s) = %+v, want %+v", name, arm, other.Watch(arm, 0.2, every, from), one.Watch(arm, 0.2, every, from))
+			if one.NewMeasurement(arm, 0.2, every, from) != other.NewMeasurement(arm, 0.2, every, from) {
+				t.Errorf("%s: Watch(%s) = %+v, want %+v", name, arm, other.NewMeasurement(arm, 0.2, every, from), one.NewMeasurement(arm, 0.2, every, from))
 			}
 		}
 	}
@@ -131,24 +131,24 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 
 // Watch returns the values that a pick stores to measure its outcomes. The centre of a new lesson is at first the mean
 // of all lessons. The bets on a scaled outcome begin after 50 picks.
-func TestWatchStartsAtMeanOfAllLessons(t *testing.T) {
+func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
-	if w := c.Watch("in@1", 0.2, every, trial.Tally{}); w.C[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
+	if w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{}); w.Centres[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
 		t.Errorf("Watch before any session = %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
 	}
 	for i := range 60 {
-		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
+		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Totals{Tokens: int64(100 + i)}).ClosingDeltas()) // recurs in half of the injected sessions
 	}
-	if w := c.Watch("new@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
+	if w := c.NewMeasurement("new@1", 0.2, every, trial.Totals{}); math.Abs(w.Centres[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
 		t.Errorf("Watch of a new lesson = %+v, want the centre of all lessons, 0.25, for recurrence and width 0 for tokens", w)
 	}
-	w := c.Watch("in@1", 0.2, every, trial.Tally{})
+	w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
-	if want := 0.2*with + 0.8*without; math.Abs(w.C[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
+	if want := 0.2*with + 0.8*without; math.Abs(w.Centres[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
 		t.Errorf("Watch of a lesson with 60 picks = %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
 	}
-	if w := c.Watch("in@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.C[trial.Recurrence] != 0 {
+	if w := c.NewMeasurement("in@1", 0.2, trial.NewOutcomeSet(trial.Errors), trial.Totals{}); w.Centres[trial.Recurrence] != 0 {
 		t.Errorf("Watch that measures only errors = %+v, want centre 0 for recurrence", w)
 	}
 }
@@ -156,21 +156,21 @@ func TestWatchStartsAtMeanOfAllLessons(t *testing.T) {
 // An assignment that is stored as JSON and loaded keeps its measurement of outcomes. A record of an older version of
 // precept has no measurement.
 func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
-	a := pickWithOutcomes(true, true, trial.Tally{Errors: 9, At: 1})
+	a := pickWithOutcomes(true, true, trial.Totals{Errors: 9, At: 1})
 	data, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b trial.Assignment
-	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.Closing(), b.Closing()) {
-		t.Errorf("after loading: error = %v and Closing = %+v, want nil and %+v", err, b.Closing(), a.Closing())
+	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.ClosingDeltas(), b.ClosingDeltas()) {
+		t.Errorf("after loading: error = %v and Closing = %+v, want nil and %+v", err, b.ClosingDeltas(), a.ClosingDeltas())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
 		t.Fatal(err)
 	}
-	old.Observe(trial.Tally{Turns: 5})
-	if _, ok := old.Picks[0].Watch.Value(trial.Turns); ok {
+	old.Observe(trial.Totals{Turns: 5})
+	if _, ok := old.Picks[0].Measurement.Value(trial.Turns); ok {
 		t.Error("record of an older version of precept: turns have a value, want none")
 	}
 }
@@ -200,8 +200,8 @@ func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 // A planned trial on an outcome counts each closed pick, with or without a reward. A trial on the reward counts only
 // rewarded picks.
 func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
-	a := pickWithOutcomes(false, true, trial.Tally{})
-	a.Picks[0].C = 0.5
+	a := pickWithOutcomes(false, true, trial.Totals{})
+	a.Picks[0].Centre = 0.5
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name
 		if got := [2]int{len(a.TrialEntries("0123456789", math.NaN())), len(a.TrialEntries("0123456789", 1))}; got != want {
@@ -215,7 +215,7 @@ func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
 	if len(evaluations) != 1 || evaluations[0].Outcome != "recurrence" || evaluations[0].Planned != 60 || math.Abs(evaluations[0].Z+0.5/0.2) > 1e-6 {
 		t.Errorf("evaluations = %+v, want one on recurrence with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
 	}
-	a.Picks[0].Watch.Closed = false
+	a.Picks[0].Measurement.Closed = false
 	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {
 		t.Errorf("entries of an open session = %v, want none", ds)
 	}

@@ -28,9 +28,10 @@ const plannedPrefix = "t:"
 // PlannedScope returns the scope of the entries of a trial.
 func PlannedScope(k Arm, name string) string { return plannedPrefix + string(k) + "#" + name }
 
-// Name returns the name of a planned trial: the start and the number of rewarded picks, which distinguish several
-// trials of a lesson, and the outcome of a trial on an outcome. The name is empty for a trial without a planned number.
-func Name(started time.Time, picks int64, outcome string) string {
+// PlannedName returns the name of a planned trial: the start and the number of rewarded picks, which distinguish
+// several trials of a lesson, and the outcome of a trial on an outcome. The name is empty for a trial without a planned
+// number.
+func PlannedName(started time.Time, picks int64, outcome string) string {
 	if picks <= 0 {
 		return ""
 	}
@@ -41,8 +42,8 @@ func Name(started time.Time, picks int64, outcome string) string {
 	return name
 }
 
-// Planned returns the number of picks in the name of a trial; 0 for an invalid name.
-func Planned(name string) int64 { return NewEvaluation("", name).Planned }
+// PlannedPicks returns the number of picks in the name of a trial; 0 for an invalid name.
+func PlannedPicks(name string) int64 { return NewEvaluation("", name).Planned }
 
 // entry is one pick of a planned trial: a rewarded pick or, in a trial on an outcome, a closed pick.
 type entry struct {
@@ -98,12 +99,12 @@ func (p *Pick) trialZ(y float64) (z float64, ok bool) {
 		if math.IsNaN(y) {
 			return 0, false
 		}
-		return Z(clip(y, 0, 1)-p.C, p.Injected, p.Eps)
+		return Z(clip(y, 0, 1)-p.Centre, p.Injected, p.Eps)
 	}
-	if y, ok = p.Watch.Value(o); !ok {
+	if y, ok = p.Measurement.Value(o); !ok {
 		return 0, false
 	}
-	return Z(y-p.Watch.C[o], p.Injected, p.Eps)
+	return Z(y-p.Measurement.Centres[o], p.Injected, p.Eps)
 }
 
 // readEntry decodes an entry of TrialEntries.
@@ -207,7 +208,7 @@ func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	if !(effect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
 	}
-	k := (Normal(1-level/2) + Normal(power)) / effect
+	k := (NormalQuantile(1-level/2) + NormalQuantile(power)) / effect
 	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
@@ -225,12 +226,14 @@ func MinTrialPicks(epsilon float64) int64 {
 // DetectableEffect returns the smallest effect that the given number of rewarded picks detects: the
 // inverse of PicksFor.
 func DetectableEffect(picks int64, power, level, epsilon, variance float64) float64 {
-	return (Normal(1-level/2) + Normal(power)) * math.Sqrt(variance*VarianceFactor(epsilon)/float64(max(picks, 1)))
+	return (NormalQuantile(1-level/2) + NormalQuantile(power)) * math.Sqrt(variance*VarianceFactor(epsilon)/float64(max(picks, 1)))
 }
 
 // PlannedHalfWidth returns the half-width of the 95% interval of a planned trial with a number of picks
 // that was set beforehand.
-func PlannedHalfWidth(n, variance float64) float64 { return Normal(1-Alpha/2) * math.Sqrt(variance/n) }
+func PlannedHalfWidth(n, variance float64) float64 {
+	return NormalQuantile(1-Alpha/2) * math.Sqrt(variance/n)
+}
 
 // PlannedP returns the two-sided p-value of a planned trial.
 func PlannedP(effect, n, variance float64) float64 {

@@ -29,8 +29,8 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	for i := range n {
 		s := rewardedSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
 		salt := fmt.Sprint(seed)
-		s.a.Open(salt, s.name, 0)
-		s.a.Flip(salt, s.name, trial.Pick{Slug: "a", Arm: "a@1", Eps: 0.5, C: 0.5, Trial: name})
+		s.a.FlipControl(salt, s.name, 0)
+		s.a.Flip(salt, s.name, trial.Pick{Slug: "a", Arm: "a@1", Eps: 0.5, Centre: 0.5, Trial: name})
 		chance := 0.5
 		if s.a.Picks[0].Injected {
 			chance += effect
@@ -46,7 +46,7 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 // The evaluation of a planned trial of 200 picks covers the 200 rewarded picks whose sessions began first. It does not
 // depend on the order of counting, the number of replicas or the number of later picks.
 func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
-	name := trial.Name(time.Unix(900, 0), 200, "")
+	name := trial.PlannedName(time.Unix(900, 0), 200, "")
 	all := trialSessions(500, name, 0.2, 7)
 	var z, zz float64
 	var n, injected int64
@@ -55,9 +55,9 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 			if n == 200 {
 				continue
 			}
-			x := -(s.y - p.C) / p.Eps
+			x := -(s.y - p.Centre) / p.Eps
 			if p.Injected {
-				x = (s.y - p.C) / (1 - p.Eps)
+				x = (s.y - p.Centre) / (1 - p.Eps)
 				injected++
 			}
 			n, z, zz = n+1, z+x, zz+x*x
@@ -90,7 +90,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 // in the name of its arm.
 func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
-	name, c := trial.Name(time.Unix(100, 0), 2, ""), trial.NewCounters()
+	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
 	for i, id := range []string{"00000001", "00000002"} {
 		a := trial.Assignment{At: 101, Picks: []trial.Pick{{Slug: "rule:CLAUDE.md#Unit #1 tests", Arm: arm, Eps: 0.5, Injected: i == 0, Trial: name}}}
 		c.Add(a.TrialEntries(id, 1))
@@ -134,7 +134,7 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	for _, tc := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
 		found := 0
 		for run := range uint64(runs) {
-			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n, ""), tc.effect, run), trial.NewCounters()
+			all, k := trialSessions(int(n)+20, trial.PlannedName(time.Unix(1, 0), n, ""), tc.effect, run), trial.NewCounters()
 			for i := range all {
 				k.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 			}
@@ -153,19 +153,19 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 // A planned trial of 60 picks has ended (Reached is true) when the counted picks plus the rewarded picks of open
 // sessions are at least 60. The caller passes the number of the picks of open sessions.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
-	name := trial.Name(time.Unix(900, 0), 60, "")
+	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
 	for _, s := range trialSessions(40, name, 0, 5) {
 		c.Add(s.a.TrialEntries(s.name, s.y))
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
-		if got := c.Progress("a@1", 0, name, open).Reached; got != want {
+		if got := c.Progress("a@1", 0, name, open).TrialEnded; got != want {
 			t.Errorf("Reached after 40 counted and %d open picks = %v, want %v", open, got, want)
 		}
 	}
-	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
+	if c.Progress("a@1", 0, "", 100).TrialEnded || c.Progress("b@1", 0, name, 0).TrialEnded || !c.Progress("b@1", 0, name, 60).TrialEnded {
 		t.Errorf("Reached = %v without a trial, %v for b without open picks and %v for b with 60 open picks; want false, false and true",
-			c.Progress("a@1", 0, "", 100).Reached, c.Progress("b@1", 0, name, 0).Reached, c.Progress("b@1", 0, name, 60).Reached)
+			c.Progress("a@1", 0, "", 100).TrialEnded, c.Progress("b@1", 0, name, 0).TrialEnded, c.Progress("b@1", 0, name, 60).TrialEnded)
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
 		t.Errorf("evaluations of a clone = %+v, want one with 40 rewarded picks", l)
@@ -178,29 +178,29 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
 		for i := range n {
-			a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: eps, Injected: i%2 == 0, C: 0.5}}}
+			a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: eps, Injected: i%2 == 0, Centre: 0.5}}}
 			c.Add(a.Contribution(float64(i/2%2), 1))
 		}
 	}
 	addRewards(500, 0.5)
-	if c.Progress("a@1", 0.1, "", 0).Reached {
+	if c.Progress("a@1", 0.1, "", 0).TrialEnded {
 		t.Error("Reached after 500 picks = true, want false: the interval is wider than 0.1")
 	}
 	addRewards(700, 0.5)
-	if with, without := c.Progress("a@1", 0.1, "", 0).Reached, c.Progress("a@1", 0, "", 0).Reached; !with || without {
+	if with, without := c.Progress("a@1", 0.1, "", 0).TrialEnded, c.Progress("a@1", 0, "", 0).TrialEnded; !with || without {
 		t.Errorf("Reached after 1,200 picks = %v for the width 0.1 and %v without a width, want true and false", with, without)
 	}
 	addRewards(100, 0.01)
-	if !c.Progress("a@1", 0.1, "", 0).Reached {
+	if !c.Progress("a@1", 0.1, "", 0).TrialEnded {
 		t.Error("Reached when the interval is wider again = false, want true")
 	}
 	clone := c.Clone()
-	if clone.Progress("a@1", 0.1, "", 0).Reached {
+	if clone.Progress("a@1", 0.1, "", 0).TrialEnded {
 		t.Error("Reached of a clone = true, want false: the interval is not wider than 0.1")
 	}
 	clone = c.Clone()
 	clone.Inherit(c)
-	if !clone.Progress("a@1", 0.1, "", 0).Reached {
+	if !clone.Progress("a@1", 0.1, "", 0).TrialEnded {
 		t.Error("Reached after Inherit = false, want true")
 	}
 }
@@ -213,16 +213,16 @@ func TestTrialNameContainsStartAndPicks(t *testing.T) {
 		if got := trial.NewEvaluation("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
 			t.Errorf("NewEvaluation(%q) = %+v, want Began = %d and Planned = %d", name, got, want.began, want.planned)
 		}
-		if got := trial.Planned(name); got != want.planned {
+		if got := trial.PlannedPicks(name); got != want.planned {
 			t.Errorf("Planned(%q) = %d, want %d", name, got, want.planned)
 		}
 	}
 	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
-		if got := trial.Name(time.Unix(900, 5), picks, ""); got != want {
+		if got := trial.PlannedName(time.Unix(900, 5), picks, ""); got != want {
 			t.Errorf("Name for %d picks = %q, want %q", picks, got, want)
 		}
 	}
-	if got := trial.Name(time.Unix(-7, 0), 3, ""); got != "0.3" {
+	if got := trial.PlannedName(time.Unix(-7, 0), 3, ""); got != "0.3" {
 		t.Errorf("Name for a time before 1970 = %q, want 0.3", got)
 	}
 }
@@ -231,7 +231,7 @@ func TestTrialNameContainsStartAndPicks(t *testing.T) {
 // field At of an evaluation is the start of the latest session in the sums. A pick that is counted later, but whose
 // session began earlier, replaces a pick in the sums.
 func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
-	name := trial.Name(time.Unix(50, 0), 3, "")
+	name := trial.PlannedName(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
 	addReward := func(session string, at int64, injected bool, y float64) {
 		a := sessionWithPick(0.2, injected, 0.5)
@@ -311,7 +311,7 @@ func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	}
 	for _, i := range []int{3, 0, 4, 2, 1} {
 		arm, name, _ := strings.Cut(want[i], " ")
-		a := onArm(sessionWithPick(0.5, i%2 == 0, 0.5), trial.Arm(arm))
+		a := moveToArm(sessionWithPick(0.5, i%2 == 0, 0.5), trial.Arm(arm))
 		a.Picks[0].Trial = name
 		c.Add(a.TrialEntries("s", 1))
 	}
@@ -354,10 +354,10 @@ func TestTrialByWidthEndsAtItsWidth(t *testing.T) {
 			p.addSession(0.5, i%2 == 0, float64(i/2%2), 0.5)
 			_, v := trial.Moments(p.n, p.z, p.zz)
 			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
-			if got := p.Progress("a@1", until, "", 0).Reached; got != want {
+			if got := p.Progress("a@1", until, "", 0).TrialEnded; got != want {
 				t.Fatalf("width %v: Reached after %d picks = %v, want %v", until, i, got, want)
 			}
-			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
+			if p.Progress("a@1", 0, "", 0).TrialEnded || p.Progress("a@1", math.NaN(), "", 0).TrialEnded {
 				t.Fatalf("widths 0 and NaN: Reached after %d picks = true, want false", i)
 			}
 			if want && ended == 0 {

@@ -5,25 +5,25 @@ import "math"
 // Progress is the state of the measurement of an arm, from the holdout alone. Progress decides the size of the holdout
 // and the end of a trial.
 type Progress struct {
-	Proven    bool // E+ reached 20 at some time
-	Concluded bool // the interval was above 0 and never below 0, or within the material size at some time
-	Reached   bool // the trial has the requested width or number of picks
+	Proven     bool // E+ reached 20 at some time
+	Concluded  bool // the interval was above 0 and never below 0, or within the material size at some time
+	TrialEnded bool // the trial has the requested width or number of picks
 }
 
 // Progress returns the state of an arm. The trial of the arm ends at the half-width given by until (0 means no limit by
 // width), or after the picks of the trial named by planned (empty means no planned trial). open is the number of
 // rewarded picks of the trial that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
-	if s := c.scope(string(k), false); k != "" && s != nil {
+	if s := c.sumsOf(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
 		p = Progress{
-			Proven: s.row(rowMaxima)[iProvenAt] > 0, Concluded: s.isConcluded(), Reached: s.hasReachedWidth(until),
+			Proven: s.row(rowMaxima)[iProvenAt] > 0, Concluded: s.isConcluded(), TrialEnded: s.hasReachedWidth(until),
 		}
 		s.mu.Unlock()
 	}
-	if n := Planned(planned); n > 0 && !p.Reached {
+	if n := PlannedPicks(planned); n > 0 && !p.TrialEnded {
 		t := entryOf(&c.mu, c.planned, PlannedScope(k, planned), false)
-		p.Reached = t.count()+open >= n
+		p.TrialEnded = t.count()+open >= n
 	}
 	return p
 }

@@ -11,7 +11,7 @@ import (
 type Stats struct {
 	N, Z, ZZ        float64 // randomised sessions with a reward: number, sum of z, sum of z squared
 	Rewards         RewardSums
-	Proof           Proof
+	Maxima          EvidenceMaxima
 	All             AllSessions // zero for one arm
 	Matched, Picked int64       // closed sessions, rewarded or not
 	Tokens          int64       // injected in all sessions
@@ -29,8 +29,8 @@ type RewardSums struct {
 	Better, Worse    float64 // sums of the rewards above and below the expectation
 }
 
-// Proof holds the extremes of the evidence so far.
-type Proof struct {
+// EvidenceMaxima holds the extremes of the evidence so far.
+type EvidenceMaxima struct {
 	LogEHelps, LogEHarms float64 // running maxima of the e-values, as logarithms
 	MaxAbove, MaxBelow   float64 // the smallest p at which the interval was above and below 0, as logarithms of 1/p
 	ProvenAt             int64   // unix seconds; 0 means not proven
@@ -39,13 +39,13 @@ type Proof struct {
 
 // AllSessions are the counts of all sessions of a tenant, with and without a match.
 type AllSessions struct {
-	Rewarded int64                   // sessions with a reward
-	SumY     float64                 // sum of rewards
-	Outside  int64                   // closed sessions with a match and a measured section of a rules file: outside of the comparison
-	Closed   int64                   // closed sessions in the experiment
-	Members  int64                   // closed sessions that count with their unit
-	Excluded [exclusionReasons]int64 // closed sessions outside of the experiment, in the order of ExclusionReasons
-	Any      []Stratum               // sessions with an injected first pick against sessions whose first picks were all withheld, by the probability of the latter
+	Rewarded      int64                   // sessions with a reward
+	SumY          float64                 // sum of rewards
+	MeasuredRules int64                   // closed sessions with a match and a measured section of a rules file: outside of the comparison
+	Closed        int64                   // closed sessions in the experiment
+	Members       int64                   // closed sessions that count with their unit
+	Excluded      [exclusionReasons]int64 // closed sessions outside of the experiment, in the order of ExclusionReasons
+	AnyInjected   []Stratum               // sessions with an injected first pick against sessions whose first picks were all withheld, by the probability of the latter
 }
 
 // Stratum holds the counts and sums of the sessions with one probability of withholding.
@@ -90,7 +90,7 @@ func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
 
 // Stats returns the counters of one arm, all zero for an unknown arm.
 func (c *Counters) Stats(k Arm) Stats {
-	s := c.scope(string(k), false)
+	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
 		return Stats{}
 	}
@@ -121,11 +121,11 @@ func (s *sums) stats(day int32) Stats {
 			M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0),
 			Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse),
 		},
-		Proof: Proof{
+		Maxima: EvidenceMaxima{
 			LogEHelps: largest(iEmaxUp), LogEHarms: largest(iEmaxDown), MaxAbove: largest(iMaxAbove), MaxBelow: largest(iMaxBelow),
 			ProvenAt: maxima[iProvenAt], NoEffectAt: maxima[iNoEffectAt],
 		},
-		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), Outside: n(iOutside)},
+		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), MeasuredRules: n(iMeasuredRules)},
 		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
 	out.Spent, out.Refused = [2]Spending{spending(overall[iSpent : iSpent+3]), spending(overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
@@ -156,7 +156,7 @@ func (s *sums) addRows(out *Stats) {
 		case rowStrata:
 			out.Strata = append(out.Strata, stratum(&r))
 		case rowAnyPick:
-			out.All.Any = append(out.All.Any, stratum(&r))
+			out.All.AnyInjected = append(out.All.AnyInjected, stratum(&r))
 		case rowDays:
 			out.Days = append(out.Days, DayStats{
 				Day: int32(r.At), N: fromFixed(v[iN]), Z: fromFixed(v[iZ]), ZZ: fromFixed(v[iZZ]), //nolint:gosec // a day number fits in an int32

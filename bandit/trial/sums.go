@@ -24,7 +24,7 @@ const (
 	rowSurrogate              // sums of the surrogate
 	rowOutcomes               // by outcome
 	rowStrata                 // by the probability of withholding, in millionths
-	rowAnyPick                // global: strata of AllSessions.Any
+	rowAnyPick                // global: strata of AllSessions.AnyInjected
 	rowDays                   // by day
 	rowCosts                  // global: costs, by day
 )
@@ -67,7 +67,7 @@ func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) 
 	}
 	switch pos.kind {
 	case modelSum: // no name of the table
-	case maximum:
+	case runningMaximum:
 		v := &row(rowMaxima, 0)[pos.index]
 		*v = max(*v, d.Value)
 	case daily, tenantDaily:
@@ -80,9 +80,9 @@ func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) 
 		if d.Key.Scope == "" {
 			row(rowCosts, int64(d.Key.Day))[pos.index] += d.Value
 		}
-	case overall:
+	case overallSum:
 		row(rowOverall, 0)[pos.index] += d.Value
-	case bet:
+	case betSum:
 		row(rowBets, 0)[pos.index] += d.Value
 	case outcomeSum:
 		row(rowOutcomes, int64(pos.index/outcomeSumCount))[pos.index%outcomeSumCount] += d.Value

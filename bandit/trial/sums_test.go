@@ -19,19 +19,19 @@ func drawAssignment(t *rapid.T) trial.Assignment {
 	u := rapid.Float64Range(0, 1)
 	a := trial.Assignment{
 		Control: rapid.Bool().Draw(t, "control"), ControlP: u.Draw(t, "g"), Category: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "cat"),
-		Base: u.Draw(t, "base"), C: u.Draw(t, "c"), Decided: true, Day: rapid.Int32Range(0, 5).Draw(t, "day"), At: rapid.Int64Range(0, 9).Draw(t, "at"),
+		Base: u.Draw(t, "base"), Centre: u.Draw(t, "c"), Decided: true, Day: rapid.Int32Range(0, 5).Draw(t, "day"), At: rapid.Int64Range(0, 9).Draw(t, "at"),
 		Refused: rapid.Bool().Draw(t, "refused"), Looped: rapid.Bool().Draw(t, "looped"),
 	}
 	if rapid.Bool().Draw(t, "rewarded at close") {
-		a.First = &trial.AtClosing{Y: u.Draw(t, "first"), Tier: rapid.IntRange(0, 4).Draw(t, "first tier")}
+		a.RewardAtClose = &trial.RewardAtClose{Y: u.Draw(t, "first"), Tier: rapid.IntRange(0, 4).Draw(t, "first tier")}
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "matched") {
 		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
-		a.Matched = append(a.Matched, trial.Match{Arm: arm, Del: trial.Round(rapid.Float64Range(-0.5, 0.5).Draw(t, "del"))})
+		a.Matched = append(a.Matched, trial.Match{Arm: arm, MatchEffect: trial.Round(rapid.Float64Range(-0.5, 0.5).Draw(t, "del"))})
 		if !a.Control && rapid.Bool().Draw(t, "picked") {
 			a.Picks = append(a.Picks, trial.Pick{
 				Slug: arm.Slug(), Arm: arm, Eps: rapid.SampledFrom([]float64{0.05, 0.2, 0.5, 0.9, 0, 1}).Draw(t, "eps"),
-				Injected: rapid.Bool().Draw(t, "inj"), M: 0.02, Off: trial.Round(u.Draw(t, "off")), C: trial.Round(rapid.Float64Range(0.05, 0.95).Draw(t, "centre")), Tokens: 9,
+				Injected: rapid.Bool().Draw(t, "inj"), MeanEffect: 0.02, Offset: trial.Round(u.Draw(t, "off")), Centre: trial.Round(rapid.Float64Range(0.05, 0.95).Draw(t, "centre")), Tokens: 9,
 				Turn: rapid.IntRange(1, 2).Draw(t, "turn"), Trial: rapid.SampledFrom([]string{"", "1.5"}).Draw(t, "trial"),
 			})
 		}
@@ -57,13 +57,13 @@ func countersText(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
 		s.Days = slices.DeleteFunc(s.Days, func(d trial.DayStats) bool { return d == trial.DayStats{Day: d.Day} })
-		for _, strata := range []*[]trial.Stratum{&s.Strata, &s.All.Any} {
+		for _, strata := range []*[]trial.Stratum{&s.Strata, &s.All.AnyInjected} {
 			*strata = slices.DeleteFunc(*strata, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
 		s.Recent = 0 // depends on the days in memory
 		fmt.Fprintf(&out, "%s %+v\n", name, s)
 	}
-	c.Maxima(time.Unix(9, 0))
+	c.RaiseMaxima(time.Unix(9, 0))
 	show("", c.Global())
 	for i := range 4 { // the lessons of drawAssignment
 		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
@@ -86,7 +86,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 			used := trial.Usage{Input: int64(rapid.IntRange(0, 1<<40).Draw(t, "input")), Cached: int64(rapid.IntRange(0, 1<<40).Draw(t, "cached"))}
 			name := fmt.Sprintf("%08x", i*7919)
 			all := func(a *trial.Assignment) [][]trial.Delta {
-				return [][]trial.Delta{a.Closing(), a.CostDeltas(used), a.TrialEntries(name, y), a.Contribution(y, tier)}
+				return [][]trial.Delta{a.ClosingDeltas(), a.CostDeltas(used), a.TrialEntries(name, y), a.Contribution(y, tier)}
 			}
 			for _, ds := range all(&a) {
 				ordered.Add(ds)
@@ -122,7 +122,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAssignment(t)
-		ds := slices.Concat(a.Closing(), a.CostDeltas(trial.Usage{Input: 9, Cached: 5}), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 2), a.TrialEntries("session", 0.3))
+		ds := slices.Concat(a.ClosingDeltas(), a.CostDeltas(trial.Usage{Input: 9, Cached: 5}), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 2), a.TrialEntries("session", 0.3))
 		read := func(ds []trial.Delta) string {
 			c := trial.NewCounters()
 			for _, d := range ds {
@@ -157,9 +157,9 @@ func TestCounterNamesAreFixed(t *testing.T) {
 	c := trial.NewCounters()
 	for round := range 4096 {
 		bit := func(k int) bool { return round>>k&1 == 1 }
-		a := trial.Assignment{Decided: true, Control: bit(0), ControlP: 0.05, Refused: true, Matched: []trial.Match{{Arm: "a@1"}, {Arm: "b@1"}}, First: &trial.AtClosing{Tier: round % 5}}
+		a := trial.Assignment{Decided: true, Control: bit(0), ControlP: 0.05, Refused: true, Matched: []trial.Match{{Arm: "a@1"}, {Arm: "b@1"}}, RewardAtClose: &trial.RewardAtClose{Tier: round % 5}}
 		if !a.Control {
-			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: bit(3), Off: 0.5, C: 0.5, Tokens: 1}}
+			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: bit(3), Offset: 0.5, Centre: 0.5, Tokens: 1}}
 		}
 		y := float64(round >> 4 & 1)
 		if round >= 2048 { // all successes first, then all failures
@@ -168,18 +168,18 @@ func TestCounterNamesAreFixed(t *testing.T) {
 			y = float64(round >> 3 & 1)
 		}
 		ds := a.Contribution(y, round/2%5)
-		addPlain(slices.Concat(a.Closing(), a.CostDeltas(trial.Usage{Input: 3, Cached: 2}), ds))
+		addPlain(slices.Concat(a.ClosingDeltas(), a.CostDeltas(trial.Usage{Input: 3, Cached: 2}), ds))
 		c.Add(ds)
-		addPlain(c.Maxima(time.Unix(1, 0)))
+		addPlain(c.RaiseMaxima(time.Unix(1, 0)))
 	}
 	idle := trial.NewCounters()
 	for i := range 40_000 {
-		a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: 0.5, Injected: i%2 == 0, C: 0.5}}}
+		a := trial.Assignment{Picks: []trial.Pick{{Arm: "a@1", Eps: 0.5, Injected: i%2 == 0, Centre: 0.5}}}
 		idle.Add(a.Contribution(float64(i/2%2), 1))
 	}
-	addPlain(idle.Maxima(time.Unix(1, 0)))
+	addPlain(idle.RaiseMaxima(time.Unix(1, 0)))
 	for _, why := range []trial.ExclusionReason{trial.ExcludedTwin, trial.ExcludedLate, trial.ExcludedKeys, trial.ExcludedUnknown, trial.ExcludedMember} {
-		addPlain((&trial.Assignment{Excluded: true, ExcludedFor: why}).Closing())
+		addPlain((&trial.Assignment{Excluded: true, ExcludedFor: why}).ClosingDeltas())
 	}
 	const want = "a0@ a1@ added any.a0@ any.a1@ any.heard0.0@ any.heard0.1@ any.heard0.2@ any.heard0.3@ any.heard1.0@ any.heard1.1@ any.heard1.2@ any.heard1.3@ " +
 		"any.told0.0@ any.told0.1@ any.told0.2@ any.told0.3@ any.told1.0@ any.told1.1@ any.told1.2@ any.told1.3@ better billed0 billed1 cached0 cached1 closed emax+ emax- " +
@@ -203,13 +203,13 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := countersText(c)
 	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish", "spent", "spent2", "0", "closed1"} {
-		c.Add([]trial.Delta{{Key: key("", f, 0), Value: trial.One}, {Key: key("l0@1", f, 0), Value: trial.One}})
+		c.Add([]trial.Delta{{Key: key("", f, 0), Value: trial.FixedScale}, {Key: key("l0@1", f, 0), Value: trial.FixedScale}})
 	}
 	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of a different definition of the reward, and of invalid trials
-		c.Add([]trial.Delta{{Key: key(scope, "n", 0), Value: trial.One}})
+		c.Add([]trial.Delta{{Key: key(scope, "n", 0), Value: trial.FixedScale}})
 	}
-	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.One}}) // a residual of the chooser's
-	for _, field := range []string{"x.y", "7", "7.y"} {                 // no entries of a planned trial
+	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.FixedScale}}) // a residual of the chooser's
+	for _, field := range []string{"x.y", "7", "7.y"} {                        // no entries of a planned trial
 		value := int64(6)
 		if field == "7.y" {
 			value = 0
@@ -229,7 +229,7 @@ func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone, beside := trial.NewCounters(), trial.NewCounters()
 		a := drawAssignment(t)
-		ds := slices.Concat(a.Closing(), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 1))
+		ds := slices.Concat(a.ClosingDeltas(), a.Contribution(rapid.Float64Range(0, 1).Draw(t, "y"), 1))
 		alone.Add(ds)
 		for i, n := 0, rapid.IntRange(1, 8).Draw(t, "theirs"); i < n; i++ {
 			scope, field := rapid.SampledFrom([]string{"", "l0@1", "l1@1", "x:x"}).Draw(t, "scope"), rapid.SampledFrom([]string{"su", "graded", "res2", "cn", "cs"}).Draw(t, "field")

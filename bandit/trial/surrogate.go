@@ -41,16 +41,16 @@ var surrogateFields = [surrogateSumCount]string{
 // surrogate returns z of the surrogate of a closed pick. ok is false if the pick was not randomised or has no
 // surrogate.
 func (p *Pick) surrogate() (z float64, ok bool) {
-	var trouble, centre float64
+	var failures, centre float64
 	for _, o := range [...]Outcome{Errors, Loops, Corrections} {
-		if y, measured := p.Watch.Value(o); measured {
-			trouble, centre, ok = trouble+y, centre+p.Watch.C[o], true
+		if y, measured := p.Measurement.Value(o); measured {
+			failures, centre, ok = failures+y, centre+p.Measurement.Centres[o], true
 		}
 	}
 	if !ok {
 		return 0, false
 	}
-	return Z(min(centre, 1)-min(trouble, 1), p.Injected, p.Eps)
+	return Z(min(centre, 1)-min(failures, 1), p.Injected, p.Eps)
 }
 
 // countSurrogate counts a pick with a surrogate under the field injected or the field withheld, and
@@ -64,25 +64,25 @@ func (p *Pick) countSurrogate(d *Deltas, injectedField, withheldField int) (zs, 
 		count = injectedField
 	}
 	d.Add(string(p.Arm), surrogateFields[count], 0, 1)
-	return zs, p.Watch.Weight * zs, true
+	return zs, p.Measurement.Weight * zs, true
 }
 
-// closeSurrogate adds the surrogate of a closed pick, rewarded or not.
-func (p *Pick) closeSurrogate(d *Deltas) {
+// countClosedSurrogate adds the surrogate of a closed pick, rewarded or not.
+func (p *Pick) countClosedSurrogate(d *Deltas) {
 	if _, g, ok := p.countSurrogate(d, uN1, uN0); ok {
 		d.Add(string(p.Arm), surrogateFields[uG], 0, g)
 		d.Add(string(p.Arm), surrogateFields[uGG], 0, g*g)
 	}
 }
 
-// rewardSurrogate adds the sums of a rewarded pick: of d = z(y) - g, of g, and of their products.
-func (p *Pick) rewardSurrogate(d *Deltas, zy float64) {
+// countRewardedSurrogate adds the sums of a rewarded pick: of d = z(y) - g, of g, and of their products.
+func (p *Pick) countRewardedSurrogate(d *Deltas, zy float64) {
 	zs, g, ok := p.countSurrogate(d, uM1, uM0)
 	if !ok {
 		return
 	}
-	rest := zy - g
-	for i, v := range [...]float64{rest, rest * rest, rest * g, g, g * g, zy * zs, zs * zs} {
+	residual := zy - g
+	for i, v := range [...]float64{residual, residual * residual, residual * g, g, g * g, zy * zs, zs * zs} {
 		d.Add(string(p.Arm), surrogateFields[uD+i], 0, v)
 	}
 }
@@ -96,7 +96,7 @@ func (c *Counters) weight() float64 {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
 	v := &c.surrogates
-	if v[uM1]+v[uM0] < minWeighedPicks*One || v[uZZ] <= 0 {
+	if v[uM1]+v[uM0] < minWeighedPicks*FixedScale || v[uZZ] <= 0 {
 		return 0
 	}
 	return Round(clip(fromFixed(v[uYZ])/fromFixed(v[uZZ]), 0, 1))
@@ -113,7 +113,7 @@ type SurrogateStats struct {
 
 // Surrogate returns the sums of the surrogate of an arm, all zero for an unknown arm.
 func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
-	s := c.scope(string(k), false)
+	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
 		return out
 	}

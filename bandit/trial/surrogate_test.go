@@ -11,10 +11,10 @@ import (
 // closedPick returns a closed session with one pick that is followed by the given number of errors. weight is the
 // weight of the surrogate, a prediction of the reward from outcomes, here from the errors alone.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
-	w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: weight}
-	w.C[trial.Errors] = 0.2
-	a := &trial.Assignment{Decided: true, Day: 20_000, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5, Injected: injected, C: 0.5, Watch: w}}}
-	a.Observe(trial.Tally{Errors: errors})
+	w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: weight}
+	w.Centres[trial.Errors] = 0.2
+	a := &trial.Assignment{Decided: true, Day: 20_000, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5, Injected: injected, Centre: 0.5, Measurement: w}}}
+	a.Observe(trial.Totals{Errors: errors})
 	return a
 }
 
@@ -23,7 +23,7 @@ func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)
-	c.Add(a.Closing())
+	c.Add(a.ClosingDeltas())
 	before := c.Surrogate("in@1")
 	if before.N1 != 1 || before.M1 != 0 {
 		t.Errorf("sums after close = %+v, want N1 = 1 and M1 = 0", before)
@@ -39,7 +39,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	if s := c.Surrogate("in@1"); s != before {
 		t.Errorf("sums after the reward is subtracted = %+v, want %+v", s, before)
 	}
-	a.First = &trial.AtClosing{Y: 0, Tier: 2}
+	a.RewardAtClose = &trial.RewardAtClose{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
 		t.Errorf("strata with a reward at close = %+v, want no late reward", s.Strata)
@@ -64,11 +64,11 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 		for range tc.picks {
 			errors := r.Int64N(9)
 			a := closedPick(r.IntN(2) == 1, errors, 0)
-			a.Picks[0].C, a.Picks[0].Watch.C[trial.Errors] = tc.reward(4), 0.4
-			c.Add(a.Closing())
+			a.Picks[0].Centre, a.Picks[0].Measurement.Centres[trial.Errors] = tc.reward(4), 0.4
+			c.Add(a.ClosingDeltas())
 			c.Add(a.Contribution(tc.reward(errors), 1))
 		}
-		if w := c.Watch("other@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.Weight < tc.lo || w.Weight > tc.hi {
+		if w := c.NewMeasurement("other@1", 0.2, trial.NewOutcomeSet(trial.Errors), trial.Totals{}); w.Weight < tc.lo || w.Weight > tc.hi {
 			t.Errorf("%s: weight = %g, want %g to %g", name, w.Weight, tc.lo, tc.hi)
 		}
 	}
@@ -83,9 +83,9 @@ func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	var n, m, sumD, sumG float64
 	for range 400 {
 		a := closedPick(r.IntN(2) == 1, r.Int64N(9), 0.7)
-		zs, _ := trial.Z(0.2-a.Picks[0].Watch.C[trial.Errors]-(float64(a.Picks[0].Watch.After[trial.Errors])/10-0.2), a.Picks[0].Injected, 0.5)
+		zs, _ := trial.Z(0.2-a.Picks[0].Measurement.Centres[trial.Errors]-(float64(a.Picks[0].Measurement.After[trial.Errors])/10-0.2), a.Picks[0].Injected, 0.5)
 		x := term{g: 0.7 * zs}
-		c.Add(a.Closing())
+		c.Add(a.ClosingDeltas())
 		if r.IntN(4) == 0 {
 			y := float64(r.IntN(2))
 			zy, _ := trial.Z(y-0.5, a.Picks[0].Injected, 0.5)

@@ -8,8 +8,8 @@ const Alpha = 0.05
 // LessonTightestAt is the number of picks at which the interval of a lesson is tightest.
 const LessonTightestAt = 1000
 
-// Material is the smallest effect that an operator would act on: 3 points.
-const Material = 0.03
+// MaterialEffect is the smallest effect that an operator would act on: 3 points.
+const MaterialEffect = 0.03
 
 // Minimum numbers of rewarded picks, in total and in each arm, before the variance of an asymptotic
 // interval can be trusted.
@@ -18,19 +18,19 @@ const (
 	MinPerArm = 5
 )
 
-// EnoughPicks reports whether an interval may be shown after n rewarded picks, of which the numbers injected and
+// EnoughForInterval reports whether an interval may be shown after n rewarded picks, of which the numbers injected and
 // withheld belong to the arms.
-func EnoughPicks(n, injected, withheld float64) bool {
+func EnoughForInterval(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinClaimPerArm is the minimum number of rewarded picks in each arm for a verdict from an interval. With fewer picks
+// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict from an interval. With fewer picks
 // the tail of the variance is not known well enough, and half of all false claims came from such rows.
-const MinClaimPerArm = 50
+const MinVerdictPerArm = 50
 
-// Claimable reports whether the arms have enough rewarded picks for a verdict from the interval.
-func Claimable(injected, withheld float64) bool {
-	return injected >= MinClaimPerArm && withheld >= MinClaimPerArm
+// EnoughForVerdict reports whether the arms have enough rewarded picks for a verdict from the interval.
+func EnoughForVerdict(injected, withheld float64) bool {
+	return injected >= MinVerdictPerArm && withheld >= MinVerdictPerArm
 }
 
 // minVariance keeps the width of an interval positive.

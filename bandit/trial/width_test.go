@@ -29,8 +29,8 @@ func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
-		if own, off := trial.HalfWidth(n, 1, n), trial.HalfWidth(n, 1, other); own >= off {
-			t.Fatalf("half-width after %v sessions = %v, want less than %v, the half-width tuned for %v sessions", n, own, off, other)
+		if tuned, untuned := trial.HalfWidth(n, 1, n), trial.HalfWidth(n, 1, other); tuned >= untuned {
+			t.Fatalf("half-width after %v sessions = %v, want less than %v, the half-width tuned for %v sessions", n, tuned, untuned, other)
 		}
 	})
 }
@@ -77,8 +77,8 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{99, 49, 50, true, false},
 		{100, 50, 50, true, true},
 	} {
-		if shown, claimed := trial.EnoughPicks(tc.n, tc.injected, tc.withheld), trial.Claimable(tc.injected, tc.withheld); shown != tc.shown || claimed != tc.claimed {
-			t.Errorf("%+v: EnoughPicks = %v and Claimable = %v, want %v and %v", tc, shown, claimed, tc.shown, tc.claimed)
+		if shown, claimed := trial.EnoughForInterval(tc.n, tc.injected, tc.withheld), trial.EnoughForVerdict(tc.injected, tc.withheld); shown != tc.shown || claimed != tc.claimed {
+			t.Errorf("%+v: EnoughForInterval = %v and Claimable = %v, want %v and %v", tc, shown, claimed, tc.shown, tc.claimed)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 			if i%7 != 0 {
 				continue
 			}
-			p.Maxima(time.Unix(int64(i), 0))
+			p.RaiseMaxima(time.Unix(int64(i), 0))
 			mean := p.z / p.n
 			v := p.zz/p.n - mean*mean
 			if p.n >= 50 && p.n1 >= 50 && p.n0 >= 50 {
@@ -137,8 +137,8 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 				noEffectAt = int64(i)
 			}
 			s := p.Stats("a@1")
-			if math.Abs(s.Proof.MaxAbove-up) > 1e-3 || math.Abs(s.Proof.MaxBelow-down) > 1e-3 || s.Proof.NoEffectAt != noEffectAt {
-				t.Fatalf("%s after %d picks: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d; want %v, %v, %d", name, i, s.Proof.MaxAbove, s.Proof.MaxBelow, s.Proof.NoEffectAt, up, down, noEffectAt)
+			if math.Abs(s.Maxima.MaxAbove-up) > 1e-3 || math.Abs(s.Maxima.MaxBelow-down) > 1e-3 || s.Maxima.NoEffectAt != noEffectAt {
+				t.Fatalf("%s after %d picks: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d; want %v, %v, %d", name, i, s.Maxima.MaxAbove, s.Maxima.MaxBelow, s.Maxima.NoEffectAt, up, down, noEffectAt)
 			}
 			above, below := up >= math.Log(20), down >= math.Log(20)
 			if got := p.Progress("a@1", 0, "", 0).Concluded; got != (noEffectAt > 0 || above && !below) {
@@ -160,7 +160,7 @@ func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 		want                 bool
 	}{{bar - 1, 0, 0, false}, {bar, 0, 0, true}, {bar, bar - 1, 0, true}, {bar, bar, 0, false}, {0, bar, 0, false}, {0, 0, 1, true}, {bar, bar, 1, true}} {
 		k := trial.NewCounters()
-		k.Raise([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.up}, {Key: key("a@1", "out-", 0), Value: tc.down}, {Key: key("a@1", "idle_at", 0), Value: tc.noEffectAt}})
+		k.MergeMaxima([]trial.Delta{{Key: key("a@1", "out+", 0), Value: tc.up}, {Key: key("a@1", "out-", 0), Value: tc.down}, {Key: key("a@1", "idle_at", 0), Value: tc.noEffectAt}})
 		if got := k.Progress("a@1", 0, "", 0); got.Concluded != tc.want || got.Proven {
 			t.Errorf("%+v: Progress = %+v, want Concluded = %v and Proven = false", tc, got, tc.want)
 		}
@@ -187,7 +187,7 @@ func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 			} else {
 				n0++
 			}
-			if mean, v := trial.Moments(n, z, zz); trial.EnoughPicks(n, n1, n0) && math.Abs(mean) > trial.HalfWidth(n, v, trial.LessonTightestAt) {
+			if mean, v := trial.Moments(n, z, zz); trial.EnoughForInterval(n, n1, n0) && math.Abs(mean) > trial.HalfWidth(n, v, trial.LessonTightestAt) {
 				missed++
 				break
 			}

@@ -39,7 +39,7 @@ func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(i
 		token, _ := adminToken(cfg) // without a token, the server responds with 401, and responseError names the remedy
 		ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 		defer cancel()
-		if err = (adminClient{runFile.Admin, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
+		if err = (adminClient{runFile.AdminURL, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
 			return err
 		}
 	}
@@ -60,18 +60,18 @@ type adminClient struct{ base, token string }
 func runningServer(cfg *configs.Config) (adminClient, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
-		return adminClient{}, fmt.Errorf("%w, and its address is unknown (%w)", errServed, err)
+		return adminClient{}, fmt.Errorf("%w, and its address is unknown (%w)", errDataDirLocked, err)
 	}
 	token, err := adminToken(cfg)
 	if err != nil {
 		return adminClient{}, fmt.Errorf("a server runs on the data directory and needs an admin token (%w); set PRECEPT_ADMIN_TOKEN", err)
 	}
-	return adminClient{runFile.Admin, token}, nil
+	return adminClient{runFile.AdminURL, token}, nil
 }
 
 // do sends a request and calls read with the response body. If no server answers, the error is errNoServer.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
-	res, err := request(ctx, method, a.base+path, a.token, body)
+	res, err := sendRequest(ctx, method, a.base+path, a.token, body)
 	if ctx.Err() != nil {
 		return fmt.Errorf("the server at %s did not answer in time: %w", a.base, ctx.Err())
 	}
@@ -85,8 +85,8 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	return read(io.LimitReader(res.Body, maxResponse))
 }
 
-// request sends an HTTP request directly to precept, without the proxy that the environment configures.
-func request(
+// sendRequest sends an HTTP request directly to precept, without the proxy that the environment configures.
+func sendRequest(
 	ctx context.Context, method, address, token string, body []byte,
 ) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))

@@ -14,8 +14,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// checkAnswer is the output of check --json.
-type checkAnswer struct {
+// checkResult is the output of check --json.
+type checkResult struct {
 	OK           bool             `json:"ok"`
 	Config       string           `json:"config,omitempty"` // hash of the configuration
 	File         string           `json:"config_file,omitempty"`
@@ -25,8 +25,8 @@ type checkAnswer struct {
 	LessonsError string           `json:"lessons_error,omitempty"` // reason why the lessons cannot be read
 }
 
-// check returns the command that checks the configuration and the lessons.
-func (inv *invocation) check() *cobra.Command {
+// checkCommand returns the command that checks the configuration and the lessons.
+func (inv *invocation) checkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
@@ -35,16 +35,16 @@ func (inv *invocation) check() *cobra.Command {
 			"lessons of this configuration. Exit code 0: serve would start, and every lesson is " +
 			"readable; 1: a lesson has faults, or Redis does not return the lessons; 2: the configuration has faults. Check marks precept.yaml of the " +
 			"working directory as trusted for you; other commands refuse addresses and variables of a file that is not trusted.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)
 	flags.trustsProjectFile = true
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		flags.announce(inv)
 		cfg, err := loadForServer(flags.source(inv, false))
 		if faults, ok := configFaults(err); ok && asJSON {
-			if err := writeJSON(inv.stdout, checkAnswer{Faults: faults}); err != nil {
+			if err := writeJSON(inv.stdout, checkResult{Faults: faults}); err != nil {
 				return err
 			}
 			return &codedError{code: exitMisuse}
@@ -60,7 +60,7 @@ func (inv *invocation) check() *cobra.Command {
 // checkLessons reads the configured lessons and prints the result. If a lesson has faults or the lessons cannot be
 // read, checkLessons returns an error with exit code 1.
 func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, file string, asJSON bool) error {
-	answer := checkAnswer{Config: cfg.Hash(), File: file}
+	answer := checkResult{Config: cfg.Hash(), File: file}
 	book, problems, err := inv.loadLessons(ctx, cfg)
 	switch {
 	case err == nil:

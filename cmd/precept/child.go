@@ -32,8 +32,8 @@ type child struct {
 	stdout, stderr io.Writer
 }
 
-// outcome describes how a child ended.
-type outcome struct {
+// childExit describes how a child ended.
+type childExit struct {
 	code       int
 	err        error          // reason why the child could not be run
 	lastSignal syscall.Signal // last signal that precept received; 0 if none
@@ -41,7 +41,7 @@ type outcome struct {
 
 // run runs the child until it ends, and passes signals on. A signal that the terminal sends to all foreground
 // processes is not passed on, because most programs treat a second ^C differently from the first.
-func (c *child) run() outcome {
+func (c *child) run() childExit {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // runs the user's command, without a deadline
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.stdout, c.stderr, c.env
 	cmd.WaitDelay = outputGrace
@@ -49,12 +49,12 @@ func (c *child) run() outcome {
 	signal.Notify(signals, forwardedSignals()...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
-		return outcome{code: startFailureCode(err), err: err}
+		return childExit{code: startFailureCode(err), err: err}
 	}
 	onTerminal := isTerminal(c.in)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	var o outcome
+	var o childExit
 	for {
 		select {
 		case err := <-ended:

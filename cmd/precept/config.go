@@ -35,19 +35,19 @@ const projectFile = "precept.yaml"
 // flagValue is the flag of one configuration key. A flagValue accepts any text, because configs.Parse checks all keys
 // together.
 type flagValue struct {
-	name   *configs.KeyInfo
+	key    *configs.KeyInfo
 	values map[string]string
 }
 
-func (v flagValue) String() string { return v.values[v.name.Path] }
+func (v flagValue) String() string { return v.values[v.key.Path] }
 
 func (v flagValue) Set(text string) error {
-	v.values[v.name.Path] = text
+	v.values[v.key.Path] = text
 	return nil
 }
 
 func (v flagValue) Type() string {
-	if v.name.Bool {
+	if v.key.Bool {
 		return ""
 	}
 	return "value"
@@ -55,8 +55,8 @@ func (v flagValue) Type() string {
 
 // withConfig adds the configuration flags to a command, and makes the command call run with the configuration. Help
 // shows only the flags of the keys in shown. The command ignores faults of keys that only a server needs.
-func (inv *invocation) withConfig(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
-	flags := inv.addConfigFlags(c, shown...)
+func (inv *invocation) withConfig(c *cobra.Command, helpKeys []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
+	flags := inv.addConfigFlags(c, helpKeys...)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := flags.load(inv)
 		if err != nil {
@@ -81,32 +81,32 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 
 // addConfigFlags adds --config and one flag for each configuration key to a command, except flags that the command
 // already has. Help shows only the flags of the keys in shown, or all flags if shown is empty.
-func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
+func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *configFlags {
 	f := &configFlags{command: c, values: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
-	if inv.names == nil {
-		inv.names = configNames()
+	if inv.keys == nil {
+		inv.keys = configKeys()
 	}
-	for i := range inv.names {
-		name := &inv.names[i]
+	for i := range inv.keys {
+		name := &inv.keys[i]
 		if c.Flags().Lookup(name.Flag) != nil {
 			continue
 		}
 		usage := name.Usage
-		if name.Path == "data_dir" && len(shown) > 0 {
+		if name.Path == "data_dir" && len(helpKeys) > 0 {
 			usage = "data directory (./data; without precept's data there, the directory of your running server, else of earlier runs of precept run)"
 		}
-		flag := c.Flags().VarPF(flagValue{name: name, values: f.values}, name.Flag, "", usage)
+		flag := c.Flags().VarPF(flagValue{key: name, values: f.values}, name.Flag, "", usage)
 		if name.Bool {
 			flag.NoOptDefVal = "true"
 		}
-		flag.Hidden = len(shown) > 0 && !slices.Contains(shown, name.Path)
+		flag.Hidden = len(helpKeys) > 0 && !slices.Contains(helpKeys, name.Path)
 	}
 	return f
 }
 
-// configNames returns the keys with their help texts.
-func configNames() []configs.KeyInfo {
+// configKeys returns the keys with their help texts.
+func configKeys() []configs.KeyInfo {
 	names := configs.KeyInfos()
 	for i := range names {
 		name := &names[i]
@@ -168,8 +168,8 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 		}
 		c, err := configs.Parse(configs.Sources{
 			FileName: path, File: file, Env: inv.env, EnvNames: inv.envNames, Flags: f.values, Offline: offline,
-			ReadFile: readSecret,
-			Redis:    redis.CheckURL,
+			ReadFile:      readSecret,
+			CheckRedisURL: redis.CheckURL,
 		})
 		if found && f.trustsProjectFile && err == nil {
 			inv.acceptFile(file)
@@ -203,7 +203,7 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	if err != nil {
 		return nil, loadError(err)
 	}
-	f.usePlaces(inv, c)
+	f.setLocations(inv, c)
 	return c, nil
 }
 
@@ -235,25 +235,25 @@ func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, fau
 	if slices.ContainsFunc(faults, affectsData) {
 		return nil, faults, warnings, nil
 	}
-	f.usePlaces(inv, c)
+	f.setLocations(inv, c)
 	return c, faults, warnings, nil
 }
 
-// usePlaces sets the data directory and the lessons of a command. If one of them differs from the configured value,
-// usePlaces prints it on standard error.
-func (f *configFlags) usePlaces(inv *invocation, c *configs.Config) {
+// setLocations sets the data directory and the lessons of a command. If one of them differs from the configured value,
+// setLocations prints it on standard error.
+func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	if dir, reason := f.dataDir(inv, c.DataDir); dir != c.DataDir {
 		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), reason)
 		c.DataDir = dir
 	}
-	f.useServedLessons(inv, c)
+	f.useServerLessons(inv, c)
 }
 
-// useServedLessons makes a command use the bank of this user's running server if the command uses the data directory
+// useServerLessons makes a command use the bank of this user's running server if the command uses the data directory
 // of that server. A flag, a variable or another configuration file takes precedence. If the server's lessons are in
-// Redis, or if the configured directory has files, the command keeps the configured bank, and useServedLessons prints
+// Redis, or if the configured directory has files, the command keeps the configured bank, and useServerLessons prints
 // both banks.
-func (f *configFlags) useServedLessons(inv *invocation, c *configs.Config) {
+func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {
 		return
@@ -332,7 +332,7 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 // configuration file, because paths in the file are relative to the server's working directory.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason string) {
 	r, running := server.ReadUserRunFile(inv.env)
-	isPlaceChosen := f.isDataPlaceSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
+	isPlaceChosen := f.isDataLocationSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
 	if isPlaceChosen || server.HoldsData(configured) {
 		return configured, ""
 	}
@@ -345,9 +345,9 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason s
 	return configured, ""
 }
 
-// isDataPlaceSet reports whether a configuration file is in use, or whether a flag or a variable sets data_dir or
+// isDataLocationSet reports whether a configuration file is in use, or whether a flag or a variable sets data_dir or
 // store.url.
-func (f *configFlags) isDataPlaceSet(inv *invocation) bool {
+func (f *configFlags) isDataLocationSet(inv *invocation) bool {
 	return f.path(inv) != "" || f.isDataKeySet(inv)
 }
 

@@ -20,18 +20,18 @@ type dashboardLink struct {
 	Login string `json:"login_url,omitempty"` // URL with the token; empty if only hashes of tokens are configured
 }
 
-// dashboard returns the command that prints or opens the login link of the running server.
-func (inv *invocation) dashboard() *cobra.Command {
+// dashboardCommand returns the command that prints or opens the login link of the running server.
+func (inv *invocation) dashboardCommand() *cobra.Command {
 	var open, asJSON bool
 	c := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Print the login link of the dashboard, or open the dashboard",
 		Long: "Dashboard prints the login link of the running server of the data directory. The link contains the admin " +
 			"token. --open opens the link in the browser and does not print the token. Exit code 1: no server runs.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().BoolVar(&open, "open", false, "open the dashboard in the browser")
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		link, err := findDashboard(c.Context(), cfg)
 		if err != nil {
@@ -65,10 +65,10 @@ func (l dashboardLink) loginURL() string {
 // findDashboard returns the link to the dashboard of the running server.
 func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !isAlive(ctx, runFile.Admin) {
+	if err != nil || !isAlive(ctx, runFile.AdminURL) {
 		return dashboardLink{}, fmt.Errorf("%w: %s; start the server with `precept serve`, or name the data directory of a running server with --data-dir", errNoServer, cfg.DataDir)
 	}
-	link := dashboardLink{URL: runFile.Admin + cfg.Admin.BasePath}
+	link := dashboardLink{URL: runFile.AdminURL + cfg.Admin.BasePath}
 	if token, err := adminToken(cfg); err == nil {
 		link.Login = admin.LoginLink(link.URL, token)
 	}

@@ -83,8 +83,8 @@ func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	return demoEffect{name, r.Arm, truth, r.Effect, r.Lo, r.Hi, r.NInjected, r.NWithheld, string(r.Verdict)}
 }
 
-// demo returns the command that runs simulated agents with known effects through a server.
-func (inv *invocation) demo() *cobra.Command {
+// demoCommand returns the command that runs simulated agents with known effects through a server.
+func (inv *invocation) demoCommand() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
 		Use:   "demo",
@@ -93,7 +93,7 @@ func (inv *invocation) demo() *cobra.Command {
 			"built-in model in two sizes, eight lessons (short texts of advice) with known true effects, and " +
 			"simulated agents of two kinds whose only setting for precept is its base URL. The demo prints the " +
 			"measured effects next to the true effects, and serves the dashboard until the demo is stopped.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.circle && f.rules {
 				return misuse(errors.New("--circle and --rules exclude each other; give one of them"))
@@ -125,7 +125,7 @@ func (inv *invocation) demo() *cobra.Command {
 	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "number of sessions")
 	c.Flags().IntVar(&f.agents, "agents", 16, "number of simultaneous agents")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	c.Flags().StringVar(&f.admin, "admin-listen", "127.0.0.1:0", "address of the dashboard")
 	return c
 }
@@ -184,11 +184,11 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	addresses := make(chan [2]string, 1)
-	o.Ready = func(data, adminURL string) { addresses <- [2]string{data, adminURL} }
+	o.OnReady = func(data, adminURL string) { addresses <- [2]string{data, adminURL} }
 	srv := server.New(o)
 	failed := make(chan error, 1)
 	go func() {
-		failed <- cutExit(srv.Run(ctx))
+		failed <- cutExitError(srv.Run(ctx))
 		stop()
 	}()
 	var playErr error
@@ -220,18 +220,18 @@ func points(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
 // waitForClosedSessions waits until the report counts all sessions: at least demoSettleTime, at most demoSettleLimit.
 func waitForClosedSessions(ctx context.Context, srv *server.Server) error {
 	limit := time.Now().Add(demoSettleLimit)
-	if err := server.Pause(ctx, demoSettleTime); err != nil {
+	if err := server.Sleep(ctx, demoSettleTime); err != nil {
 		return err
 	}
 	for time.Now().Before(limit) {
-		r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
+		r, err := srv.Report(ctx, admin.ReportQuery{Tenant: "default"})
 		if err != nil {
 			return err
 		}
 		if r.Open == nil || r.Open.Sessions == 0 {
 			return nil
 		}
-		if err := server.Pause(ctx, demoPollInterval); err != nil {
+		if err := server.Sleep(ctx, demoPollInterval); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	model := demo.NewUpstream(world)
 	return withModel(ctx, "demo", f, world, model, nil, func(cfg *configs.Config) error {
 		d := &fleetDemo{invocation: f.withTextOutput(inv), results: inv.stdout, flags: f, world: world, model: model}
-		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr, Truth: world.Effect}
+		o := server.Options{Tools: inv.tools, Config: cfg, Console: inv.stderr, TrueEffect: world.Effect}
 		return withServer(ctx, o, f, d.invocation.stdout, d.play)
 	})
 }
@@ -80,18 +80,18 @@ func (p *proofCounts) text() string {
 }
 
 // play runs the fleet on a server, and then prints the true effects next to the measured effects.
-func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
+func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(
 		out,
 		"%d agents work on %d tickets. Their only setting for precept: OPENAI_BASE_URL=%s/v1\n",
-		d.flags.agents, d.flags.sessions, data,
+		d.flags.agents, d.flags.sessions, dataURL,
 	)
 	fmt.Fprintf(out, "The dashboard shows how the lessons are measured: %s\n", admin.LoginLink(adminURL, srv.Token()))
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	fleet := &demo.Fleet{
-		World: d.world, BaseURL: data + "/v1", Agents: d.flags.agents, Sessions: d.flags.sessions,
+		World: d.world, BaseURL: dataURL + "/v1", Agents: d.flags.agents, Sessions: d.flags.sessions,
 		Client: &http.Client{Transport: transport},
 	}
 	if err := d.run(ctx, srv, fleet); err != nil {
@@ -100,7 +100,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	if err := waitForClosedSessions(ctx, srv); err != nil {
 		return err
 	}
-	r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
+	r, err := srv.Report(ctx, admin.ReportQuery{Tenant: "default"})
 	if err != nil {
 		return err
 	}
@@ -110,15 +110,15 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 		demoTable(d.world.Truths, r.Lessons, outputWidth(d.invocation.stdout)), d.model.Score().Summary(),
 	)
 	fmt.Fprintf(out, "\n%s\n", d.proofs.text())
-	if caught, calls := fleet.Loops(); caught > 0 {
+	if stoppedAgents, calls := fleet.Loops(); stoppedAgents > 0 {
 		fmt.Fprintf(
 			out, "Loop warnings ended %s. The first agent that a warning stopped had made %s.\n",
-			amount(caught, "loop"), amount(calls, "equal call"),
+			countNoun(stoppedAgents, "loop"), countNoun(calls, "equal call"),
 		)
 	}
 	result := demoResult{Sessions: d.flags.sessions, PicksToPrevents: d.proofs.picksToPrevents, PicksToHelps: d.proofs.picksToHelps}
 	score := d.model.Score()
-	result.Success.With, result.Success.None, result.Success.Best = score.WithLessons, score.None, score.Best
+	result.Success.With, result.Success.None, result.Success.Best = score.WithLessons, score.WithoutLessons, score.Best
 	for _, l := range d.world.Truths {
 		result.Lessons = append(result.Lessons, effectOf(l.Slug, &l.Effect, reportRow(r.Lessons, l.Slug)))
 	}
@@ -142,7 +142,7 @@ func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fle
 			done, _ := fleet.Done()
 			bar.add(done - lastDone)
 			lastDone = done
-			if r, err := srv.Report(ctx, admin.Query{Tenant: "default"}); err == nil {
+			if r, err := srv.Report(ctx, admin.ReportQuery{Tenant: "default"}); err == nil {
 				d.proofs.update(r.Lessons)
 			}
 		}

@@ -79,10 +79,10 @@ func (d *rulesDemo) register(ctx context.Context) error {
 }
 
 // play measures the sections in rounds, and prints the measured effects next to the true effects.
-func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
+func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(out, "Agents send a %s of %d sections (%s) in every request.\nTheir only setting for precept: OPENAI_BASE_URL=%s/v1\n",
-		demo.RulesName, len(d.world.Truths), amount(rules.Tokens(demo.RulesFile), "token"), data)
+		demo.RulesName, len(d.world.Truths), countNoun(rules.Tokens(demo.RulesFile), "token"), dataURL)
 	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, srv.Token()))
 	fmt.Fprintf(out, "precept rules measure %s --picks %d: %d sections at a time, each withheld at random on its own.\n", demo.RulesName, d.picks, d.cfg.Rules.AtOnce)
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
@@ -91,7 +91,7 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	bar, lastDone := newProgress(d.invocation.stderr, d.invocation.tools, "sessions", int64(float64(d.picks)*sessionsPerPick)*int64(d.rounds)), int64(0)
 	sessions := int(float64(d.picks)*sessionsPerPick) + 1
 	for current := measuredSections(srv.Rules()); len(current) > 0; {
-		if err := d.world.Play(ctx, data+"/v1", client, d.flags.agents, sessions); err != nil {
+		if err := d.world.Play(ctx, dataURL+"/v1", client, d.flags.agents, sessions); err != nil {
 			bar.end()
 			return err
 		}
@@ -107,11 +107,11 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 		}
 	}
 	bar.end()
-	r, err := srv.Report(ctx, admin.Query{Tenant: "default"})
+	r, err := srv.Report(ctx, admin.ReportQuery{Tenant: "default"})
 	if err != nil {
 		return err
 	}
-	judged := judge(demo.RulesName, demo.RulesFile, &r, rulesMargin, false)
+	judged := decideRemovals(demo.RulesName, demo.RulesFile, &r, rulesMargin, false)
 	fmt.Fprintf(out, "\nTrue effect and measured effect of each section after %d sessions (percentage points of success):\n\n%s\n", d.world.Done(), rulesTable(d.world.Truths, judged))
 	fmt.Fprintf(out, "precept rules propose %s:\n\n", demo.RulesName)
 	p := propose(demo.RulesName, demo.RulesFile, judged)
@@ -121,7 +121,7 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	result := rulesResult{Sessions: d.world.Done(), Proposal: &p}
 	for _, t := range d.world.Truths {
 		var row *report.Row
-		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 {
+		if i := slices.IndexFunc(judged, func(j removalDecision) bool { return j.section.Name == t.Section }); i >= 0 {
 			row = judged[i].row
 		}
 		section := effectOf(t.Section, &t.Effect, row)
@@ -148,7 +148,7 @@ func (d *rulesDemo) waitForChange(ctx context.Context, srv *server.Server, curre
 		if next := measuredSections(srv.Rules()); !slices.Equal(next, current) {
 			return next, nil
 		}
-		if err := server.Pause(ctx, rulesPollInterval); err != nil {
+		if err := server.Sleep(ctx, rulesPollInterval); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +166,7 @@ func measuredSections(r *rules.Registry) (names []string) {
 }
 
 // rulesTable returns a table with the true effect of each section next to the measured effect.
-func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
+func rulesTable(truths []demo.SectionTruth, decisions []removalDecision) string {
 	var b strings.Builder
 	line := func(section, truth, found, interval, sessions, result string) {
 		fmt.Fprintf(&b, "%-20s %5s %6s  %-14s %12s  %s\n", section, truth, found, interval, sessions, result)
@@ -174,13 +174,13 @@ func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
 	line("section", "true", "found", "95% interval", "with/without", "result")
 	for _, t := range truths {
 		found, interval, sessions, result := "-", "-", "-", "kept"
-		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 && judged[i].row != nil {
-			r := judged[i].row
+		if i := slices.IndexFunc(decisions, func(j removalDecision) bool { return j.section.Name == t.Section }); i >= 0 && decisions[i].row != nil {
+			r := decisions[i].row
 			if e, lo, hi := intervalOf(r); e != nil {
 				found, interval = points(*e), points(*lo)+" to "+points(*hi)
 			}
 			sessions = fmt.Sprintf("%d/%d", r.NInjected, r.NWithheld)
-			result = resultText(r, judged[i].rule)
+			result = resultText(r, decisions[i].rule)
 		}
 		line(t.Section, points(t.Effect), found, interval, sessions, result)
 	}

@@ -60,7 +60,7 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 }
 
 // The output of precept demo --circle explains why a lesson has two rows: one as advice and one as a caution.
-func TestCircleExplainsRowsOfTwoPresentations(t *testing.T) {
+func TestDemoCircleExplainsTwoRowsOfOneLesson(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active
 	earlier.State = "shown otherwise"

@@ -34,8 +34,8 @@ type distillFlags struct {
 	printPrompts string
 }
 
-// distill returns the command that derives lessons from stored sessions.
-func (inv *invocation) distill() *cobra.Command {
+// distillCommand returns the command that derives lessons from stored sessions.
+func (inv *invocation) distillCommand() *cobra.Command {
 	var f distillFlags
 	c := &cobra.Command{
 		Use:   "distill",
@@ -47,7 +47,7 @@ func (inv *invocation) distill() *cobra.Command {
 			"auto.\n\nDistill can run at the same time as a server. Each tenant has one distiller at " +
 			"a time. A session is read again only after its content has changed. --follow runs until " +
 			"you stop distill. Exit code 1: the store, the lessons or the judge cannot be reached.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	shown := append(
 		storeKeys(), "lessons", "distill.gate", "distill.parallel", "distill.max_tokens",
@@ -73,14 +73,14 @@ func (inv *invocation) distill() *cobra.Command {
 		&f.setAside, "set-aside", false,
 		"also ask the judge about the sessions that are set aside",
 	)
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	c.Flags().StringVar(
 		&f.printPrompts, "print-prompts", "",
 		"write the judge's prompts into this directory for editing (distill.prompts), and exit",
 	)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.printPrompts != "" {
-			if err := distill.PrintPrompts(f.printPrompts); err != nil {
+			if err := distill.WritePrompts(f.printPrompts); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(
@@ -145,8 +145,8 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 		return err
 	}
 	defer closeStore()
-	d.Options.Select.Tenant, d.Options.Select.Since, d.Options.DryRun, d.Options.Select.Settled = f.tenant, since, f.dryRun, f.follow
-	d.Options.Select.SetAside = f.setAside
+	d.Options.Select.Tenant, d.Options.Select.Since, d.Options.DryRun, d.Options.Select.ClosedOnly = f.tenant, since, f.dryRun, f.follow
+	d.Options.Select.IncludeSetAside = f.setAside
 	d.Options.OnFailure = func(session string, err error) {
 		fmt.Fprintln(inv.stderr, "precept:", report.Printable("session "+session+": "+err.Error()))
 	}
@@ -207,16 +207,16 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		}
 	}
 	if s.SetAside > 0 {
-		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or three of its answers could not be used; `precept distill --set-aside` asks again\n", amount(s.SetAside, "session"))
+		fmt.Fprintf(out, "  set aside %s until the content changes: the judge refused the content, or three of its answers could not be used; `precept distill --set-aside` asks again\n", countNoun(s.SetAside, "session"))
 	}
 	if s.Read == s.Unchanged {
-		_, err := fmt.Fprintf(out, "read %s, none of them new\n", amount(s.Read, "session"))
+		_, err := fmt.Fprintf(out, "read %s, none of them new\n", countNoun(s.Read, "session"))
 		return err
 	}
 	fmt.Fprintf(out, "read %s, %d of them new; judged %d, %d failed; %s: %d proposed, %d merged into existing lessons, %d refused\n",
-		amount(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, amount(s.Candidates, "candidate"), s.Proposed, s.Merged, server.Total(s.Refused))
+		countNoun(s.Read, "session"), s.Read-s.Unchanged, s.Judged, s.Failed, countNoun(s.Candidates, "candidate"), s.Proposed, s.Merged, server.SumCounts(s.Refused))
 	if s.Untroubled > 0 {
-		fmt.Fprintf(out, "  %s without a sign of trouble: the judge was not asked for lessons\n", amount(s.Untroubled, "session"))
+		fmt.Fprintf(out, "  %s without a sign of trouble: the judge was not asked for lessons\n", countNoun(s.Untroubled, "session"))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(out, "  refused %d: %s\n", s.Refused[reason], report.Printable(reason))
@@ -229,14 +229,14 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		fmt.Fprintf(out, "  not proposed: %s; the failure ended in %s sessions that followed the advice, and in %s that did not\n", report.Printable(n.Slug), n.Followed, n.NotFollowed)
 	}
 	if s.RemovedCases > 0 {
-		fmt.Fprintf(out, "  removed the counts of %s that no session had for the longest time: a tenant keeps %d\n", amount(s.RemovedCases, "failure"), distill.MaxCases)
+		fmt.Fprintf(out, "  removed the counts of %s that no session had for the longest time: a tenant keeps %d\n", countNoun(s.RemovedCases, "failure"), distill.MaxCases)
 	}
 	if s.Opinions > 0 {
-		fmt.Fprintf(out, "%s on injected lessons\n", amount(s.Opinions, "opinion"))
+		fmt.Fprintf(out, "%s on injected lessons\n", countNoun(s.Opinions, "opinion"))
 	}
 	if s.Tokens > 0 {
 		fmt.Fprintf(
-			out, "the judge used %s; cost by the configured prices: %.4f\n", amount(s.Tokens, "token"),
+			out, "the judge used %s; cost by the configured prices: %.4f\n", countNoun(s.Tokens, "token"),
 			s.Cost,
 		)
 	}

@@ -31,7 +31,7 @@ type diagnosis struct {
 	store.Account
 	// Unsampled counts the stored exchanges without a sample whose session is closed.
 	Unsampled  int64            `json:"unsampled"`
-	SetAside   setAside         `json:"set_aside"`
+	SetAside   deadLetters      `json:"set_aside"`
 	Store      map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
 	StoreError string           `json:"store_error,omitempty"` // reason why the store cannot be read
 	// Missing is the number of exchanges that the store received and has lost.
@@ -50,8 +50,8 @@ const missingText = "%d stored exchanges are missing in the store and in the out
 	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
-// setAside describes the dead letters of the store.
-type setAside struct {
+// deadLetters describes the dead letters of the store.
+type deadLetters struct {
 	Total  int          `json:"total"`  // number of dead letters
 	Latest []deadLetter `json:"latest"` // the newest ones, at most maxShownDeadLetters
 }
@@ -63,7 +63,7 @@ type deadLetter struct {
 	Session  string    `json:"session"`
 	Exchange string    `json:"exchange,omitempty"`
 	Step     string    `json:"step"`
-	Why      string    `json:"why"`
+	Reason   string    `json:"why"`
 	At       time.Time `json:"at"`
 	Tries    int       `json:"tries"`
 }
@@ -72,8 +72,8 @@ type deadLetter struct {
 const maxShownDeadLetters = 20
 
 // addLosses adds the number of exchanges without a sample, and the dead letters.
-func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error) {
-	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
+func (d *diagnosis) addLosses(ctx context.Context, e server.StoreReader) (err error) {
+	if d.Unsampled, err = e.CountUnsampled(ctx); err != nil {
 		return err
 	}
 	list, total, err := e.DeadLetters(ctx, maxShownDeadLetters)
@@ -87,8 +87,8 @@ func (d *diagnosis) addLosses(ctx context.Context, e server.Evidence) (err error
 	return err
 }
 
-// doctor returns the command that checks the installation and prints the number of exchanges by result.
-func (inv *invocation) doctor() *cobra.Command {
+// doctorCommand returns the command that checks the installation and prints the number of exchanges by result.
+func (inv *invocation) doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -97,9 +97,9 @@ func (inv *invocation) doctor() *cobra.Command {
 			"of exchanges by result. Exit code 0: no check failed; 1: the configuration has faults, the data directory cannot be " +
 			"written, the store cannot be read, or the running server does not answer, is not ready or is degraded. " +
 			"Exchanges that were dropped, lost or set aside do not change the exit code.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	flags := inv.addConfigFlags(c, append(storeKeys(), "listen")...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, faults, warnings, err := flags.loadDespiteFaults(inv)
@@ -125,7 +125,7 @@ func (inv *invocation) doctor() *cobra.Command {
 		if err := printDiagnosis(inv.stdout, d, outputWidth(inv.stdout)); err != nil || d.OK {
 			return err
 		}
-		return fmt.Errorf("%s failed: %s", amount(len(failedChecks), "check"), strings.Join(failedChecks, ", "))
+		return fmt.Errorf("%s failed: %s", countNoun(len(failedChecks), "check"), strings.Join(failedChecks, ", "))
 	}
 	return c
 }
@@ -151,7 +151,7 @@ func (d *diagnosis) failedChecks() (names []string) {
 // its data directory has no run.json. In this case, diagnose uses the address in the key listen. Because another server
 // may use this address, diagnose ignores the response unless the server says that it stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
-	d := diagnosis{SetAside: setAside{Latest: []deadLetter{}}}
+	d := diagnosis{SetAside: deadLetters{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		d.Running = &running
 	} else if err := server.CheckWritable(cfg.DataDir); err != nil {
@@ -206,7 +206,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	for i := range d.SetAside.Latest {
 		a := &d.SetAside.Latest[i]
 		printWrapped(out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
-			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Why))
+			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Reason))
 	}
 	if d.StoreError != "" {
 		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.StoreError))
@@ -229,7 +229,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	if d.Running != nil {
 		printWrapped(
 			out, columns, "run file: pid %d, data %s, admin %s (outdated if the server crashed)", d.Running.PID,
-			d.Running.Data, d.Running.Admin,
+			d.Running.DataURL, d.Running.AdminURL,
 		)
 	}
 	return nil

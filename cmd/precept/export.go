@@ -35,8 +35,8 @@ type exportFlags struct {
 	lake         lakeFlags
 }
 
-// export returns the command that exports samples, conversations or the random assignments of the experiment.
-func (inv *invocation) export() *cobra.Command {
+// exportCommand returns the command that exports samples, conversations or the random assignments of the experiment.
+func (inv *invocation) exportCommand() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use:   "export",
@@ -54,7 +54,7 @@ func (inv *invocation) export() *cobra.Command {
 		Example: "  precept export --quality good --output samples.jsonl\n" +
 			"  precept export --format openai --session ci-42\n" +
 			"  precept export --format parquet --follow --output lake",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(admin.ExportFormats(), ", "))
 	c.Flags().StringVar(&f.since, "since", "", "only data at or after this time (2026-01-31, or RFC 3339)")
@@ -83,7 +83,7 @@ func (inv *invocation) export() *cobra.Command {
 		"print the number and the ratings of the samples as JSON",
 	)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "with --output: print the file, the format and the number of records as JSON; the export is JSON without the flag")
-	f.lake.register(c)
+	f.lake.add(c)
 	flags := inv.addConfigFlags(c, storeKeys()...)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := flags.load(inv)
@@ -93,7 +93,7 @@ func (inv *invocation) export() *cobra.Command {
 		if f.lake.follow {
 			return inv.followExport(c.Context(), cfg, flags, &f)
 		}
-		if name := f.lake.changed(c); name != "" {
+		if name := f.lake.givenFlag(c); name != "" {
 			return misuse(fmt.Errorf("--%s needs --follow; add --follow, or omit --%s", name, name))
 		}
 		return inv.runExport(c.Context(), cfg, &f)
@@ -117,9 +117,9 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 		return err
 	}
 	defer e.Close() //nolint:errcheck // nothing was written
-	job := &server.ExportJob{Evidence: e, Filter: filter, Session: f.session, Out: inv.stdout}
+	job := &server.ExportJob{StoreReader: e, Filter: filter, Session: f.session, Out: inv.stdout}
 	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), inv.tools.Now()); err == nil && open != nil {
-		fmt.Fprintf(inv.stderr, "precept: %s %s\n", open, f.openNote())
+		fmt.Fprintf(inv.stderr, "precept: %s %s\n", open, f.openSessionsNote())
 	}
 	if f.output == "" {
 		err = writeExport(ctx, inv.stderr, inv.tools, job, f)
@@ -137,20 +137,20 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 		return nil
 	}
 	if f.stats {
-		return writeJSON(inv.stdout, exportAnswer{f.output, "stats", 1})
+		return writeJSON(inv.stdout, exportResult{f.output, "stats", 1})
 	}
-	return writeJSON(inv.stdout, exportAnswer{f.output, f.format, job.Records})
+	return writeJSON(inv.stdout, exportResult{f.output, f.format, job.Records})
 }
 
-// exportAnswer is the output of `precept export --output FILE --json`.
-type exportAnswer struct {
+// exportResult is the output of `precept export --output FILE --json`.
+type exportResult struct {
 	Output  string `json:"output"`
 	Format  string `json:"format"`
 	Records int    `json:"records"` // JSON lines, or rows of a Parquet file
 }
 
-// openNote returns a sentence that says whether the export contains data of open sessions.
-func (f *exportFlags) openNote() string {
+// openSessionsNote returns a sentence that says whether the export contains data of open sessions.
+func (f *exportFlags) openSessionsNote() string {
 	switch {
 	case f.stats || f.format == "mplp" || f.format == "parquet":
 		return "The export has no samples of open sessions."
@@ -223,7 +223,7 @@ func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job
 		unit = "sessions"
 	}
 	bar := newProgress(console, tools, unit, st[unit])
-	job.Seen = func() { bar.add(1) }
+	job.OnRead = func() { bar.add(1) }
 	defer bar.end()
 	if f.stats {
 		return exportStats(ctx, job)
@@ -240,7 +240,7 @@ func explainNoPairs(console io.Writer, job *server.ExportJob, f *exportFlags) {
 	fmt.Fprintf(
 		console, "precept: the export has no pair: read %s, %d with feedback of a person, %d of them with a correction or a rejection; "+
 			"a pair needs a correction, or a rejected and an approved answer to equal words of the user\n",
-		amount(job.Pairs.Sessions, "session"), job.Pairs.Rated, job.Pairs.Judged,
+		countNoun(job.Pairs.Sessions, "session"), job.Pairs.Rated, job.Pairs.Pairable,
 	)
 }
 

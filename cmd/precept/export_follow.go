@@ -28,8 +28,8 @@ type lakeFlags struct {
 	flushEvery   time.Duration
 }
 
-// register adds the flags to a command.
-func (f *lakeFlags) register(c *cobra.Command) {
+// add adds the flags to a command.
+func (f *lakeFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.follow, "follow", false, "keep running, and write each new sample once into Parquet files under --output")
 	flags.BoolVar(&f.once, "once", false, "with --follow: write the present samples and exit, for a scheduled job")
@@ -39,8 +39,8 @@ func (f *lakeFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: address of an S3-compatible server (default AWS_ENDPOINT_URL_S3, then AWS)")
 }
 
-// changed returns the name of a flag of f that the user gave, except --follow; "" if none was given.
-func (f *lakeFlags) changed(c *cobra.Command) string {
+// givenFlag returns the name of a flag of f that the user gave, except --follow; "" if none was given.
+func (f *lakeFlags) givenFlag(c *cobra.Command) string {
 	for _, name := range []string{"once", "group", "flush-size", "flush-every", "s3-endpoint"} {
 		if c.Flags().Changed(name) {
 			return name
@@ -78,7 +78,7 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	if err != nil || size < 1 {
 		return misuse(fmt.Errorf("--flush-size %q is not a size above zero; write a size such as 64MiB", f.lake.flushSize))
 	}
-	place, err := lake.OpenStorage(f.output, f.lake.endpoint, func(name string) string { return firstEnv(inv.env, name) })
+	storage, err := lake.OpenStorage(f.output, f.lake.endpoint, func(name string) string { return firstEnv(inv.env, name) })
 	if err != nil {
 		return misuse(err)
 	}
@@ -100,9 +100,9 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	}
 	o := lake.Options{
 		Store:  id,
-		Source: server.FilterOptedOutStreams(db, optOut, inv.tools.Damaged), Group: f.lake.group, Storage: place,
+		Source: server.FilterOptedOutStreams(db, optOut, inv.tools.OnDamaged), Group: f.lake.group, Storage: storage,
 		BatchBytes: int(size), BatchAge: f.lake.flushEvery, Once: f.lake.once,
-		Now: inv.tools.Now, Pause: server.Pause,
+		Now: inv.tools.Now, Sleep: server.Sleep,
 	}
 	reported := false
 	o.Report = func(text string) {

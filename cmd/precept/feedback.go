@@ -34,7 +34,7 @@ const maxCorrection = 64 << 10
 
 // feedbackFlags are the flags of `precept feedback`.
 type feedbackFlags struct {
-	listener                          dataFlags
+	listener                          listenerFlags
 	subject                           feedbackSubject
 	rating                            feedbackRating
 	comment, source, rater, label, id string
@@ -51,16 +51,16 @@ type feedbackSubject struct {
 // feedbackRating is the rating that the flags give. Exactly one of score, approve, reject and correct must be given.
 type feedbackRating struct {
 	score           float64
-	scored          bool // --score is given
+	hasScore        bool // --score is given
 	approve, reject bool
 	correct         string // text, or @FILE
 }
 
-// dataFlags are the flags --url and --key, which give the URL of the data listener and the API key of the agent.
-type dataFlags struct{ url, key string }
+// listenerFlags are the flags --url and --key, which give the URL of the data listener and the API key of the agent.
+type listenerFlags struct{ url, key string }
 
 // add adds the flags --url and --key to a command.
-func (f *dataFlags) add(c *cobra.Command) {
+func (f *listenerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.url, "url", "",
 		"URL at which precept takes the requests of agents (PRECEPT_URL; default: the running server of the "+
@@ -73,8 +73,8 @@ func (f *dataFlags) add(c *cobra.Command) {
 	)
 }
 
-// feedback returns the command that rates a session, a run, a commit, a branch or a pull request.
-func (inv *invocation) feedback() *cobra.Command {
+// feedbackCommand returns the command that rates a session, a run, a commit, a branch or a pull request.
+func (inv *invocation) feedbackCommand() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
 		Use:   "feedback --session|--run|--request|--response|--sample|--commit|--branch|--pull-request ID --score N|--approve|--reject|--correct TEXT|@FILE",
@@ -87,7 +87,7 @@ func (inv *invocation) feedback() *cobra.Command {
 		Example: "  precept feedback --session ci-42 --approve\n" +
 			"  precept feedback --run ci-42 --source system --score 0.7 --comment \"7 of 10 tests pass\"\n" +
 			"  precept feedback --commit 3f2a9c1 --reject",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	f.listener.add(c)
 	s := c.Flags()
@@ -110,9 +110,9 @@ func (inv *invocation) feedback() *cobra.Command {
 	s.StringVar(&f.rater, "rater", "", "person or program that gives the feedback")
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
 	s.StringVar(&f.id, "id", "", "id of this feedback: the same feedback again changes nothing, and different content replaces the first feedback")
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		f.rating.scored = c.Flags().Changed("score")
+		f.rating.hasScore = c.Flags().Changed("score")
 		return inv.runFeedback(c.Context(), cfg, &f)
 	})
 }
@@ -124,7 +124,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		return misuse(err)
 	}
 	if f.rating.correct != "" {
-		if body["correction"], err = correction(inv.stdin, f.rating.correct); err != nil {
+		if body["correction"], err = readCorrection(inv.stdin, f.rating.correct); err != nil {
 			return fmt.Errorf("--correct: %w", err)
 		}
 	}
@@ -176,7 +176,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	}
 	ratings := 0
 	for kind, isGiven := range map[string]bool{
-		"score": f.rating.scored, "approval": f.rating.approve, "rejection": f.rating.reject,
+		"score": f.rating.hasScore, "approval": f.rating.approve, "rejection": f.rating.reject,
 		"correction": f.rating.correct != "",
 	} {
 		if isGiven {
@@ -187,7 +187,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	if ratings != 1 {
 		return nil, errors.New("the rating is missing or ambiguous; give one of --score N, --approve, --reject and --correct TEXT|@FILE")
 	}
-	if f.rating.scored {
+	if f.rating.hasScore {
 		if !(f.rating.score >= 0 && f.rating.score <= 1) {
 			return nil, fmt.Errorf("--score is %v; write a number from 0 to 1", f.rating.score)
 		}
@@ -217,9 +217,9 @@ func addRunSubject(env func(string) (string, bool), body map[string]any) (target
 	return 0
 }
 
-// correction returns the value of --correct, which is a string or @FILE. A JSON object or array, and any JSON value
+// readCorrection returns the value of --correct, which is a string or @FILE. A JSON object or array, and any JSON value
 // in a file, is returned as JSON. Anything else is returned as a string.
-func correction(in io.Reader, value string) (any, error) {
+func readCorrection(in io.Reader, value string) (any, error) {
 	name, fromFile := strings.CutPrefix(value, "@")
 	if value == "-" {
 		name, fromFile = "-", true
@@ -247,8 +247,8 @@ func correction(in io.Reader, value string) (any, error) {
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
-// feedbackAnswer is the data listener's response to posted feedback.
-type feedbackAnswer struct {
+// feedbackResponse is the data listener's response to posted feedback.
+type feedbackResponse struct {
 	ID      string `json:"id"`
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
@@ -271,22 +271,22 @@ func (e *unavailableError) Unwrap() error { return e.err }
 // is lost and postFeedback retries.
 func (inv *invocation) postFeedback(
 	ctx context.Context, timeout time.Duration, find func() (string, error), key string, body map[string]any,
-) (feedbackAnswer, error) {
+) (feedbackResponse, error) {
 	if body["id"] == nil {
 		var b [12]byte
 		if _, err := io.ReadFull(inv.tools.Random, b[:]); err != nil {
-			return feedbackAnswer{}, fmt.Errorf("make an id of the feedback: %w", err)
+			return feedbackResponse{}, fmt.Errorf("make an id of the feedback: %w", err)
 		}
 		body["id"] = "fb_" + hex.EncodeToString(b[:])
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return feedbackAnswer{}, err
+		return feedbackResponse{}, err
 	}
 	deadline := time.After(timeout)
 	for pause := retryPause; ; pause *= 2 {
 		base, err := find()
-		var answer feedbackAnswer
+		var answer feedbackResponse
 		if err == nil {
 			answer, err = postOnce(ctx, base, key, text)
 		}
@@ -307,14 +307,14 @@ func (inv *invocation) postFeedback(
 }
 
 // postOnce posts one feedback. The error is an unavailableError if a retry may succeed.
-func postOnce(ctx context.Context, base, key string, body []byte) (feedbackAnswer, error) {
-	var answer feedbackAnswer
+func postOnce(ctx context.Context, base, key string, body []byte) (feedbackResponse, error) {
+	var answer feedbackResponse
 	if address, err := url.Parse(base); err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
 		return answer, fmt.Errorf("%q is not an http or https address; give the address of precept, such as http://127.0.0.1:8080", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
-	res, err := request(ctx, http.MethodPost, base+"/v1/feedback", key, body)
+	res, err := sendRequest(ctx, http.MethodPost, base+"/v1/feedback", key, body)
 	if err != nil {
 		return answer, &unavailableError{fmt.Errorf("precept at %s does not answer: %w", base, err)}
 	}
@@ -345,23 +345,23 @@ var errNotRunning = errors.New(
 // dataListener returns the URL of the data listener from --url, PRECEPT_URL or the running server of the data
 // directory, in this order.
 func dataListener(
-	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *dataFlags,
+	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *listenerFlags,
 ) (string, error) {
 	if base := cmp.Or(f.url, firstEnv(env, "PRECEPT_URL")); base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !isAlive(ctx, run.Data) { // a crashed server leaves its run.json in the directory
+	if err != nil || !isAlive(ctx, run.DataURL) { // a crashed server leaves its run.json in the directory
 		return "", errNotRunning
 	}
-	return run.Data, nil
+	return run.DataURL, nil
 }
 
 // isAlive reports whether the health check of a precept at the base URL succeeds.
 func isAlive(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	res, err := request(ctx, http.MethodGet, base+"/healthz", "", nil)
+	res, err := sendRequest(ctx, http.MethodGet, base+"/healthz", "", nil)
 	if err != nil {
 		return false
 	}
@@ -371,7 +371,7 @@ func isAlive(ctx context.Context, base string) bool {
 
 // credential returns the API key of the agent from the flag or the environment. credential returns a key of a provider
 // only if the key identifies the tenant (tenancy), so that no key is sent without need.
-func credential(env func(string) (string, bool), cfg *configs.Config, f *dataFlags) string {
+func credential(env func(string) (string, bool), cfg *configs.Config, f *listenerFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {
 		names = append(names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")

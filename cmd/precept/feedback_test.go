@@ -60,7 +60,7 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 
 // postFeedback returns an error if the server refuses the feedback, the time limit has passed, the user interrupts, or
 // the address is invalid.
-func TestPostFeedbackErrors(t *testing.T) {
+func TestPostFeedbackReturnsErrors(t *testing.T) {
 	t.Parallel()
 	w := &invocation{stderr: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
 	for _, tc := range []struct {

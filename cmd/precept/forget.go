@@ -28,8 +28,8 @@ type forgetFlags struct {
 	yes, asJSON     bool
 }
 
-// forget returns the command that deletes the stored data of a session or of a tenant.
-func (inv *invocation) forget() *cobra.Command {
+// forgetCommand returns the command that deletes the stored data of a session or of a tenant.
+func (inv *invocation) forgetCommand() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
@@ -45,7 +45,7 @@ func (inv *invocation) forget() *cobra.Command {
 			"ends with exit code 1. With several replicas and one Redis, run forget at one replica; the other " +
 			"replicas delete the data from their memory and outbox within seconds. A replica that is down deletes the " +
 			"data from its outbox when it starts, also if forget found no data in Redis.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.session, "session", "", "session")
 	c.Flags().StringVar(
@@ -53,7 +53,7 @@ func (inv *invocation) forget() *cobra.Command {
 		"tenant of the session (default); without --session: all data of this tenant",
 	)
 	c.Flags().BoolVar(&f.yes, "yes", false, "delete without confirmation")
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return inv.runForget(c.Context(), cfg, &f)
 	})
@@ -80,7 +80,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		return err
 	}
 	n, err := forgetOffline(ctx, inv.tools, cfg, f)
-	if errors.Is(err, errServed) {
+	if errors.Is(err, errDataDirLocked) {
 		n, err = forgetOnline(ctx, cfg, f)
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		_, err = fmt.Fprintf(inv.stdout, "no data of the tenant %s is stored\n", report.Printable(f.tenant))
 		return err
 	}
-	_, err = fmt.Fprintf(inv.stdout, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))
+	_, err = fmt.Fprintf(inv.stdout, "deleted: %s (%s)\n", report.Printable(subject), countNoun(n, "session"))
 	return err
 }
 
@@ -132,7 +132,7 @@ func confirm(in io.Reader, console io.Writer, f *forgetFlags, subject string) er
 func forgetOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, f *forgetFlags,
 ) (n int, err error) {
-	s, err := openOffline(ctx, tools, cfg, offlineUse{})
+	s, err := openOffline(ctx, tools, cfg, offlineOptions{})
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ import (
 // duration), and fits 100 columns.
 func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
-	root := new(invocation).root()
+	root := new(invocation).rootCommand()
 	forEachCommand(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); !kinds[kind] {
@@ -43,7 +43,7 @@ func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 
 // Each command has the flag --json, except command groups and the commands of cobra, which print no result.
 func TestEachCommandHasJSONFlag(t *testing.T) {
-	forEachCommand(new(invocation).root(), func(c *cobra.Command) {
+	forEachCommand(new(invocation).rootCommand(), func(c *cobra.Command) {
 		path := c.CommandPath()
 		if c.HasSubCommands() || strings.HasPrefix(path, "precept completion") || path == "precept help" {
 			return
@@ -57,10 +57,10 @@ func TestEachCommandHasJSONFlag(t *testing.T) {
 // Each example in the help has flags and arguments that its command accepts.
 func TestExamplesInHelpAreAccepted(t *testing.T) {
 	examples := 0
-	forEachCommand(new(invocation).root(), func(c *cobra.Command) {
+	forEachCommand(new(invocation).rootCommand(), func(c *cobra.Command) {
 		for line := range strings.Lines(c.Example) {
 			examples++
-			root := new(invocation).root()
+			root := new(invocation).rootCommand()
 			cmd, rest, err := root.Find(splitWords(line)[1:])
 			if err == nil {
 				err = cmd.ParseFlags(rest)

@@ -30,7 +30,7 @@ type importFlags struct {
 
 // importFunc imports the transcripts in r. at is the time of the imported exchanges and samples. done is called after
 // each transcript.
-type importFunc func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
+type importFunc func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportResult, error)
 
 // importCommand returns the command that imports past conversations.
 func (inv *invocation) importCommand() *cobra.Command {
@@ -51,7 +51,7 @@ func (inv *invocation) importCommand() *cobra.Command {
 			"all others were imported. If a FILE cannot be opened, nothing is imported.",
 		Example: "  precept import --from claude-code\n" +
 			"  precept import --agent support transcripts.jsonl",
-		Args: arguments(func(c *cobra.Command, files []string) error {
+		Args: argsValidator(func(c *cobra.Command, files []string) error {
 			if len(f.from) == 0 {
 				return cobra.MinimumNArgs(1)(c, files)
 			}
@@ -63,15 +63,15 @@ func (inv *invocation) importCommand() *cobra.Command {
 		&f.agent, "agent", "", "agent of the imported sessions; default: the transcript's source, or import",
 	)
 	c.Flags().StringSliceVar(&f.from, "from", nil, "read the history of a client: "+strings.Join(history.Names(), ", "))
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
 		sources, err := inv.importSources(&f, files)
 		if err != nil {
 			return err
 		}
 		ctx := c.Context()
-		s, err := openOffline(ctx, inv.tools, cfg, offlineUse{create: true, sharesRedis: true})
-		if errors.Is(err, errServed) {
+		s, err := openOffline(ctx, inv.tools, cfg, offlineOptions{create: true, sharesRedis: true})
+		if errors.Is(err, errDataDirLocked) {
 			importTranscripts, err := importOnline(cfg, &f)
 			if err != nil {
 				return err
@@ -83,10 +83,10 @@ func (inv *invocation) importCommand() *cobra.Command {
 			return err
 		}
 		importer := &learn.Importer{
-			Now: inv.tools.Now, LearningEnabled: cfg.Learning.Enabled, Sessions: s.backend, Openings: &learn.Openings{},
-			Write: s.Store.Import, Cleanse: s.Store.Cleanse,
+			Now: inv.tools.Now, LearningEnabled: cfg.Learning.Enabled, Sessions: s.backend, Openings: &learn.OpeningIndex{},
+			Write: s.Store.Import, RedactImported: s.Store.RedactImported,
 		}
-		sum, err := inv.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
+		sum, err := inv.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportResult, error) {
 			return importer.ImportAll(ctx, f.tenant, f.agent, r, at, done)
 		}, sources)
 		if err = errors.Join(err, s.stop()); err != nil {
@@ -99,7 +99,7 @@ func (inv *invocation) importCommand() *cobra.Command {
 // importSource is one file of transcripts.
 type importSource struct {
 	path   string
-	client *history.Client // client that wrote the file; nil if the file is in a format of detect.Read
+	client *history.Client // client that wrote the file; nil if the file is in a format of detect.ReadTranscripts
 }
 
 // importSources returns the files to import. A file that cannot be opened is an error, so that a mistyped name does
@@ -114,7 +114,7 @@ func (inv *invocation) importSources(f *importFlags, files []string) (sources []
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			_ = in.Close() // importAll opens the file again
+			_ = in.Close() // importLessons opens the file again
 			sources = append(sources, importSource{path: file})
 		}
 		return sources, nil
@@ -138,7 +138,7 @@ func (inv *invocation) importSources(f *importFlags, files []string) (sources []
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(inv.stderr, "precept: %s: %s\n", name, amount(len(found), "history file"))
+		fmt.Fprintf(inv.stderr, "precept: %s: %s\n", name, countNoun(len(found), "history file"))
 		for _, path := range found {
 			if _, err := os.Stat(path); err != nil {
 				return nil, err
@@ -150,24 +150,24 @@ func (inv *invocation) importSources(f *importFlags, files []string) (sources []
 }
 
 // importAll imports the files in their order.
-func (inv *invocation) importAll(ctx context.Context, importTranscripts importFunc, list []importSource) (learn.ImportSum, error) {
-	sum := learn.ImportSum{Faults: []string{}}
+func (inv *invocation) importAll(ctx context.Context, importTranscripts importFunc, list []importSource) (learn.ImportResult, error) {
+	sum := learn.ImportResult{Errors: []string{}}
 	bar := newProgress(inv.stderr, inv.tools, "transcripts", 0)
 	defer bar.end()
 	for _, source := range list {
 		in, at, skipped, err := source.open(inv.stdin, inv.tools)
 		if err == nil {
-			var part learn.ImportSum
+			var part learn.ImportResult
 			part, err = importTranscripts(ctx, in, at, func() { bar.add(1) })
 			if source.client != nil && part.Transcripts == 0 {
-				part.Faults = nil // a history file without a conversation is not an error
+				part.Errors = nil // a history file without a conversation is not an error
 			}
 			_ = in.Close()
 			if skipped != nil {
-				part.Faults = append(strings.Split(skipped.Error(), "\n"), part.Faults...)
+				part.Errors = append(strings.Split(skipped.Error(), "\n"), part.Errors...)
 			}
-			for i := range part.Faults {
-				part.Faults[i] = source.path + ": " + part.Faults[i]
+			for i := range part.Errors {
+				part.Errors[i] = source.path + ": " + part.Errors[i]
 			}
 			sum.Add(part)
 		}
@@ -207,7 +207,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, r io.Reader, at time.Time, done func()) (sum learn.ImportSum, err error) {
+	return func(ctx context.Context, r io.Reader, at time.Time, done func()) (sum learn.ImportResult, err error) {
 		var body bytes.Buffer
 		if n, err := body.ReadFrom(io.LimitReader(r, maxImport+1)); err != nil || n > maxImport {
 			return sum, errors.Join(err, fmt.Errorf("the transcripts have more than %d MiB, the most that the running server takes at once; split the file, or stop the server", maxImport>>20))
@@ -231,7 +231,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 
 // printImport prints the counts and the faults of an import. If there are faults, printImport returns an error with
 // exit code 1.
-func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) error {
+func printImport(out, console io.Writer, f *importFlags, sum learn.ImportResult) error {
 	if f.asJSON {
 		if err := writeJSON(out, sum); err != nil {
 			return err
@@ -241,22 +241,22 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) er
 			fmt.Fprintln(out, "no transcript was imported")
 		} else {
 			fmt.Fprintf(
-				out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
-				amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.New,
+				out, "%s: %s, %s, %d of them new\n", countNoun(sum.Transcripts, "transcript"),
+				countNoun(sum.Exchanges, "exchange"), countNoun(sum.Samples, "sample"), sum.NewSamples,
 			)
 		}
 		if sum.Recorded > 0 {
-			fmt.Fprintf(out, "skipped, because precept recorded the conversation itself: %s\n", amount(sum.Recorded, "transcript"))
+			fmt.Fprintf(out, "skipped, because precept recorded the conversation itself: %s\n", countNoun(sum.Recorded, "transcript"))
 		}
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(
 				out, "left out because of the opt-outs of the configuration: %s\n",
-				amount(sum.OptedOut, "exchange"),
+				countNoun(sum.OptedOut, "exchange"),
 			)
 		}
-		for _, fault := range sum.Faults {
+		for _, fault := range sum.Errors {
 			fmt.Fprintln(console, "precept:", report.Printable(fault))
 		}
 	}
-	return failedUnless(len(sum.Faults) == 0)
+	return failedUnless(len(sum.Errors) == 0)
 }

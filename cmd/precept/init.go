@@ -30,8 +30,8 @@ type initFlags struct {
 	asJSON    bool
 }
 
-// initAnswer is the output of `precept init --json`.
-type initAnswer struct {
+// initResult is the output of `precept init --json`.
+type initResult struct {
 	Config  string            `json:"config"`  // path of the written configuration
 	Lessons string            `json:"lessons"` // directory of the lessons
 	Written []string          `json:"written"` // paths of all written files
@@ -48,7 +48,7 @@ func (inv *invocation) initCommand() *cobra.Command {
 		Long: "Init writes precept.yaml and a lessons directory for the given upstreams and agents. " +
 			"Init never overwrites a file.\n\n    precept init --upstream https://api.openai.com/v1 " +
 			"--agent codex",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.dir, "dir", ".", "directory for the files")
 	c.Flags().StringArrayVar(
@@ -65,7 +65,7 @@ func (inv *invocation) initCommand() *cobra.Command {
 	c.Flags().BoolVar(
 		&f.full, "full", false, "write every key with its comment, not only the usual keys",
 	)
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	c.RunE = func(*cobra.Command, []string) error { return inv.writeFiles(&f) }
 	return c
 }
@@ -108,7 +108,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 		for _, a := range f.agents {
 			agents[a] = agentSetting(a)
 		}
-		return writeJSON(inv.stdout, initAnswer{file, lessons, append([]string{file}, written...), dataAddress, agents})
+		return writeJSON(inv.stdout, initResult{file, lessons, append([]string{file}, written...), dataAddress, agents})
 	}
 	fmt.Fprintln(inv.stdout, "wrote", file)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"precept/detect"
 )
 
-// inspect returns the command that prints the tool errors, loops and feedback in transcripts.
-func inspect(in io.Reader, out io.Writer) *cobra.Command {
+// inspectCommand returns the command that prints the tool errors, loops and feedback in transcripts.
+func inspectCommand(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
 	var number int
 	c := &cobra.Command{
@@ -27,7 +27,7 @@ func inspect(in io.Reader, out io.Writer) *cobra.Command {
 			"1: a line or a transcript is unreadable; the error names the line, and all other " +
 			"findings are printed. --explain N prints the reason for finding N: the rule, the deciding text " +
 			"and the position of the text. Findings are counted from 1, over all files, in the order of the output.",
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON line for each finding")
 	c.Flags().IntVar(&number, "explain", 0, "print only the reason for the finding with this number")

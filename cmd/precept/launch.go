@@ -70,16 +70,16 @@ func (l *launch) configure() error {
 	}
 	switch programName(l.args) {
 	case "codex":
-		return l.codex()
+		return l.configureCodex()
 	case "opencode":
-		return l.opencode()
+		return l.configureOpencode()
 	case "pi":
-		return l.pi()
+		return l.configurePi()
 	case "qwen":
 		l.insertArguments("--auth-type", "--auth-type", "openai")
 		return nil
 	case "cn":
-		return l.continueCLI()
+		return l.configureContinue()
 	case "cline":
 		fmt.Fprintln(
 			l.stderr,

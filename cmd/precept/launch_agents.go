@@ -23,18 +23,18 @@ var (
 	tomlBaseURL  = regexp.MustCompile(`(?m)^\s*base_url\s*=\s*["']([^"']+)["']`)
 )
 
-// codex points Codex to precept with the flag -c, which overrides a setting in config.toml.
-func (l *launch) codex() error {
+// configureCodex points Codex to precept with the flag -c, which overrides a setting in config.toml.
+func (l *launch) configureCodex() error {
 	home := cmp.Or(l.env["CODEX_HOME"], filepath.Join(l.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read codex' settings: %w", err)
 	}
-	top := string(text)
-	if at := tomlSection.FindStringIndex(top); at != nil {
-		top = top[:at[0]]
+	topLevel := string(text)
+	if at := tomlSection.FindStringIndex(topLevel); at != nil {
+		topLevel = topLevel[:at[0]]
 	}
-	m := tomlProvider.FindStringSubmatch(top)
+	m := tomlProvider.FindStringSubmatch(topLevel)
 	if m == nil || m[1] == "openai" {
 		l.insertArguments("", "-c", fmt.Sprintf("openai_base_url=%q", l.baseURL("")+"/v1"))
 		return nil
@@ -51,9 +51,9 @@ func (l *launch) codex() error {
 	return nil
 }
 
-// opencode points opencode to precept with the variable OPENCODE_CONFIG_CONTENT, whose settings override the settings
-// in files.
-func (l *launch) opencode() error {
+// configureOpencode points opencode to precept with the variable OPENCODE_CONFIG_CONTENT, whose settings override the
+// settings in files.
+func (l *launch) configureOpencode() error {
 	content := cmp.Or(l.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	baseURLs := map[string]string{"openai": l.baseURL("") + "/v1", "anthropic": l.baseURL("") + "/v1"}
 	for _, file := range l.opencodeFiles() {
@@ -105,9 +105,9 @@ func (l *launch) opencodeFiles() []string {
 	return out
 }
 
-// pi points pi to precept with the variable PI_CODING_AGENT_DIR, which names the settings folder. The named folder has
-// an edited copy of models.json, and links to all other files in the user's folder.
-func (l *launch) pi() error {
+// configurePi points pi to precept with the variable PI_CODING_AGENT_DIR, which names the settings folder. The named
+// folder has an edited copy of models.json, and links to all other files in the user's folder.
+func (l *launch) configurePi() error {
 	source := cmp.Or(l.env["PI_CODING_AGENT_DIR"], filepath.Join(l.home, ".pi", "agent"))
 	if err := os.MkdirAll(source, 0o700); err != nil {
 		return err
@@ -157,8 +157,8 @@ func (l *launch) redirectAll(
 // apiBase matches a line in Continue's config.yaml that sets a base URL.
 var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable
 
-// continueCLI points Continue to precept with the flag --config and an edited copy of the settings file.
-func (l *launch) continueCLI() error {
+// configureContinue points Continue to precept with the flag --config and an edited copy of the settings file.
+func (l *launch) configureContinue() error {
 	file := filepath.Join(l.home, ".continue", "config.yaml")
 	at := slices.IndexFunc(l.args, func(a string) bool { return a == "--config" })
 	if at > 0 && at+1 < len(l.args) {

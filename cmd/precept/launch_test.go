@@ -147,7 +147,7 @@ func TestPointSetsContinueAndQwenProviders(t *testing.T) {
 	}
 }
 
-func TestProgramName(t *testing.T) {
+func TestProgramNameIsTheAgentInTheCommand(t *testing.T) {
 	for command, want := range map[string]string{
 		"codex exec x": "codex", "/usr/local/bin/pi -p x": "pi", "python3.12 agents/triage.py": "triage", "npx -y cline@3 x": "cline",
 		"node ./bot.mjs": "bot", "sh -c x": "sh", "python -m pkg": "python", "uv run agent.py": "agent",

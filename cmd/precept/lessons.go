@@ -41,17 +41,17 @@ type lessonRow struct {
 	Path         string       `json:"path"`
 }
 
-// lessons returns the command lessons with its subcommands.
-func (inv *invocation) lessons() *cobra.Command {
+// lessonsCommand returns the command lessons with its subcommands.
+func (inv *invocation) lessonsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
 		Short: "List, show, check and change lessons; share lessons with a fleet",
-		Args:  arguments(cobra.NoArgs),
+		Args:  argsValidator(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(inv.lessonsList(), inv.lessonsShow(), inv.lessonsLint(), inv.lessonsTry(), inv.lessonsBacktest(), inv.lessonsPhrases(), inv.lessonsNew(), inv.lessonsDiff(), inv.lessonsImport(), inv.lessonsExport(),
-		inv.lessonsPush(), inv.lessonsPull(), inv.lessonsLog())
-	c.AddCommand(inv.actions()...)
+	c.AddCommand(inv.lessonsListCommand(), inv.lessonsShowCommand(), inv.lessonsLintCommand(), inv.lessonsTryCommand(), inv.lessonsBacktestCommand(), inv.lessonsPhrasesCommand(), inv.lessonsNewCommand(), inv.lessonsDiffCommand(), inv.lessonsImportCommand(), inv.lessonsExportCommand(),
+		inv.lessonsPushCommand(), inv.lessonsPullCommand(), inv.lessonsLogCommand())
+	c.AddCommand(inv.actionCommands()...)
 	return c
 }
 
@@ -64,7 +64,7 @@ func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 		Path:   l.Path,
 		Source: l.Approval.Source, Tenant: l.Scope.Tenant, Agent: l.Scope.Agent,
 	}
-	for _, other := range book.Contradicts(l) {
+	for _, other := range book.Contradicting(l) {
 		r.Conflicts = append(r.Conflicts, other.Slug)
 	}
 	for _, successor := range book.Successors(l.Slug, now) {
@@ -111,54 +111,54 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// actions returns the commands that change the state of a lesson.
-func (inv *invocation) actions() []*cobra.Command {
+// actionCommands returns the commands that change the state of a lesson.
+func (inv *invocation) actionCommands() []*cobra.Command {
 	return []*cobra.Command{
-		inv.action(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
-		inv.action(lesson.Reject, "Reject a lesson; `lessons approve` undoes the rejection"),
-		inv.lessonsTrial(),
-		inv.action(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
-		inv.action(lesson.Resume, "Resume a paused lesson in the state before the pause"),
-		inv.lessonsRetire(),
-		inv.action(lesson.Restore, "Restore an archived lesson in the state before the retirement"),
+		inv.actionCommand(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
+		inv.actionCommand(lesson.Reject, "Reject a lesson; `lessons approve` undoes the rejection"),
+		inv.lessonsTrialCommand(),
+		inv.actionCommand(lesson.Pause, "Pause a lesson: no new session gets the lesson; `lessons resume` undoes the pause"),
+		inv.actionCommand(lesson.Resume, "Resume a paused lesson in the state before the pause"),
+		inv.lessonsRetireCommand(),
+		inv.actionCommand(lesson.Restore, "Restore an archived lesson in the state before the retirement"),
 	}
 }
 
-// stateAnswer is the output of a command that changes a lesson. State is the state after the change.
-type stateAnswer struct {
+// stateResult is the output of a command that changes a lesson. State is the state after the change.
+type stateResult struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`
 	ContentHash string       `json:"content_hash"`
 	Path        string       `json:"path"`
 }
 
-// answerOf returns the output for a changed lesson.
-func answerOf(l *lesson.Lesson) stateAnswer {
-	return stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}
+// newStateResult returns the output for a changed lesson.
+func newStateResult(l *lesson.Lesson) stateResult {
+	return stateResult{l.Slug, l.State, l.ContentHash, l.Path}
 }
 
 // printState prints the state of a lesson.
 func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
-	return reply(out,
-		asJSON, answerOf(l), "%s is %s now", l.Slug, l.State,
+	return printResult(out,
+		asJSON, newStateResult(l), "%s is %s now", l.Slug, l.State,
 	)
 }
 
-// action returns the command that applies an action to a lesson. short is the one-line help text.
-func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
+// actionCommand returns the command that applies an action to a lesson. short is the one-line help text.
+func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
-	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
+	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: argsValidator(cobra.ExactArgs(1))}
 	c.Long = short + ". A running server applies the change within two seconds."
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	if a == lesson.Approve {
 		c.Flags().BoolVar(&force, "force", false, forceHelp)
 	}
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		l, err := inv.change(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
+		l, err := inv.applyAction(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
 		if err != nil {
 			return err
 		}
-		if undo := a.Undo(); undo != "" && !asJSON {
+		if undo := a.Inverse(); undo != "" && !asJSON {
 			_, err := fmt.Fprintf(inv.stdout, "%s is %s now; precept lessons %s %s undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
 			return err
 		}
@@ -168,8 +168,8 @@ func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
 
 const forceHelp = "approve despite findings of the checks; read the lesson first"
 
-// change applies an action to a lesson on behalf of the user, and prints the findings of the checks.
-func (inv *invocation) change(
+// applyAction applies an action to a lesson on behalf of the user, and prints the findings of the checks.
+func (inv *invocation) applyAction(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,
 ) (*lesson.Lesson, error) {

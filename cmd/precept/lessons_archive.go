@@ -18,8 +18,8 @@ import (
 	"precept/internal/file"
 )
 
-// lessonsRetire returns the command that retires lessons, that is, moves them into the archive.
-func (inv *invocation) lessonsRetire() *cobra.Command {
+// lessonsRetireCommand returns the command that retires lessons, that is, moves them into the archive.
+func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
 		Use:     "retire [SLUG...]",
@@ -34,7 +34,7 @@ func (inv *invocation) lessonsRetire() *cobra.Command {
 	c.Flags().BoolVar(
 		&superseded, "superseded", false, "all lessons that an active lesson supersedes",
 	)
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
 		isSingle := len(slugs) == 1 && !expired && !superseded
 		if len(slugs) == 0 && !expired && !superseded {
@@ -51,13 +51,13 @@ func (inv *invocation) lessonsRetire() *cobra.Command {
 				slugs = append(slugs, l.Slug)
 			}
 		}
-		retired := []stateAnswer{}
+		retired := []stateResult{}
 		for _, slug := range slugs {
 			r, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: userName(inv.env)})
 			if err != nil {
 				return slugError(slug, err)
 			}
-			retired = append(retired, answerOf(r.Lesson))
+			retired = append(retired, newStateResult(r.Lesson))
 			if !asJSON {
 				fmt.Fprintf(inv.stdout, "%s is %s now; precept lessons restore %s undoes the retirement\n", slug, r.Lesson.State, slug)
 			}
@@ -77,12 +77,12 @@ func (inv *invocation) lessonsRetire() *cobra.Command {
 // maxEvents is the maximum number of events that the log command reads. The newest events are read.
 const maxEvents = 1000
 
-// lessonsLog returns the command that prints the audit log of the lessons.
-func (inv *invocation) lessonsLog() *cobra.Command {
+// lessonsLogCommand returns the command that prints the audit log of the lessons.
+func (inv *invocation) lessonsLogCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "log [SLUG]", Short: "Show the audit log of the lessons, oldest event first",
-		Args: arguments(cobra.MaximumNArgs(1)),
+		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
@@ -118,8 +118,8 @@ func (inv *invocation) lessonsLog() *cobra.Command {
 	})
 }
 
-// lessonsExport returns the command that writes the lessons as JSON lines or as files.
-func (inv *invocation) lessonsExport() *cobra.Command {
+// lessonsExportCommand returns the command that writes the lessons as JSON lines or as files.
+func (inv *invocation) lessonsExportCommand() *cobra.Command {
 	var format string
 	var states []string
 	var asJSON bool
@@ -129,7 +129,7 @@ func (inv *invocation) lessonsExport() *cobra.Command {
 		Long: "Export writes the lessons unchanged. The formats: jsonl, one JSON object per line on " +
 			"standard output; aip11, LESSON.md files in DIR; gptme, files of the gptme format in DIR. " +
 			"Lessons of a single tenant or agent are omitted.",
-		Args: arguments(cobra.MaximumNArgs(1)),
+		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
 	c.Flags().StringSliceVar(
@@ -165,7 +165,7 @@ func (inv *invocation) lessonsExport() *cobra.Command {
 		case n == 0:
 			fmt.Fprintln(inv.stdout, "no lessons in these states; nothing was written")
 		default:
-			fmt.Fprintf(inv.stdout, "%s written into %s\n", amount(n, "lesson"), args[0])
+			fmt.Fprintf(inv.stdout, "%s written into %s\n", countNoun(n, "lesson"), args[0])
 		}
 		return nil
 	})

@@ -25,8 +25,8 @@ type backtestFlags struct {
 	asJSON        bool
 }
 
-// lessonsBacktest returns the command that counts the captured sessions in which lessons would have fired.
-func (inv *invocation) lessonsBacktest() *cobra.Command {
+// lessonsBacktestCommand returns the command that counts the captured sessions in which lessons would have fired.
+func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{
 		Use:   "backtest SLUG|FILE...",
@@ -38,13 +38,13 @@ func (inv *invocation) lessonsBacktest() *cobra.Command {
 			"covers rewarded sessions only and is not an effect of the lesson; only randomly withheld lessons " +
 			"measure an effect. Conditions on role and skill count as met, because captured sessions do not " +
 			"contain role and skill. Backtest can run at the same time as a server.",
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "", "only sessions of this tenant")
 	c.Flags().StringVar(
 		&f.since, "since", "", "only sessions at or after this time (2026-01-31, or RFC 3339)",
 	)
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		since, err := parseTimeFlag("since", f.since)
 		if err != nil {
@@ -118,7 +118,7 @@ type backtestSelection struct {
 }
 
 // runBacktest matches lessons against the captured sessions, one session at a time.
-func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Run, error) {
+func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Evaluator, error) {
 	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 		}
 		run.EnableLikeness(server.LikenessOf(cfg, selection.allLessons, traffic))
 	}
-	err = e.EachSession(ctx, selection.tenant, selection.since, time.Time{}, func(r session.Row, a session.Applied) error {
+	err = e.EachSession(ctx, selection.tenant, selection.since, time.Time{}, func(r session.Row, a session.SettledState) error {
 		bar.add(1)
 		s, err := server.CapturedSession(ctx, e, r, a)
 		if err != nil || s == nil {
@@ -161,13 +161,13 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 // printBacktest prints the result of one lesson as text.
 func printBacktest(out io.Writer, r backtest.Result) {
 	fmt.Fprintf(
-		out, "%s would have fired in %d of %s%s\n", r.Slug, r.Fired, amount(r.Sessions, "session"),
-		percentage(r.Fired, r.Sessions),
+		out, "%s would have fired in %d of %s%s\n", r.Slug, r.Matched, countNoun(r.Sessions, "session"),
+		percentage(r.Matched, r.Sessions),
 	)
 	for _, word := range r.Words {
-		fmt.Fprintf(out, "  %6d  %s\n", word.Sessions, report.Printable(word.Word))
+		fmt.Fprintf(out, "  %6d  %s\n", word.Sessions, report.Printable(word.Text))
 	}
-	for _, word := range r.Silent {
+	for _, word := range r.SilentTriggers {
 		fmt.Fprintf(out, "  %6d  %s\n", 0, report.Printable(word))
 	}
 	mean := func(m *float64, n int) string {
@@ -178,23 +178,23 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 	fmt.Fprintf(
 		out, "  mean reward: in these sessions %s, in the others %s; the difference is not an effect of the lesson\n",
-		mean(r.Rewards.Fired, r.Rewards.RewardedFired), mean(r.Rewards.Rest, r.Rewards.RewardedRest),
+		mean(r.Rewards.MeanMatched, r.Rewards.RewardedMatched), mean(r.Rewards.MeanUnmatched, r.Rewards.RewardedUnmatched),
 	)
 	if len(r.Examples) > 0 {
 		fmt.Fprintf(out, "  examples: %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
-	printLikeness(out, &r.Like)
-	if r.Near.Sessions > 0 {
-		fmt.Fprintf(out, "  near misses in %s:\n", amount(r.Near.Sessions, "other"))
+	printLikeness(out, &r.Likeness)
+	if r.NearMisses.Sessions > 0 {
+		fmt.Fprintf(out, "  near misses in %s:\n", countNoun(r.NearMisses.Sessions, "other"))
 	}
-	for _, reason := range r.Near.Why {
-		fmt.Fprintf(out, "  %6d  %s\n", reason.Sessions, report.Printable(reason.Word))
+	for _, reason := range r.NearMisses.MissingConditions {
+		fmt.Fprintf(out, "  %6d  %s\n", reason.Sessions, report.Printable(reason.Text))
 	}
 }
 
 // printLikeness prints the number of sessions in which the lesson would have matched by likeness, and examples. If no
 // captured session was compared, printLikeness prints nothing.
-func printLikeness(out io.Writer, l *backtest.Like) {
+func printLikeness(out io.Writer, l *backtest.LikenessCounts) {
 	switch {
 	case l.Captured == 0:
 		return
@@ -206,7 +206,7 @@ func printLikeness(out io.Writer, l *backtest.Like) {
 	if !l.Injected {
 		effect = "suggested, never injected; like: true in the lesson and match.like: on inject the lesson"
 	}
-	fmt.Fprintf(out, "  by likeness in %s (%s)\n", amount(l.Sessions, "other"), effect)
+	fmt.Fprintf(out, "  by likeness in %s (%s)\n", countNoun(l.Sessions, "other"), effect)
 	for _, e := range l.Examples {
 		fmt.Fprintf(out, "  %6.2f  of %.2f, by %s: %s: %s\n", e.Score, e.Threshold, report.Printable(strings.Join(e.Words, ", ")),
 			report.Printable(e.Session), report.Printable(shorten(e.Sentence, maxShownSentence)))

@@ -36,14 +36,14 @@ func readBook(
 	return book, problems, server.LessonsError(cfg, err)
 }
 
-// pushAnswer is the output of lessons push --json.
-type pushAnswer struct {
+// pushResult is the output of lessons push --json.
+type pushResult struct {
 	Lessons int            `json:"lessons"` // number of lessons of the bank after the push
 	Changes []lesson.Event `json:"changes"`
 }
 
-// lessonsPush returns the command that replaces the lessons in Redis by a directory.
-func (inv *invocation) lessonsPush() *cobra.Command {
+// lessonsPushCommand returns the command that replaces the lessons in Redis by a directory.
+func (inv *invocation) lessonsPushCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
@@ -51,16 +51,16 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 		Long: "Push checks the lessons of DIR and replaces the whole bank (the lessons in Redis) at URL " +
 			"(default: the key lessons, or store.url for redis:// and for a directory). Every replica uses the " +
 			"new lessons within two seconds. If a lesson has faults, push names the lesson and changes nothing.",
-		Args: arguments(cobra.RangeArgs(1, 2)),
+		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		storage, err := argumentBank(inv.tools, cfg, args)
+		storage, err := openArgumentBank(inv.tools, cfg, args)
 		if err != nil {
 			return err
 		}
 		defer storage.Close() //nolint:errcheck // Redis has confirmed every write
-		texts, err := readTexts(inv.stderr, args[0])
+		texts, err := readLessonTexts(inv.stderr, args[0])
 		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
 			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
 				"retire each lesson: precept lessons retire SLUG", args[0])
@@ -75,26 +75,26 @@ func (inv *invocation) lessonsPush() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("push failed and changed nothing: %w", err)
 		}
-		return reply(inv.stdout,
-			asJSON, pushAnswer{len(texts), append([]lesson.Event{}, changed...)},
-			"%s pushed: %s", amount(len(texts), "lesson"), tally(changed),
+		return printResult(inv.stdout,
+			asJSON, pushResult{len(texts), append([]lesson.Event{}, changed...)},
+			"%s pushed: %s", countNoun(len(texts), "lesson"), changeSummary(changed),
 		)
 	})
 }
 
-// lessonsPull returns the command that writes the lessons in Redis into a directory.
-func (inv *invocation) lessonsPull() *cobra.Command {
+// lessonsPullCommand returns the command that writes the lessons in Redis into a directory.
+func (inv *invocation) lessonsPullCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
 		Short: "Write the lessons of the fleet into a directory",
 		Long: "Pull writes the lessons of the bank (the lessons in Redis) at URL (default: the key lessons, or " +
 			"store.url for redis:// and for a directory) into DIR. Files that are not in the bank stay unchanged.",
-		Args: arguments(cobra.RangeArgs(1, 2)),
+		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		storage, err := argumentBank(inv.tools, cfg, args)
+		storage, err := openArgumentBank(inv.tools, cfg, args)
 		if err != nil {
 			return err
 		}
@@ -109,15 +109,15 @@ func (inv *invocation) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return reply(inv.stdout,
-			asJSON, map[string]int{"lessons": n}, "%s pulled into %s", amount(n, "lesson"), args[0],
+		return printResult(inv.stdout,
+			asJSON, map[string]int{"lessons": n}, "%s pulled into %s", countNoun(n, "lesson"), args[0],
 		)
 	})
 }
 
-// argumentBank opens the bank of push and pull, whose URL is the second argument or, without a second argument, the
+// openArgumentBank opens the bank of push and pull, whose URL is the second argument or, without a second argument, the
 // configured Redis.
-func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
+func openArgumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:
 		if err := redis.CheckURL(args[1]); err != nil && args[1] != "redis://" {
@@ -130,21 +130,21 @@ func argumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redi
 	return tools.OpenRedisBank(cfg)
 }
 
-// readTexts reads the lesson files of a directory. A file that is not a valid lesson is an error.
-func readTexts(console io.Writer, dir string) (map[string][]byte, error) {
+// readLessonTexts reads the lesson files of a directory. A file that is not a valid lesson is an error.
+func readLessonTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
 		return nil, fmt.Errorf("the directory %s does not exist; name a directory with LESSON.md files", dir)
 	}
 	texts, _, problems, err := lesson.ReadDir(dir)
 	printProblems(console, problems)
 	if err == nil && len(problems) > 0 {
-		err = fmt.Errorf("%s cannot be read", amount(len(problems), "lesson"))
+		err = fmt.Errorf("%s cannot be read", countNoun(len(problems), "lesson"))
 	}
 	return texts, err
 }
 
-// tally returns the number of new, changed and removed lessons as text.
-func tally(events []lesson.Event) string {
+// changeSummary returns the number of new, changed and removed lessons as text.
+func changeSummary(events []lesson.Event) string {
 	count := map[string]int{}
 	for i := range events {
 		count[events[i].Action]++

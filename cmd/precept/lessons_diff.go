@@ -33,8 +33,8 @@ type lessonDiff struct {
 	Diff           string           `json:"diff"`
 }
 
-// lessonsDiff returns the command that compares two banks.
-func (inv *invocation) lessonsDiff() *cobra.Command {
+// lessonsDiffCommand returns the command that compares two banks.
+func (inv *invocation) lessonsDiffCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "diff OLD [NEW]",
@@ -44,11 +44,11 @@ func (inv *invocation) lessonsDiff() *cobra.Command {
 			"configured bank. Diff prints for each different lesson the states, a lost approval, the " +
 			"changed lines, and the findings of the checks. Exit code 1: the checks refuse a new " +
 			"lesson.",
-		Args: arguments(cobra.RangeArgs(1, 2)),
+		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		old, err := bankAt(c.Context(), inv.stderr, inv.tools, cfg, args[0])
+		old, err := readBank(c.Context(), inv.stderr, inv.tools, cfg, args[0])
 		if err != nil {
 			return err
 		}
@@ -56,11 +56,11 @@ func (inv *invocation) lessonsDiff() *cobra.Command {
 		if len(args) == 2 {
 			place = args[1]
 		}
-		next, err := bankAt(c.Context(), inv.stderr, inv.tools, cfg, place)
+		next, err := readBank(c.Context(), inv.stderr, inv.tools, cfg, place)
 		if err != nil {
 			return err
 		}
-		changes, ok := differences(inv.tools.Now(), old, next)
+		changes, ok := diffBooks(inv.tools.Now(), old, next)
 		if asJSON {
 			return writeJSONResult(inv.stdout, changes, ok)
 		}
@@ -70,14 +70,14 @@ func (inv *invocation) lessonsDiff() *cobra.Command {
 		if len(changes) == 0 {
 			fmt.Fprintln(inv.stdout, "the lessons do not differ")
 		} else {
-			fmt.Fprintf(inv.stdout, "differences in %s\n", amount(len(changes), "lesson"))
+			fmt.Fprintf(inv.stdout, "differences in %s\n", countNoun(len(changes), "lesson"))
 		}
 		return failedUnless(ok)
 	})
 }
 
-// bankAt reads the bank at a path, URL or git revision.
-func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, address string) (*lesson.Book, error) {
+// readBank reads the bank at a path, URL or git revision.
+func readBank(ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, address string) (*lesson.Book, error) {
 	if server.IsRedis(address) {
 		other := *cfg
 		other.Lessons = address
@@ -91,7 +91,7 @@ func bankAt(ctx context.Context, console io.Writer, tools server.Tools, cfg *con
 	if isGit {
 		texts, err = textsOfRevision(ctx, cfg.Lessons, revision)
 	} else {
-		texts, err = readTexts(console, address)
+		texts, err = readLessonTexts(console, address)
 	}
 	if err != nil {
 		return nil, err
@@ -140,15 +140,15 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 	return texts, nil
 }
 
-// differences returns the lessons that differ, sorted by slug. ok is false if the checks refuse a lesson of next that
+// diffBooks returns the lessons that differ, sorted by slug. ok is false if the checks refuse a lesson of next that
 // differs.
-func differences(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bool) {
+func diffBooks(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bool) {
 	out, ok = []lessonDiff{}, true
 	slugs := map[string]bool{}
 	for _, l := range slices.Concat(old.Lessons(), next.Lessons()) {
 		slugs[l.Slug] = true
 	}
-	checks := lesson.Checks{Now: now, Secrets: server.PrivateKinds}
+	checks := lesson.Checker{Now: now, Secrets: server.PrivateKinds}
 	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
 		oldLesson, inOld := old.Get(slug)
 		newLesson, inNew := next.Get(slug)
@@ -172,11 +172,11 @@ func differences(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bo
 			c.Kind = "removed"
 		default:
 			c.ContentChanged = oldLesson.ContentHash != newLesson.ContentHash
-			c.ApprovalLost = c.ContentChanged && oldLesson.State.Fires() && newLesson.State == lesson.Quarantined
+			c.ApprovalLost = c.ContentChanged && oldLesson.State.IsActive() && newLesson.State == lesson.Quarantined
 		}
 		if inNew {
-			c.Findings = append(c.Findings, checks.Lesson(newLesson, next)...)
-			ok = ok && lesson.Refusal(c.Findings) == nil
+			c.Findings = append(c.Findings, checks.CheckLesson(newLesson, next)...)
+			ok = ok && lesson.ErrorsOf(c.Findings) == nil
 		}
 		c.Diff = string(diff.Diff("old/"+slug, []byte(oldText), "new/"+slug, []byte(newText)))
 		out = append(out, c)

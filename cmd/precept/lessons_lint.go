@@ -12,8 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lintAnswer is the output of lessons lint --json.
-type lintAnswer struct {
+// lintResult is the output of lessons lint --json.
+type lintResult struct {
 	OK       bool             `json:"ok"` // no errors; warnings may remain
 	Lessons  int              `json:"lessons"`
 	Broken   []lesson.Problem `json:"broken"` // files that cannot be read as lessons
@@ -21,8 +21,8 @@ type lintAnswer struct {
 	Sessions int              `json:"sessions"` // captured sessions against which the triggers were matched
 }
 
-// lessonsLint returns the command that checks all lessons.
-func (inv *invocation) lessonsLint() *cobra.Command {
+// lessonsLintCommand returns the command that checks all lessons.
+func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	var asJSON, noBacktest bool
 	c := &cobra.Command{
 		Use:   "lint",
@@ -32,9 +32,9 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 			"triggers on the sessions (`lessons backtest`): a lesson that fires in more than 60% of " +
 			"the sessions is too broad; a lesson that fires in none of 1000 sessions has no effect. Exit code 1: " +
 			"lint found errors; warnings alone give 0.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	c.Flags().BoolVar(&noBacktest, "no-backtest", false, "do not try the triggers on captured sessions")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		book, problems, err := loadBook(c.Context(), inv.tools, cfg)
@@ -45,9 +45,9 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 		for _, l := range book.Lessons() {
 			coveredPaths[l.Path] = true
 		}
-		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return coveredPaths[p.Path] && !p.Kept })
-		checks := lesson.Checks{Now: inv.tools.Now(), Secrets: server.PrivateKinds}
-		answer := lintAnswer{OK: len(problems) == 0, Lessons: book.Len(), Broken: append([]lesson.Problem{}, problems...)}
+		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return coveredPaths[p.Path] && !p.PreviousActive })
+		checks := lesson.Checker{Now: inv.tools.Now(), Secrets: server.PrivateKinds}
+		answer := lintResult{OK: len(problems) == 0, Lessons: book.Len(), Broken: append([]lesson.Problem{}, problems...)}
 		if !noBacktest && !isStoreMissing(cfg) {
 			run, err := inv.runBacktest(c.Context(), cfg, book.Lessons(), backtestSelection{})
 			if err != nil {
@@ -55,7 +55,7 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 			}
 			checks.Backtest, answer.Sessions = run.Matches, run.Sessions()
 		}
-		answer.Findings = append([]lesson.Finding{}, checks.Book(book)...)
+		answer.Findings = append([]lesson.Finding{}, checks.CheckBook(book)...)
 		for i := range answer.Findings {
 			answer.OK = answer.OK && answer.Findings[i].Severity != lesson.Error
 		}
@@ -72,22 +72,22 @@ func warnOfFaults(console io.Writer, problems []lesson.Problem) {
 	const maxShown = 5
 	printProblems(console, problems[:min(maxShown, len(problems))])
 	fmt.Fprintf(
-		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", amount(len(problems), "file"),
+		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", countNoun(len(problems), "file"),
 	)
 }
 
 // printLint prints the faults, the findings and the counts as text.
-func printLint(out io.Writer, l lintAnswer) {
+func printLint(out io.Writer, l lintResult) {
 	for _, p := range l.Broken {
 		printProblem(out, p)
 	}
 	printFindings(out, l.Findings)
 	fmt.Fprintf(
-		out, "%s, %s that cannot be read, %s", amount(l.Lessons, "lesson"),
-		amount(len(l.Broken), "file"), amount(len(l.Findings), "finding"),
+		out, "%s, %s that cannot be read, %s", countNoun(l.Lessons, "lesson"),
+		countNoun(len(l.Broken), "file"), countNoun(len(l.Findings), "finding"),
 	)
 	if l.Sessions > 0 {
-		fmt.Fprintf(out, ", tried on %s", amount(l.Sessions, "session"))
+		fmt.Fprintf(out, ", tried on %s", countNoun(l.Sessions, "session"))
 	}
 	fmt.Fprintln(out)
 }

@@ -25,8 +25,8 @@ type listFlags struct {
 	expired, archived, asJSON bool
 }
 
-// lessonsList returns the command that lists the lessons.
-func (inv *invocation) lessonsList() *cobra.Command {
+// lessonsListCommand returns the command that lists the lessons.
+func (inv *invocation) lessonsListCommand() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
 		Use:   "list",
@@ -34,9 +34,9 @@ func (inv *invocation) lessonsList() *cobra.Command {
 		Long: "List prints the lessons of the bank (the configured lessons) with their states. ! marks a lesson that contradicts " +
 			"another lesson; the pairs follow the table. --state quarantined lists the lessons that " +
 			"wait for approval. --archived lists the archived lessons instead.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	c.Flags().StringSliceVar(
 		&f.states, "state", nil, "only lessons in these states: quarantined, trial, active, ...",
 	)
@@ -57,7 +57,7 @@ func (inv *invocation) lessonsList() *cobra.Command {
 
 // list prints the lessons that the flags select, as a table or as JSON.
 func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
-	book, problems, err := bankOrArchive(ctx, inv.tools, cfg, f.archived)
+	book, problems, err := readBankOrArchive(ctx, inv.tools, cfg, f.archived)
 	if err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 	return nil
 }
 
-// bankOrArchive reads the lessons of the bank, or the archived lessons.
-func bankOrArchive(
+// readBankOrArchive reads the lessons of the bank, or the archived lessons.
+func readBankOrArchive(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, archived bool,
 ) (*lesson.Book, []lesson.Problem, error) {
 	if !archived {
@@ -125,9 +125,9 @@ func bankOrArchive(
 	return lesson.NewBook(lessons), problems, err
 }
 
-// lessonsShow returns the command that prints the file of a lesson and, on standard error, related data such as
+// lessonsShowCommand returns the command that prints the file of a lesson and, on standard error, related data such as
 // contradicting lessons.
-func (inv *invocation) lessonsShow() *cobra.Command {
+func (inv *invocation) lessonsShowCommand() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{
 		Use:   "show SLUG",
@@ -136,12 +136,12 @@ func (inv *invocation) lessonsShow() *cobra.Command {
 			"file (knowledge/lessons/SLUG.md, which no model gets), the lessons that contradict or " +
 			"supersede the lesson, and, if the store exists, the opinions of judges about this text " +
 			"(`precept distill`).",
-		Args: arguments(cobra.ExactArgs(1)),
+		Args: argsValidator(cobra.ExactArgs(1)),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	c.Flags().BoolVar(&archived, "archived", false, "read the lesson from the archive")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		book, problems, err := bankOrArchive(c.Context(), inv.tools, cfg, archived)
+		book, problems, err := readBankOrArchive(c.Context(), inv.tools, cfg, archived)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (inv *invocation) lessonsShow() *cobra.Command {
 		if !ok {
 			return missingLessonError(args[0], problems...)
 		}
-		row, companion, opinions := rowOf(inv.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), inv.tools, cfg, l)
+		row, companion, opinions := rowOf(inv.tools.Now(), book, l), companionPath(cfg, l.Slug), opinionsOf(c.Context(), inv.tools, cfg, l)
 		if asJSON {
 			return writeJSON(inv.stdout, struct {
 				lessonRow
@@ -178,9 +178,9 @@ func (inv *invocation) lessonsShow() *cobra.Command {
 	})
 }
 
-// companionOf returns the path of a lesson's companion file, a note for people that precept never injects; "" if there
-// is none. The path is knowledge/lessons/SLUG.md in the bank, next to the bank, or in the working directory.
-func companionOf(cfg *configs.Config, slug string) string {
+// companionPath returns the path of a lesson's companion file, a note for people that precept never injects; "" if
+// there is none. The path is knowledge/lessons/SLUG.md in the bank, next to the bank, or in the working directory.
+func companionPath(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
 	if !server.IsRedis(cfg.Lessons) {
@@ -224,7 +224,7 @@ func opinionsOf(
 		if err != nil {
 			return nil
 		}
-		sum.Merge(opinions[l.Slug+"@"+l.Arm()])
+		sum.Merge(opinions[l.Slug+"@"+l.ArmHash()])
 	}
 	if sum.Total() == 0 {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// phrasesAnswer is the output of lessons phrases --json.
-type phrasesAnswer struct {
+// phrasesResult is the output of lessons phrases --json.
+type phrasesResult struct {
 	Slug      string                    `json:"slug"`
 	Sessions  int                       `json:"sessions"` // captured sessions that were read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
@@ -30,8 +30,8 @@ type phrasesAnswer struct {
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
 }
 
-// lessonsPhrases returns the command that proposes keywords for a lesson.
-func (inv *invocation) lessonsPhrases() *cobra.Command {
+// lessonsPhrasesCommand returns the command that proposes keywords for a lesson.
+func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 	var accept []string
 	var judge, asJSON bool
 	c := &cobra.Command{
@@ -43,11 +43,11 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 			"well; the judge reads the lesson and at most 40 of the sentences, redacted. --accept adds " +
 			"phrases to the keywords of the lesson; an approved lesson is then quarantined until " +
 			"`precept lessons approve SLUG`. Phrases needs 200 captured sessions.",
-		Args: arguments(cobra.ExactArgs(1)),
+		Args: argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringSliceVar(&accept, "accept", nil, "add these phrases to the lesson; proposals of near misses also by number: 1,3")
 	c.Flags().BoolVar(&judge, "judge", false, "ask the model of distill.judge for phrases as well")
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	keys := append(storeKeys(), "lessons", "distill.judge", "distill.model", "distill.api_key", "distill.prompts")
 	return inv.withConfig(c, keys, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := checkJudge(cfg, judge, accept); err != nil {
@@ -61,25 +61,25 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 		if !ok {
 			return missingLessonError(args[0], problems...)
 		}
-		sessions, traffic, err := inv.readCaptured(c.Context(), cfg)
+		sessions, traffic, err := inv.readCapturedSessions(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
 		if !traffic.HasEnoughSessions() {
 			return fmt.Errorf(
 				"the store has %s and phrases need %d; add past transcripts with `precept import`",
-				amount(traffic.Sessions(), "captured session"), lesson.LikeSessions,
+				countNoun(traffic.Sessions(), "captured session"), lesson.LikeSessions,
 			)
 		}
-		if !l.State.Fires() { // the matcher ignores an inactive lesson, so match an active copy
+		if !l.State.IsActive() { // the matcher ignores an inactive lesson, so match an active copy
 			active := l.Clone()
 			active.State = lesson.Active
 			book = lesson.NewBook(append(slices.DeleteFunc(book.Lessons(), func(o *lesson.Lesson) bool { return o == l }), active))
 		}
 		near := backtest.NearMisses(book.WithLikeness(traffic, cfg.Match.LikeRate), l, sessions)
-		answer := phrasesAnswer{
+		answer := phrasesResult{
 			Slug: l.Slug, Sessions: traffic.Sessions(), State: l.State, Accepted: []string{},
-			Proposals: append([]backtest.PhraseProposal{}, backtest.Phrases(near, sessions)...),
+			Proposals: append([]backtest.PhraseProposal{}, backtest.ProposePhrases(near, sessions)...),
 		}
 		if judge {
 			if err := inv.askPhrases(c.Context(), cfg, l, near, sessions, &answer); err != nil {
@@ -102,8 +102,8 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 	})
 }
 
-// readCaptured reads the newest captured sessions.
-func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (sessions []backtest.CapturedSession, traffic *lesson.Traffic, err error) {
+// readCapturedSessions reads the newest captured sessions.
+func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Config) (sessions []backtest.CapturedSession, traffic *lesson.Traffic, err error) {
 	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
@@ -138,7 +138,7 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 // askPhrases adds the judge's proposals to the answer. A phrase is left out if it matches in too many sessions, or if
 // a near miss already proposes it.
 func (inv *invocation) askPhrases(
-	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.CapturedSession, answer *phrasesAnswer,
+	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.CapturedSession, answer *phrasesResult,
 ) error {
 	var sentences []string
 	for i := range near {
@@ -164,7 +164,7 @@ func (inv *invocation) askPhrases(
 
 // accept adds the accepted phrases to the answer. An item of accept is the number of a proposal, or a phrase. A phrase
 // that is not proposed yet becomes a proposal, together with the number of sessions in which the phrase would match.
-func (a *phrasesAnswer) accept(accept []string, sessions []backtest.CapturedSession) error {
+func (a *phrasesResult) accept(accept []string, sessions []backtest.CapturedSession) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")
 		i := slices.IndexFunc(a.Proposals, func(p backtest.PhraseProposal) bool { return name == p.Phrase || name == strconv.Itoa(p.Number) })
@@ -185,7 +185,7 @@ func (a *phrasesAnswer) accept(accept []string, sessions []backtest.CapturedSess
 }
 
 // addPhrases adds the accepted phrases to the keywords of the lesson.
-func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, answer *phrasesAnswer) error {
+func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, answer *phrasesResult) error {
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) {
 		for _, phrase := range answer.Accepted {
 			if !slices.Contains(l.Trigger.Keywords, phrase) {
@@ -213,12 +213,12 @@ func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *l
 }
 
 // printPhrases prints the proposals and the accepted phrases as text.
-func printPhrases(out io.Writer, a *phrasesAnswer) {
+func printPhrases(out io.Writer, a *phrasesResult) {
 	if a.Refused > 0 {
-		fmt.Fprintf(out, "left out %s of the judge (fires in over 10%% of the sessions, or known)\n", amount(a.Refused, "phrase"))
+		fmt.Fprintf(out, "left out %s of the judge (fires in over 10%% of the sessions, or known)\n", countNoun(a.Refused, "phrase"))
 	}
 	if len(a.Proposals) == 0 {
-		fmt.Fprintf(out, "no near misses of %s in %s\n", a.Slug, amount(a.Sessions, "session"))
+		fmt.Fprintf(out, "no near misses of %s in %s\n", a.Slug, countNoun(a.Sessions, "session"))
 	}
 	for i := range a.Proposals {
 		p := &a.Proposals[i]
@@ -227,14 +227,14 @@ func printPhrases(out io.Writer, a *phrasesAnswer) {
 			by = "shares " + strings.Join(p.Words, ", ")
 		}
 		fmt.Fprintf(out, "%2d  %s\n    fires in %d of %s%s; %s\n", p.Number, report.Printable(p.Phrase),
-			p.Fired, amount(p.Sessions, "session"), percentage(p.Fired, p.Sessions), report.Printable(by))
+			p.Matched, countNoun(p.Sessions, "session"), percentage(p.Matched, p.Sessions), report.Printable(by))
 		for _, e := range p.Examples[:min(len(p.Examples), 3)] {
 			fmt.Fprintf(out, "    %s: %s\n", report.Printable(e.Session), report.Printable(e.Excerpt))
 		}
 	}
 	switch {
 	case len(a.Accepted) > 0:
-		fmt.Fprintf(out, "added %s to %s; the lesson is %s", amount(len(a.Accepted), "keyword"), a.Slug, a.State)
+		fmt.Fprintf(out, "added %s to %s; the lesson is %s", countNoun(len(a.Accepted), "keyword"), a.Slug, a.State)
 		if a.State == lesson.Quarantined {
 			fmt.Fprintf(out, "; approve the text with precept lessons approve %s", a.Slug)
 		}

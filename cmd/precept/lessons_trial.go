@@ -30,7 +30,7 @@ type trialFlags struct {
 }
 
 // isPlanned reports whether the trial ends with one planned evaluation.
-func (f *trialFlags) isPlanned() bool { return f.goal.Picks != 0 || f.goal.Detect != 0 }
+func (f *trialFlags) isPlanned() bool { return f.goal.Picks != 0 || f.goal.DetectableEffect != 0 }
 
 // check returns an error if a flag is out of range or two flags contradict each other.
 func (f *trialFlags) check(c *cobra.Command) error {
@@ -40,11 +40,11 @@ func (f *trialFlags) check(c *cobra.Command) error {
 		return errors.New(
 			"--epsilon and --until-halfwidth must be between 0 and 1; usual values are 0.5 and 0.03",
 		)
-	case f.goal.Picks < 0 || f.goal.Detect != 0 && !isShare(f.goal.Detect) || !isShare(f.goal.Power):
+	case f.goal.Picks < 0 || f.goal.DetectableEffect != 0 && !isShare(f.goal.DetectableEffect) || !isShare(f.goal.Power):
 		return errors.New(
 			"--picks must be a positive number such as 800; --detect and --power must be between 0 and 1; usual values are 0.05 and 0.8",
 		)
-	case f.isPlanned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.Detect != 0:
+	case f.isPlanned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.DetectableEffect != 0:
 		return errors.New("--picks, --detect and --until-halfwidth exclude each other; give one of them")
 	case !f.isPlanned() && f.goal.Outcome != "":
 		return errors.New("--outcome needs a planned trial; add --picks or --detect")
@@ -56,12 +56,12 @@ func (f *trialFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// lessonsTrial returns the command that starts the trial of a lesson.
-func (inv *invocation) lessonsTrial() *cobra.Command {
+// lessonsTrialCommand returns the command that starts the trial of a lesson.
+func (inv *invocation) lessonsTrialCommand() *cobra.Command {
 	var f trialFlags
 	const short = "Measure a lesson faster: pick the lesson at every match, and withhold more picks"
 	c := &cobra.Command{
-		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1)),
+		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: argsValidator(cobra.ExactArgs(1)),
 		Long: short + ". A running server applies the change within two seconds.\n\n" +
 			"A pick is the selection of the lesson for a session, in which the lesson is then injected or, by a random " +
 			"decision, withheld. With --picks or --detect the trial is planned: the trial ends after this number of picks " +
@@ -77,7 +77,7 @@ func (inv *invocation) lessonsTrial() *cobra.Command {
 		&f.goal.Picks, "picks", 0, "end the trial after this number of rewarded picks, with one planned evaluation",
 	)
 	c.Flags().Float64Var(
-		&f.goal.Detect, "detect", 0,
+		&f.goal.DetectableEffect, "detect", 0,
 		"planned trial with enough picks to detect an effect of this size: 0.05 is 5 points",
 	)
 	c.Flags().Float64Var(
@@ -113,7 +113,7 @@ func (inv *invocation) lessonsTrial() *cobra.Command {
 func (inv *invocation) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
-	r, err := findReport(ctx, inv.stderr, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
+	r, err := findReport(ctx, inv.stderr, inv.tools, cfg, &reportFlags{query: admin.ReportQuery{Tenant: f.tenant}})
 	if err != nil && isStoreMissing(cfg) {
 		if r, err = emptyReport(ctx, inv.tools, cfg); err != nil {
 			return fmt.Errorf("the cost of the trial is unknown: %w", err)
@@ -158,7 +158,7 @@ func (inv *invocation) planTrial(
 func (inv *invocation) startTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
-	l, err := inv.change(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)
+	l, err := inv.applyAction(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)
 	if err != nil || f.asJSON {
 		return err
 	}
@@ -173,7 +173,7 @@ func emptyReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (
 	}
 	experiment := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
 	in := report.Input{
-		Now: tools.Now(), Chooser: learn.Chooser(bandit.New(), experiment), Policy: learn.Policy(experiment),
+		Now: tools.Now(), Chooser: learn.ReportChooser(bandit.New(), experiment), Policy: learn.ReportPolicy(experiment),
 	}
 	for _, l := range book.Lessons() {
 		shown := inject.Config{}.Present(l, book.Text(l), nil)

@@ -18,8 +18,9 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTry is the maximum size of the text in bytes. The proxy's limit (limits.inspect_bytes) has this value by default.
-const maxTry = 8 << 20
+// maxTryBytes is the maximum size of the text in bytes. The proxy's limit (limits.inspect_bytes) has this value by
+// default.
+const maxTryBytes = 8 << 20
 
 // tryFlags are the flags of `precept lessons try`, which describe a request.
 type tryFlags struct {
@@ -32,7 +33,7 @@ type tryFlags struct {
 type triedLesson struct {
 	Slug   string         `json:"slug"`
 	Title  string         `json:"title"`
-	By     []lesson.Cause `json:"by"`
+	Causes []lesson.Cause `json:"by"`
 	WhyNot []string       `json:"why_not,omitempty"`
 }
 
@@ -47,8 +48,8 @@ type suggestedLesson struct {
 	Injected  bool     `json:"injected"` // match.like is on, and the lesson has like: true
 }
 
-// tryAnswer is the output of lessons try --json.
-type tryAnswer struct {
+// tryResult is the output of lessons try --json.
+type tryResult struct {
 	Searched     string              `json:"searched"` // part of the text that is matched against the triggers
 	Stripped     []wire.RemovedPiece `json:"stripped"`
 	Outcome      string              `json:"outcome,omitempty"` // outcome of a tool result, such as error
@@ -60,8 +61,8 @@ type tryAnswer struct {
 	Suggestions  []suggestedLesson   `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
 }
 
-// lessonsTry returns the command that prints the lessons that match a text.
-func (inv *invocation) lessonsTry() *cobra.Command {
+// lessonsTryCommand returns the command that prints the lessons that match a text.
+func (inv *invocation) lessonsTryCommand() *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
 		Use:   "try [TEXT]",
@@ -72,7 +73,7 @@ func (inv *invocation) lessonsTry() *cobra.Command {
 			"lessons with their triggers, and the lessons whose trigger occurs in the text but does " +
 			"not fire, with the reason. The chooser decides later which matching lessons a session " +
 			"gets. The text is TEXT, the content of --file, or standard input. Try needs no server.",
-		Args: arguments(cobra.MaximumNArgs(1)),
+		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.file, "file", "", "read the text from this file; - is standard input")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "tenant of the request")
@@ -90,9 +91,9 @@ func (inv *invocation) lessonsTry() *cobra.Command {
 	c.Flags().BoolVar(
 		&f.toolError, "tool-error", false, "the text is the result of a failed tool call",
 	)
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		text, err := tryText(inv.stdin, &f, args)
+		text, err := readTryText(inv.stdin, &f, args)
 		if err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func (inv *invocation) lessonsTry() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, q := try(inv.tools.Now(), cfg, book, &f, text)
+		answer, q := tryLessons(inv.tools.Now(), cfg, book, &f, text)
 		answer.Suggestions = inv.suggest(c.Context(), cfg, book, &q)
 		if f.asJSON {
 			return writeJSON(inv.stdout, answer)
@@ -108,20 +109,20 @@ func (inv *invocation) lessonsTry() *cobra.Command {
 		if len(problems) > 0 {
 			warnOfFaults(inv.stderr, problems)
 		}
-		printTryAnswer(inv.stdout, &answer)
+		printTryResult(inv.stdout, &answer)
 		return nil
 	})
 }
 
-// tryText returns the text to match, from the argument, the file or standard input.
-func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
+// readTryText returns the text to match, from the argument, the file or standard input.
+func readTryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
 		return "", misuse(errors.New("TEXT and --file exclude each other; omit one of them"))
 	}
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	b, err := readText(in, cmp.Or(f.file, "-"), maxTry)
+	b, err := readText(in, cmp.Or(f.file, "-"), maxTryBytes)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the text: %w", err)
@@ -133,9 +134,10 @@ func tryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	return string(b), nil
 }
 
-// try returns the lessons that match or nearly match the text, and the query with which the lessons were matched.
-func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tryAnswer, lesson.Query) {
-	out := tryAnswer{
+// tryLessons returns the lessons that match or nearly match the text, and the query with which the lessons were
+// matched.
+func tryLessons(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tryResult, lesson.Query) {
+	out := tryResult{
 		Stripped: []wire.RemovedPiece{}, ErrorKinds: []detect.Kind{}, RequestKinds: []string{}, Tags: []string{}, Matches: []triedLesson{},
 		NearMisses: []triedLesson{},
 	}
@@ -173,10 +175,10 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 	lesson.NewTagger(cfg.Tags).Tag(&q)
 	out.Tags = append(out.Tags, q.Tags...)
 	for _, e := range book.Explain(&q) {
-		t := triedLesson{Slug: e.Lesson.Slug, Title: e.Lesson.Title, By: append(
+		t := triedLesson{Slug: e.Lesson.Slug, Title: e.Lesson.Title, Causes: append(
 			[]lesson.Cause{}, e.Causes...,
 		)}
-		if e.Fires {
+		if e.Matches {
 			out.Matches = append(out.Matches, t)
 			continue
 		}
@@ -193,23 +195,23 @@ func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *l
 	if cfg.Match.Like == configs.LikeOff {
 		return out
 	}
-	_, traffic, err := inv.readCaptured(ctx, cfg)
+	_, traffic, err := inv.readCapturedSessions(ctx, cfg)
 	if err != nil || !traffic.HasEnoughSessions() {
 		return out
 	}
 	for _, h := range book.WithLikeness(traffic, cfg.Match.LikeRate).Match(q) {
-		if r := h.Like; r != nil {
+		if r := h.Resemblance; r != nil {
 			out = append(out, suggestedLesson{
 				Slug: h.Lesson.Slug, Title: h.Lesson.Title, Score: r.Score, Threshold: r.Threshold, Sentence: r.Window, Words: r.Words,
-				Injected: cfg.Match.Like == configs.LikeOn && h.Lesson.Trigger.Like,
+				Injected: cfg.Match.Like == configs.LikeOn && h.Lesson.Trigger.ByLikeness,
 			})
 		}
 	}
 	return out
 }
 
-// printTryAnswer prints the answer as text.
-func printTryAnswer(out io.Writer, t *tryAnswer) {
+// printTryResult prints the answer as text.
+func printTryResult(out io.Writer, t *tryResult) {
 	const maxStripped = 200
 	for _, s := range t.Stripped {
 		fmt.Fprintf(out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, maxStripped)))
@@ -234,7 +236,7 @@ func printTryAnswer(out io.Writer, t *tryAnswer) {
 	for _, l := range t.Matches {
 		fmt.Fprintf(
 			out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title),
-			report.Printable(lesson.CauseText(l.By)),
+			report.Printable(lesson.CauseText(l.Causes)),
 		)
 	}
 	for _, l := range t.Suggestions {
@@ -254,8 +256,8 @@ func printTryAnswer(out io.Writer, t *tryAnswer) {
 		fmt.Fprintf(
 			out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title),
 		)
-		if len(l.By) > 0 {
-			fmt.Fprintf(out, "          by %s\n", report.Printable(lesson.CauseText(l.By)))
+		if len(l.Causes) > 0 {
+			fmt.Fprintf(out, "          by %s\n", report.Printable(lesson.CauseText(l.Causes)))
 		}
 		for _, reason := range l.WhyNot {
 			fmt.Fprintf(out, "          but %s\n", report.Printable(reason))

@@ -29,8 +29,8 @@ type draftFlags struct {
 	keywords, errorPatterns, errorKinds, requestKinds, tags, evidence []string
 }
 
-// lessonsNew returns the command that writes a new lesson.
-func (inv *invocation) lessonsNew() *cobra.Command {
+// lessonsNewCommand returns the command that writes a new lesson.
+func (inv *invocation) lessonsNewCommand() *cobra.Command {
 	var f draftFlags
 	var asJSON bool
 	c := &cobra.Command{
@@ -39,11 +39,11 @@ func (inv *invocation) lessonsNew() *cobra.Command {
 		Long: "New writes a LESSON.md with the given fields and runs all checks. With --advice the " +
 			"lesson is active at once, because a person wrote the lesson. Without --advice the lesson " +
 			"is a candidate: write the advice into the file, then run `precept lessons approve SLUG`.",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    argsValidator(cobra.ExactArgs(1)),
 		Example: `  precept lessons new pin-the-page --title "Pin the page before clicking" --keyword "load more" --error "stale element" --advice "Read the page id again after every navigation."`,
 	}
 	f.add(c)
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		l, err := inv.draft(&f, args[0])
 		if err != nil {
@@ -68,8 +68,8 @@ func (inv *invocation) lessonsNew() *cobra.Command {
 			return err
 		}
 		l = r.Lesson
-		return reply(inv.stdout,
-			asJSON, stateAnswer{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
+		return printResult(inv.stdout,
+			asJSON, stateResult{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
 			l.State, l.Path,
 		)
 	})
@@ -154,7 +154,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	if strings.TrimSpace(advice) == "" {
 		l.State, advice = lesson.Candidate, ""
 	}
-	l.Body = lesson.Sections(
+	l.Body = lesson.FormatBody(
 		l.Title, l.Trigger.Description, strings.TrimSpace(advice), strings.TrimSpace(f.counterExample),
 	)
 	return l, nil
@@ -181,8 +181,8 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 	}
 }
 
-// lessonsImport returns the command that adds the lessons of another bank in the state quarantined.
-func (inv *invocation) lessonsImport() *cobra.Command {
+// lessonsImportCommand returns the command that adds the lessons of another bank in the state quarantined.
+func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
@@ -192,18 +192,18 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 			"runs all checks. Imported lessons are quarantined, without their evidence counts and approvals. " +
 			"--approve activates the lessons that pass the checks. Exit code 1: at least one lesson " +
 			"was refused; all other lessons are imported.",
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(
 		&approve, "approve", false, "approve the lessons that pass the checks, in your name",
 	)
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := checkNotRules(args); err != nil {
 			return err
 		}
 		b, closeBank, err := inv.tools.OpenBank(cfg, func(o *bank.Options) { // the limits are for programs, not for a person
-			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
+			o.Limits = bank.Limits{AgentWritesPerHour: math.MaxInt, TenantWritesPerHour: math.MaxInt, TenantWaiting: math.MaxInt}
 		})
 		if err != nil {
 			return err
@@ -214,7 +214,7 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 			return err
 		}
 		printProblems(inv.stderr, problems)
-		imported, failed, err := importAll(c.Context(), inv.env, inv.stderr, b, texts, approve)
+		imported, failed, err := importLessons(c.Context(), inv.env, inv.stderr, b, texts, approve)
 		if err != nil {
 			return err
 		}
@@ -227,16 +227,16 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 			state = ", quarantined; review the lessons (`precept lessons list --state quarantined`), then approve or reject each"
 		}
 		counts := map[string]int{"taken": imported, "refused": failed}
-		if err := reply(inv.stdout, asJSON, counts, "%s imported%s; %d refused", amount(imported, "lesson"), state, failed); err != nil {
+		if err := printResult(inv.stdout, asJSON, counts, "%s imported%s; %d refused", countNoun(imported, "lesson"), state, failed); err != nil {
 			return err
 		}
 		return failedUnless(failed == 0)
 	})
 }
 
-// importAll adds the lessons of another bank as quarantined proposals. If approve is true, importAll then approves the
-// proposals. failed is the number of lessons that the parser, the checks or the approval refused.
-func importAll(
+// importLessons adds the lessons of another bank as quarantined proposals. If approve is true, importLessons then
+// approves the proposals. failed is the number of lessons that the parser, the checks or the approval refused.
+func importLessons(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (imported, failed int, err error) {
 	var proposals []bank.Proposal
@@ -328,7 +328,7 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 		if err != nil {
 			problems = append(problems, lesson.Problem{
 				Path:   fmt.Sprintf("%s: line %d", file, n),
-				Faults: lesson.Faults{{Code: lesson.CodeInvalid, Message: err.Error()}},
+				Errors: lesson.ValidationErrors{{Code: lesson.CodeInvalid, Message: err.Error()}},
 			})
 			continue
 		}

@@ -49,7 +49,7 @@ type invocation struct {
 	env            func(string) (string, bool)
 	envNames       []string // names of all environment variables
 	tools          server.Tools
-	names          []configs.KeyInfo // keys of the configuration, which all commands share; nil until a command needs the keys
+	keys           []configs.KeyInfo // keys of the configuration, which all commands share; nil until a command needs the keys
 }
 
 func main() { os.Exit(run()) }
@@ -69,7 +69,7 @@ func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, which may be model output or a key
 	inv := &invocation{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.LookupEnv, tools: server.Tools{
-		Now: time.Now, Random: rand.Reader, Damaged: server.DamageReport(func(ref session.Ref, err error) {
+		Now: time.Now, Random: rand.Reader, OnDamaged: server.DamageReport(func(ref session.Ref, err error) {
 			fmt.Fprintf(
 				os.Stderr, "precept: session %s of tenant %s has a damaged exchange, and its content is left out (%v); `precept forget --session %[1]s --tenant %[2]s` deletes the session\n",
 				ref.ID, ref.Tenant, err,
@@ -85,7 +85,7 @@ func run() int {
 
 // execute runs a command line, prints the error, and returns the exit code.
 func (inv *invocation) execute(ctx context.Context, args []string) int {
-	root := inv.root() //nolint:contextcheck // cobra passes ctx to the command
+	root := inv.rootCommand() //nolint:contextcheck // cobra passes ctx to the command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var coded *codedError
@@ -121,15 +121,15 @@ func (e *codedError) Unwrap() error { return e.err }
 // misuse adds the exit code of a misuse to an error.
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
-// root returns the command precept with all its subcommands.
-func (inv *invocation) root() *cobra.Command {
+// rootCommand returns the command precept with all its subcommands.
+func (inv *invocation) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use: "precept",
 		Short: "A reverse proxy in front of LLM APIs that lets unmodified agents learn " +
 			"from experience",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          arguments(cobra.NoArgs),
+		Args:          argsValidator(cobra.NoArgs),
 	}
 	showVersion := root.Flags().Bool("version", false, "print the version of this binary")
 	root.RunE = func(c *cobra.Command, _ []string) error {
@@ -153,15 +153,15 @@ func (inv *invocation) root() *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"Run it:", []*cobra.Command{
-			inv.initCommand(), inv.check(), inv.serve(), inv.runCommand(), inv.readyCommand(), inv.demo(),
+			inv.initCommand(), inv.checkCommand(), inv.serveCommand(), inv.runCommand(), inv.readyCommand(), inv.demoCommand(),
 		}},
 		{"See what happens:", []*cobra.Command{
-			inv.report(), inv.dashboard(), inv.watch(), inv.doctor(), inspect(inv.stdin, inv.stdout),
+			inv.reportCommand(), inv.dashboardCommand(), inv.watchCommand(), inv.doctorCommand(), inspectCommand(inv.stdin, inv.stdout),
 		}},
 		{"Lessons and feedback:", []*cobra.Command{
-			inv.lessons(), inv.rules(), inv.distill(), inv.feedback(), inv.record(), inv.verify(),
+			inv.lessonsCommand(), inv.rulesCommand(), inv.distillCommand(), inv.feedbackCommand(), inv.recordCommand(), inv.verify(),
 		}},
-		{"Data:", []*cobra.Command{inv.export(), inv.importCommand(), inv.forget(), inv.migrate()}},
+		{"Data:", []*cobra.Command{inv.exportCommand(), inv.importCommand(), inv.forgetCommand(), inv.migrateCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, command := range g.commands {
@@ -169,7 +169,7 @@ func (inv *invocation) root() *cobra.Command {
 		}
 		root.AddCommand(g.commands...)
 	}
-	root.AddCommand(version(inv.stdout))
+	root.AddCommand(versionCommand(inv.stdout))
 	checkBuiltinArgs(root)
 	return root
 }
@@ -182,12 +182,12 @@ func checkBuiltinArgs(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
-			c.Args = arguments(cobra.NoArgs)
+			c.Args = argsValidator(cobra.NoArgs)
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		case "help":
 			c.Args = func(_ *cobra.Command, args []string) error {
 				if found, rest, _ := root.Find(args); len(rest) > 0 {
-					return arguments(cobra.NoArgs)(found, rest)
+					return argsValidator(cobra.NoArgs)(found, rest)
 				}
 				return nil
 			}
@@ -204,13 +204,13 @@ func versionText(b server.Build) string {
 	return text + " " + b.Go
 }
 
-// version returns the command that prints the version of the binary.
-func version(out io.Writer) *cobra.Command {
+// versionCommand returns the command that prints the version of the binary.
+func versionCommand(out io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary",
-		Args:  arguments(cobra.NoArgs),
+		Args:  argsValidator(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			b := server.ReadBuild()
 			if asJSON {
@@ -220,6 +220,6 @@ func version(out io.Writer) *cobra.Command {
 			return err
 		},
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return c
 }

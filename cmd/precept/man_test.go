@@ -45,7 +45,7 @@ func writePages(t *testing.T, dir string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	root := (&invocation{stdin: strings.NewReader(""), stdout: &strings.Builder{}, stderr: &strings.Builder{}, env: func(string) (string, bool) { return "", false }}).root()
+	root := (&invocation{stdin: strings.NewReader(""), stdout: &strings.Builder{}, stderr: &strings.Builder{}, env: func(string) (string, bool) { return "", false }}).rootCommand()
 	root.DisableAutoGenTag = true // the tag contains today's date
 	root.InitDefaultCompletionCmd()
 	escapeAll(root)

@@ -22,8 +22,8 @@ type migrateFlags struct {
 	yes, asJSON bool
 }
 
-// migrate returns the command that moves a store in Redis to shards.
-func (inv *invocation) migrate() *cobra.Command {
+// migrateCommand returns the command that moves a store in Redis to shards.
+func (inv *invocation) migrateCommand() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{
 		Use:   "migrate",
@@ -36,11 +36,11 @@ func (inv *invocation) migrate() *cobra.Command {
 			"all replicas continue in the shards. The old keys are deleted a minute later. Redis needs " +
 			"memory for both copies. Run migrate again after a failure, on any machine: nothing is lost, " +
 			"and the copy continues.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().BoolVar(&f.yes, "yes", false, "migrate without confirmation")
 	c.Flags().DurationVar(&f.pause, "pause", time.Minute, "time between the switch to shards and the deletion of the old keys")
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return inv.runMigrate(c.Context(), cfg, f)
 	})
@@ -72,10 +72,10 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 		}
 	}
 	shown := time.Time{}
-	done, err := db.Migrate(ctx, redis.Migration{Owner: rand.Text(), Pause: f.pause, Progress: func(sessions int64) {
+	done, err := db.Migrate(ctx, redis.MigrateOptions{Owner: rand.Text(), Pause: f.pause, Progress: func(sessions int64) {
 		if now := inv.tools.Now(); now.Sub(shown) >= time.Second {
 			shown = now
-			fmt.Fprintf(inv.stderr, "precept: copied %s\n", amount(sessions, "session"))
+			fmt.Fprintf(inv.stderr, "precept: copied %s\n", countNoun(sessions, "session"))
 		}
 	}})
 	if err != nil {
@@ -90,7 +90,7 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 		_, err = fmt.Fprintln(inv.stdout, "the store has shards already")
 	default:
 		_, err = fmt.Fprintf(inv.stdout, "migrated: %s, %s copied; replicas could not write for %v\n",
-			amount(done.Tenants, "tenant"), amount(done.Sessions, "session"), done.Frozen.Round(time.Millisecond))
+			countNoun(done.Tenants, "tenant"), countNoun(done.Sessions, "session"), done.Frozen.Round(time.Millisecond))
 	}
 	return err
 }

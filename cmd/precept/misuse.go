@@ -11,8 +11,8 @@ import (
 	"precept/internal/spell"
 )
 
-// arguments returns a validator that calls check and returns a misuse error if check fails.
-func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+// argsValidator returns a validator that calls check and returns a misuse error if check fails.
+func argsValidator(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		err := check(c, args)
 		if err == nil {
@@ -34,7 +34,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 		for _, sub := range c.Commands() {
 			names = append(names, sub.Name())
 		}
-		if near := spell.Nearest(args[0], names); near != "" {
+		if near := spell.Suggest(args[0], names); near != "" {
 			return fmt.Sprintf(
 				"%q is not a command of %s; did you mean %s?", args[0], c.CommandPath(), near,
 			)
@@ -52,7 +52,7 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := spell.Nearest(flagErr.GetSpecifiedName(), names); near != "" {
+	if near := spell.Suggest(flagErr.GetSpecifiedName(), names); near != "" {
 		return "did you mean --" + near + "? "
 	}
 	return ""

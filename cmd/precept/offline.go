@@ -24,12 +24,12 @@ type offlineStore struct {
 	stop    func() error // stops the store, and returns the errors of its steps
 }
 
-// errServed reports that a server has locked the data directory. A command that gets this error asks the server to do
-// the work.
-var errServed = sqlite.ErrLocked
+// errDataDirLocked reports that a server has locked the data directory. A command that gets this error asks the server
+// to do the work.
+var errDataDirLocked = sqlite.ErrLocked
 
-// offlineUse describes how a command uses an offline store.
-type offlineUse struct {
+// offlineOptions describes how a command uses an offline store.
+type offlineOptions struct {
 	create      bool // create the store if it is missing
 	sharesRedis bool // the command may run while a server with this data directory uses the same store in Redis
 }
@@ -37,7 +37,7 @@ type offlineUse struct {
 // openOffline opens and starts the configured store. For SQLite, openOffline locks the data directory. For Redis, the
 // lock protects only the outbox in the directory. If sharesRedis is set, openOffline takes no lock and uses no outbox.
 func openOffline(
-	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineUse,
+	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineOptions,
 ) (*offlineStore, error) {
 	var lock io.Closer = io.NopCloser(nil)
 	locksDir := !server.IsRedis(cfg.StoreURL()) || !use.sharesRedis && isDirectory(cfg.DataDir)

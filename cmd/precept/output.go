@@ -28,8 +28,8 @@ func writeLine(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// reply writes the result of a command as JSON, or as a sentence.
-func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error {
+// printResult writes the result of a command as JSON, or as a sentence.
+func printResult(out io.Writer, asJSON bool, v any, format string, args ...any) error {
 	if asJSON {
 		return writeJSON(out, v)
 	}
@@ -37,16 +37,16 @@ func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error 
 	return err
 }
 
-// amount formats a number with its noun, such as "1 lesson" or "2 lessons".
-func amount[N int | int64](n N, thing string) string {
+// countNoun formats a number with its noun, such as "1 lesson" or "2 lessons".
+func countNoun[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
 	}
 	return fmt.Sprint(n, " ", thing)
 }
 
-// addJSON adds the flag --json.
-func addJSON(c *cobra.Command, asJSON *bool) {
+// addJSONFlag adds the flag --json.
+func addJSONFlag(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 

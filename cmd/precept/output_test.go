@@ -29,8 +29,8 @@ func TestTableAndWrappedTextFitColumns(t *testing.T) {
 		}
 		for _, row := range rows {
 			for _, cell := range row {
-				whole := strings.Join(strings.Fields(b.String()), "")
-				if !strings.Contains(whole, strings.Join(strings.Fields(cell), "")) {
+				joined := strings.Join(strings.Fields(b.String()), "")
+				if !strings.Contains(joined, strings.Join(strings.Fields(cell), "")) {
 					t.Errorf("table with %d columns: got\n%[3]s\nwant cell %[2]q in it", columns, cell, b.String())
 				}
 			}

@@ -39,9 +39,9 @@ func (inv *invocation) readyCommand() *cobra.Command {
 			"addresses of the server) in the data directory, ready asks the address of the key listen. Exit code 0: the server " +
 			"accepts requests; 1: the server does not accept requests, or does not answer within two " +
 			"seconds.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r := askReady(c.Context(), cfg)
 		if asJSON {
@@ -57,10 +57,10 @@ func (inv *invocation) readyCommand() *cobra.Command {
 
 // askReady requests /readyz from the configured server. The error of a failed request becomes Message.
 func askReady(ctx context.Context, cfg *configs.Config) readiness {
-	r := readiness{URL: dataURL(cfg) + "/readyz"}
+	r := readiness{URL: dataListenerURL(cfg) + "/readyz"}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	res, err := request(ctx, http.MethodGet, r.URL, "", nil)
+	res, err := sendRequest(ctx, http.MethodGet, r.URL, "", nil)
 	if err != nil {
 		r.Message = "no server answers; start the server with `precept serve`, or name the data directory of a running server with --data-dir"
 		return r
@@ -74,11 +74,11 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	return r
 }
 
-// dataURL returns the base URL of the data listener. The address comes from run.json or, without run.json, from the key
-// listen.
-func dataURL(cfg *configs.Config) string {
+// dataListenerURL returns the base URL of the data listener. The address comes from run.json or, without run.json, from
+// the key listen.
+func dataListenerURL(cfg *configs.Config) string {
 	if runFile, err := server.ReadRunFile(cfg.DataDir); err == nil {
-		return runFile.Data
+		return runFile.DataURL
 	}
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

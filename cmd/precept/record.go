@@ -30,8 +30,8 @@ func (f *ledgerFlags) open(inv *invocation) *ledger.Ledger {
 	}
 }
 
-// record returns the command that adds a failure to the ledger.
-func (inv *invocation) record() *cobra.Command {
+// recordCommand returns the command that adds a failure to the ledger.
+func (inv *invocation) recordCommand() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var e ledger.Entry
 	var asJSON bool
@@ -43,7 +43,7 @@ func (inv *invocation) record() *cobra.Command {
 			"docs/contracts/record.schema.json describes both. If AGENT.md cannot be written, record tries again after 100 ms, then writes the entry to " +
 			".orchestration/agent_trace.jsonl and exits with 0, because the work of the agent did not fail.",
 		Example: `  precept record --intent-id ci-42 --type test --file cart_test.go --error "want 3, got 2" --cause "The total ignored the discount." --resolution "The total subtracts the discount." --rule "Test a total with a discount."`,
-		Args:    arguments(cobra.NoArgs),
+		Args:    argsValidator(cobra.NoArgs),
 	}
 	ledgerFlag.add(c)
 	c.Flags().StringVar(&e.IntentID, "intent-id", "", "id of the task")

@@ -27,7 +27,7 @@ import (
 
 // reportFlags are the flags of `precept report`.
 type reportFlags struct {
-	query  admin.Query
+	query  admin.ReportQuery
 	window string
 	asJSON bool
 }
@@ -43,8 +43,8 @@ func (f *reportFlags) parseWhatIf(text string) error {
 	return nil
 }
 
-// report returns the command that prints the effects of the lessons.
-func (inv *invocation) report() *cobra.Command {
+// reportCommand returns the command that prints the effects of the lessons.
+func (inv *invocation) reportCommand() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
 		Use:   "report",
@@ -60,7 +60,7 @@ func (inv *invocation) report() *cobra.Command {
 			"lines below a row qualify the row; --explain shows the derivation of a row.",
 		Example: "  precept report --provisional --window 30d\n" +
 			"  precept report --explain pin-the-page",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "tenant")
 	c.Flags().StringVar(
@@ -73,7 +73,7 @@ func (inv *invocation) report() *cobra.Command {
 	c.Flags().StringVar(
 		&f.query.Explain, "explain", "", "show the derivation of the row of this lesson",
 	)
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		var err error
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
@@ -84,7 +84,7 @@ func (inv *invocation) report() *cobra.Command {
 			return err
 		}
 		if f.query.Explain != "" {
-			return explain(inv.stdout, r, &f)
+			return explainRows(inv.stdout, r, &f)
 		}
 		if f.asJSON {
 			return writeJSON(inv.stdout, r)
@@ -96,8 +96,8 @@ func (inv *invocation) report() *cobra.Command {
 	})
 }
 
-// explain prints how the numbers in the rows of one lesson were computed.
-func explain(out io.Writer, r report.Report, f *reportFlags) error {
+// explainRows prints how the numbers in the rows of one lesson were computed.
+func explainRows(out io.Writer, r report.Report, f *reportFlags) error {
 	slug := f.query.Explain
 	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug && trial.LessonSlug(row.Slug) != slug })
 	if len(r.Lessons) == 0 {
@@ -146,7 +146,7 @@ func reportFromServer(
 
 // readReport computes the report from the store.
 func readReport(
-	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, q admin.Query,
+	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, q admin.ReportQuery,
 ) (report.Report, error) {
 	db, err := tools.OpenUnfiltered(ctx, cfg)
 	if err != nil {
@@ -167,7 +167,7 @@ func readReport(
 	if err != nil {
 		fmt.Fprintln(console, "precept:", report.Printable(err.Error()))
 	}
-	in := proxy.Injection(cfg, "")
+	in := proxy.NewInjectConfig(cfg, "")
 	r, err := l.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
 		Explain: q.Explain, Book: book, Rules: sections,

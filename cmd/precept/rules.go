@@ -14,26 +14,26 @@ import (
 	"precept/inject/rules"
 )
 
-// rules returns the command rules with its subcommands.
-func (inv *invocation) rules() *cobra.Command {
+// rulesCommand returns the command rules with its subcommands.
+func (inv *invocation) rulesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
 		Short: "Measure which sections of CLAUDE.md, AGENTS.md and similar files earn their tokens",
-		Args:  arguments(cobra.NoArgs),
+		Args:  argsValidator(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(inv.rulesScan(), inv.rulesMeasure(), inv.rulesList(), inv.rulesStop(), inv.rulesPropose(), inv.rulesToLessons())
+	c.AddCommand(inv.rulesScanCommand(), inv.rulesMeasureCommand(), inv.rulesListCommand(), inv.rulesStopCommand(), inv.rulesProposeCommand(), inv.rulesToLessonsCommand())
 	return c
 }
 
-// scanAnswer is the output of rules scan --json.
-type scanAnswer struct {
+// scanResult is the output of rules scan --json.
+type scanResult struct {
 	Sessions int              `json:"sessions"` // captured sessions that were read
 	Files    []rules.SeenFile `json:"files"`
 }
 
-// rulesScan returns the command that lists the rules files in the captured sessions.
-func (inv *invocation) rulesScan() *cobra.Command {
+// rulesScanCommand returns the command that lists the rules files in the captured sessions.
+func (inv *invocation) rulesScanCommand() *cobra.Command {
 	var tenant string
 	var asJSON bool
 	c := &cobra.Command{
@@ -42,10 +42,10 @@ func (inv *invocation) rulesScan() *cobra.Command {
 		Long: "Scan reads the newest captured sessions and finds rules files by the frames that the agents write around the files. " +
 			"A section is a heading with its content, or a bullet at the left margin. tokens: estimate for one request, four bytes for each token. " +
 			"Every request repeats the file, so a session costs more. forbids: a word by which the section forbids something; such a section needs --force.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant")
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		e, err := inv.tools.OpenFiltered(c.Context(), cfg)
 		if err != nil {
@@ -56,7 +56,7 @@ func (inv *invocation) rulesScan() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer := scanAnswer{Sessions: scan.Sessions, Files: scan.Files()}
+		answer := scanResult{Sessions: scan.Sessions, Files: scan.Files()}
 		if asJSON {
 			return writeJSON(inv.stdout, answer)
 		}
@@ -65,18 +65,18 @@ func (inv *invocation) rulesScan() *cobra.Command {
 }
 
 // printScan prints the rules files and their sections as text.
-func printScan(out io.Writer, answer *scanAnswer) error {
+func printScan(out io.Writer, answer *scanResult) error {
 	if len(answer.Files) == 0 {
-		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files of Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", amount(answer.Sessions, "captured session"))
+		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files of Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", countNoun(answer.Sessions, "captured session"))
 		return err
 	}
 	for i := range answer.Files {
 		f := &answer.Files[i]
-		fmt.Fprintf(out, "%s: %s, %s a request, %s a session, %.1f%% of the input tokens\n", report.Printable(f.File), amount(f.Sessions, "session"), amount(f.TokensPerRequest, "token"), amount(f.TokensPerSession, "token"), 100*f.InputShare)
+		fmt.Fprintf(out, "%s: %s, %s a request, %s a session, %.1f%% of the input tokens\n", report.Printable(f.File), countNoun(f.Sessions, "session"), countNoun(f.TokensPerRequest, "token"), countNoun(f.TokensPerSession, "token"), 100*f.InputShare)
 		if f.Problem != "" {
 			fmt.Fprintln(out, "  "+f.Problem)
 		}
-		t, flush := tabbed(out)
+		t, flush := newTabWriter(out)
 		fmt.Fprintln(t, "  section\ttokens\ta session\tsessions\tinput\tnote")
 		depth := map[string]int{}
 		for k := range f.Sections {
@@ -97,8 +97,8 @@ func printScan(out io.Writer, answer *scanAnswer) error {
 	return nil
 }
 
-// tabbed returns a writer that aligns tab-separated columns. The caller calls flush to write the columns to out.
-func tabbed(out io.Writer) (columns io.Writer, flush func() error) {
+// newTabWriter returns a writer that aligns tab-separated columns. The caller calls flush to write the columns to out.
+func newTabWriter(out io.Writer) (columns io.Writer, flush func() error) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	return t, t.Flush
 }

@@ -13,16 +13,16 @@ import (
 	"precept/inject/rules"
 )
 
-// rulesList returns the command that prints the registered sections.
-func (inv *invocation) rulesList() *cobra.Command {
+// rulesListCommand returns the command that prints the registered sections.
+func (inv *invocation) rulesListCommand() *cobra.Command {
 	var asJSON bool
 	var tenant string
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the sections that are registered for measurement, with their states and sessions",
-		Args:  arguments(cobra.NoArgs),
+		Args:  argsValidator(cobra.NoArgs),
 	}
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose sessions are counted")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r, err := inv.tools.ReadRegistry(c.Context(), cfg)
@@ -30,13 +30,13 @@ func (inv *invocation) rulesList() *cobra.Command {
 			return err
 		}
 		if asJSON {
-			return writeJSON(inv.stdout, rules.Registry{Sections: append([]rules.Registered{}, r.Sections...)})
+			return writeJSON(inv.stdout, rules.Registry{Sections: append([]rules.RegisteredSection{}, r.Sections...)})
 		}
 		if len(r.Sections) == 0 {
 			fmt.Fprintln(inv.stdout, "No section is registered. `precept rules measure FILE` registers the sections of a file.")
 			return nil
 		}
-		rep, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		rep, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &reportFlags{query: admin.ReportQuery{Tenant: tenant}})
 		none := "0/0"
 		if err != nil {
 			none = "-"
@@ -48,14 +48,14 @@ func (inv *invocation) rulesList() *cobra.Command {
 		}
 		prices := admin.Prices{Models: cfg.PriceTable(), Currency: cfg.Currency()}
 		var costs []string
-		t, flush := tabbed(inv.stdout)
+		t, flush := newTabWriter(inv.stdout)
 		fmt.Fprintln(t, "section\tstate\tshare\ttokens\twith/without\tsince\tnote")
 		for i := range r.Sections {
 			s := &r.Sections[i]
 			sessions := none
 			if row := rows[string(s.Arm())]; row != nil {
 				sessions = fmt.Sprintf("%d/%d", row.NInjected, row.NWithheld)
-				if cost := prices.Section(row); cost != "" {
+				if cost := prices.CompareSection(row); cost != "" {
 					costs = append(costs, report.Printable(s.Slug())+" "+strings.ReplaceAll(cost, "\u00a0", " "))
 				}
 			}
@@ -67,7 +67,7 @@ func (inv *invocation) rulesList() *cobra.Command {
 			if !s.Began.IsZero() {
 				at = s.Began
 			}
-			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.Share, rules.Tokens(s.Text), sessions, at.Format(time.DateOnly), report.Printable(note))
+			fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%s\t%s\t%s\n", report.Printable(s.Slug()), s.State, s.CutProbability, rules.Tokens(s.Text), sessions, at.Format(time.DateOnly), report.Printable(note))
 		}
 		if err := flush(); err != nil {
 			return err

@@ -32,18 +32,18 @@ type measureFlags struct {
 // skippedSection is a section that was not registered. Why is the reason.
 type skippedSection struct {
 	Section string `json:"section"`
-	Why     string `json:"why"`
+	Reason  string `json:"why"`
 }
 
-// measureAnswer is the output of rules measure --json.
-type measureAnswer struct {
-	Registered []rules.Registered `json:"registered"`
-	Skipped    []skippedSection   `json:"skipped"`
-	Displaced  []rules.Registered `json:"displaced"` // earlier versions of registered sections, whose measurements ended
+// measureResult is the output of rules measure --json.
+type measureResult struct {
+	Registered []rules.RegisteredSection `json:"registered"`
+	Skipped    []skippedSection          `json:"skipped"`
+	Displaced  []rules.RegisteredSection `json:"displaced"` // earlier versions of registered sections, whose measurements ended
 }
 
-// rulesMeasure returns the command that registers sections of a rules file for measurement.
-func (inv *invocation) rulesMeasure() *cobra.Command {
+// rulesMeasureCommand returns the command that registers sections of a rules file for measurement.
+func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 	var f measureFlags
 	c := &cobra.Command{
 		Use:   "measure FILE",
@@ -53,7 +53,7 @@ func (inv *invocation) rulesMeasure() *cobra.Command {
 			"Without --section, measure registers all outermost sections. At most rules.at_once sections are measured at a time; the others wait for a verdict. " +
 			"A section that forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies the change within two seconds, to sessions that start later. " +
 			"The header Precept-Rules: off exempts a request.",
-		Args:    arguments(cobra.ExactArgs(1)),
+		Args:    argsValidator(cobra.ExactArgs(1)),
 		Example: "  precept rules measure CLAUDE.md\n  precept rules measure AGENTS.md --section Testing --share 0.5",
 	}
 	c.Flags().StringArrayVar(&f.sections, "section", nil, "register this section only; repeat the flag for several sections")
@@ -61,7 +61,7 @@ func (inv *invocation) rulesMeasure() *cobra.Command {
 	c.Flags().Int64Var(&f.picks, "picks", 0, "end the measurement after this number of rewarded sessions, with one planned evaluation")
 	c.Flags().Float64Var(&f.detect, "detect", 0, "planned evaluation with enough sessions to detect an effect of this size: 0.05 is 5 points")
 	c.Flags().BoolVar(&f.force, "force", false, "register sections that forbid something, and a section that holds the whole file")
-	addJSON(c, &f.asJSON)
+	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(); err != nil {
 			return misuse(err)
@@ -91,13 +91,13 @@ func (inv *invocation) rulesMeasure() *cobra.Command {
 			if s.State == rules.Queued {
 				when = "after another measurement has ended (rules.at_once)"
 			}
-			fmt.Fprintf(inv.stdout, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.Share, when, amount(rules.Tokens(s.Text), "token"))
+			fmt.Fprintf(inv.stdout, "%s is %s: cut in %.0f%% of the sessions that start %s, %s a request\n", report.Printable(s.Slug()), s.State, 100*s.CutProbability, when, countNoun(rules.Tokens(s.Text), "token"))
 		}
 		for _, s := range answer.Displaced {
 			fmt.Fprintf(inv.stdout, "%s@%s is stopped: the new text takes its place\n", report.Printable(s.Slug()), s.Hash)
 		}
 		for _, s := range answer.Skipped {
-			fmt.Fprintf(inv.stdout, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Why))
+			fmt.Fprintf(inv.stdout, "%s is not measured: the section %s\n", report.Printable(s.Section), report.Printable(s.Reason))
 		}
 		if len(answer.Registered) == 0 {
 			return errors.New("no section was registered; `precept rules list` shows the registered sections")
@@ -128,7 +128,7 @@ const (
 // register registers sections of a rules file for measurement, and starts as many measurements as atOnce permits.
 func (f *measureFlags) register(
 	ctx context.Context, storage *server.RegistryStorage, atOnce int, path, text string, now time.Time,
-) (answer measureAnswer, err error) {
+) (answer measureResult, err error) {
 	name := rules.Base(path)
 	all := rules.Split(text)
 	indices, err := chooseSections(name, all, f.sections)
@@ -142,21 +142,21 @@ func (f *measureFlags) register(
 	if now, err = storage.Now(ctx, now); err != nil {
 		return answer, err
 	}
-	err = storage.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
-		answer = measureAnswer{Registered: []rules.Registered{}, Skipped: []skippedSection{}, Displaced: []rules.Registered{}}
+	err = storage.Update(ctx, func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) {
+		answer = measureResult{Registered: []rules.RegisteredSection{}, Skipped: []skippedSection{}, Displaced: []rules.RegisteredSection{}}
 		var newArms []string
 		for _, i := range indices {
 			s := &all[i]
 			body := text[s.Start:s.End]
-			r := rules.Registered{
-				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normalize(body), Share: f.share, State: rules.Queued,
-				Picks: picks, Detect: 100 * f.detect, Forbids: rules.Prohibition(body), Added: now.UTC(),
+			r := rules.RegisteredSection{
+				File: name, Path: path, Section: s.Name, Hash: rules.Hash(body), Text: rules.Normalize(body), CutProbability: f.share, State: rules.Queued,
+				Picks: picks, DetectableEffect: 100 * f.detect, Forbids: rules.FindProhibition(body), Added: now.UTC(),
 			}
 			if reason := f.skipReason(s, &r, list, all, text); reason != "" {
 				answer.Skipped = append(answer.Skipped, skippedSection{s.Name, reason})
 				continue
 			}
-			list = slices.DeleteFunc(list, func(o rules.Registered) bool { return o.Arm() == r.Arm() })
+			list = slices.DeleteFunc(list, func(o rules.RegisteredSection) bool { return o.Arm() == r.Arm() })
 			for i := range list { // stop the measurement of an earlier version of the section
 				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
 					o.State, o.Ended = rules.Stopped, now.UTC()
@@ -165,7 +165,7 @@ func (f *measureFlags) register(
 			}
 			list, newArms = append(list, r), append(newArms, string(r.Arm()))
 		}
-		rules.Advance(list, atOnce, now, func(*rules.Registered) string { return "" })
+		rules.Advance(list, atOnce, now, func(*rules.RegisteredSection) string { return "" })
 		for i := range list {
 			if slices.Contains(newArms, string(list[i].Arm())) {
 				answer.Registered = append(answer.Registered, list[i])
@@ -178,9 +178,9 @@ func (f *measureFlags) register(
 
 // skipReason returns the reason why a section cannot be registered; "" if it can. s is the section in the file, and r
 // is the same section as it would be registered. list holds the registered sections, and all the sections of the file.
-func (f *measureFlags) skipReason(s *rules.Section, r *rules.Registered, list []rules.Registered, all []rules.Section, text string) string {
-	if p := s.Problem(); p != "" && !(s.Whole && !s.Empty && !s.Twice && f.force) {
-		if s.Whole && !s.Empty && !s.Twice {
+func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, list []rules.RegisteredSection, all []rules.Section, text string) string {
+	if p := s.Problem(); p != "" && !(s.WholeFile && !s.Empty && !s.Repeated && f.force) {
+		if s.WholeFile && !s.Empty && !s.Repeated {
 			p += "; add --force to measure the file as a whole, or name its sections with --section"
 		}
 		return p
@@ -219,7 +219,7 @@ func chooseSections(file string, all []rules.Section, names []string) (indices [
 		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)
 	}
 	if len(names) == 0 {
-		return rules.Units(all), nil
+		return rules.TopSections(all), nil
 	}
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s rules.Section) bool { return s.Name == name })

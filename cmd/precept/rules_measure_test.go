@@ -16,13 +16,13 @@ const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun th
 
 // openSections returns an empty store of registered sections (sections of rules files under measurement), and a
 // function that registers the section Style of a file.
-func openSections(t *testing.T) (storage *server.RegistryStorage, register func(path, text string, picks int64) measureAnswer) {
+func openSections(t *testing.T) (storage *server.RegistryStorage, register func(path, text string, picks int64) measureResult) {
 	t.Helper()
 	storage, _, err := (&server.Tools{}).OpenRegistry(&configs.Config{Lessons: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return storage, func(path, text string, picks int64) measureAnswer {
+	return storage, func(path, text string, picks int64) measureResult {
 		t.Helper()
 		f := measureFlags{sections: []string{"Style"}, share: 0.5, picks: picks}
 		answer, err := f.register(t.Context(), storage, 3, path, text, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
@@ -39,7 +39,7 @@ func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
-	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "/shop/CLAUDE.md") {
+	if a := register("/other/CLAUDE.md", edited, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Reason, "/shop/CLAUDE.md") {
 		t.Errorf("another file with the same name: got %+v, want the section skipped, with the path of the first file", a)
 	}
 	if a := register("/shop/CLAUDE.md", edited, 0); len(a.Registered) != 1 || len(a.Displaced) != 1 || a.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
@@ -51,14 +51,14 @@ func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
 	storage, register := openSections(t)
 	register("/shop/CLAUDE.md", measuredFile, 0)
-	err := storage.Update(t.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
+	err := storage.Update(t.Context(), func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) {
 		list[0].State, list[0].Verdict = rules.Finished, "no effect"
 		return list, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := register("/shop/CLAUDE.md", measuredFile, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Why, "--picks") {
+	if a := register("/shop/CLAUDE.md", measuredFile, 0); len(a.Registered) != 0 || len(a.Skipped) != 1 || !strings.Contains(a.Skipped[0].Reason, "--picks") {
 		t.Errorf("second measurement without --picks: got %+v, want the section skipped, with --picks in the reason", a)
 	}
 	if a := register("/shop/CLAUDE.md", measuredFile, 500); len(a.Registered) != 1 {
@@ -72,7 +72,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report
 	for section, hi := range map[string]float64{"## Style\n\nUse tabs.": .03, "## Keys\n\nNever print a key.": .01, "## Tests\n\nRun the tests.": .2} {
-		r := rules.Registered{File: "CLAUDE.md", Section: strings.Fields(section)[1], Hash: rules.Hash(section)}
+		r := rules.RegisteredSection{File: "CLAUDE.md", Section: strings.Fields(section)[1], Hash: rules.Hash(section)}
 		rep.Lessons = append(rep.Lessons, report.Row{Arm: string(r.Arm()), Effect: new(0.0), Lo: new(-.04), Hi: &hi, NInjected: 700, NWithheld: 710})
 	}
 	for _, tc := range []struct {
@@ -81,7 +81,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 		removed string
 	}{{.05, false, "Style"}, {.05, true, "Style Keys"}, {.02, false, ""}, {.02, true, "Keys"}, {.3, false, "Style Tests"}} {
 		var out strings.Builder
-		p := propose("CLAUDE.md", text, judge("CLAUDE.md", text, &rep, tc.margin, tc.force))
+		p := propose("CLAUDE.md", text, decideRemovals("CLAUDE.md", text, &rep, tc.margin, tc.force))
 		if err := p.print(&out); err != nil {
 			t.Fatal(err)
 		}

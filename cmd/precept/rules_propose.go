@@ -23,8 +23,8 @@ import (
 	"precept/inject/rules"
 )
 
-// judgement is the decision to remove or to keep one section of a rules file.
-type judgement struct {
+// removalDecision is the decision to remove or to keep one section of a rules file.
+type removalDecision struct {
 	section *rules.Section
 	text    string
 	row     *report.Row // row of the section in the report; nil if the section was not measured
@@ -32,8 +32,8 @@ type judgement struct {
 	reason  string      // reason for keeping the section
 }
 
-// rulesPropose returns the command that prints a rules file without the sections that can be removed.
-func (inv *invocation) rulesPropose() *cobra.Command {
+// rulesProposeCommand returns the command that prints a rules file without the sections that can be removed.
+func (inv *invocation) rulesProposeCommand() *cobra.Command {
 	var tenant string
 	var margin float64
 	var force, asJSON bool
@@ -43,12 +43,12 @@ func (inv *invocation) rulesPropose() *cobra.Command {
 		Long: "Propose removes a section by one of three rules, and names the rule: the section is proven harmful; the section has no material effect (the interval is within 3 points of 0); " +
 			"leaving the section out is non-inferior (the interval excludes a harm of --margin or more). The interval of a planned measurement (--picks, --detect) counts as soon as its sessions are complete. The diff goes to standard output and can be applied with `patch`; " +
 			"the file is never changed in place. Sections that forbid something stay without --force.",
-		Args: arguments(cobra.ExactArgs(1)),
+		Args: argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm of leaving a section out: 0.05 is 5 points")
 	c.Flags().BoolVar(&force, "force", false, "remove sections that forbid something as well")
 	c.Flags().StringVar(&tenant, "tenant", "default", "tenant whose measurements count")
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !(margin > 0 && margin < 1) {
 			return misuse(errors.New("--margin must be between 0 and 1; 0.05 is 5 points"))
@@ -57,11 +57,11 @@ func (inv *invocation) rulesPropose() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rep, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &reportFlags{query: admin.Query{Tenant: tenant}})
+		rep, err := findReport(c.Context(), inv.stderr, inv.tools, cfg, &reportFlags{query: admin.ReportQuery{Tenant: tenant}})
 		if err != nil {
 			return err
 		}
-		p := propose(filepath.ToSlash(args[0]), text, judge(rules.Base(args[0]), text, &rep, margin, force))
+		p := propose(filepath.ToSlash(args[0]), text, decideRemovals(rules.Base(args[0]), text, &rep, margin, force))
 		if asJSON {
 			return writeJSON(inv.stdout, p)
 		}
@@ -108,15 +108,15 @@ type proposedRemoval struct {
 // keptSection is a section that is kept. Why is the reason.
 type keptSection struct {
 	Section string `json:"section"`
-	Why     string `json:"why"`
+	Reason  string `json:"why"`
 }
 
 // propose returns the proposal that removes the sections with a rule of removal from a file.
-func propose(name, text string, judged []judgement) proposal {
+func propose(name, text string, decisions []removalDecision) proposal {
 	p := proposal{File: name, Removed: []proposedRemoval{}, Kept: []keptSection{}}
 	var cuts []rules.Span
-	for i := range judged {
-		j := &judged[i]
+	for i := range decisions {
+		j := &decisions[i]
 		if j.rule == "" {
 			p.Kept = append(p.Kept, keptSection{j.section.Name, j.reason})
 			continue
@@ -138,7 +138,7 @@ func (p *proposal) print(out io.Writer) error {
 		fmt.Fprintf(out, "# removed: %s: %s\n#   %s\n", report.Printable(x.Section), x.Rule, x.Evidence)
 	}
 	for _, x := range p.Kept {
-		fmt.Fprintf(out, "# kept: %s: %s\n", report.Printable(x.Section), x.Why)
+		fmt.Fprintf(out, "# kept: %s: %s\n", report.Printable(x.Section), x.Reason)
 	}
 	text := p.Diff
 	if text == "" {
@@ -148,16 +148,16 @@ func (p *proposal) print(out io.Writer) error {
 	return err
 }
 
-// judge applies the rules of removal to the measured sections of a file. An outermost section without a measurement is
-// kept with the reason "not measured". The result omits sections that are inside of a removed section.
-func judge(file, text string, rep *report.Report, margin float64, force bool) (out []judgement) {
+// decideRemovals applies the rules of removal to the measured sections of a file. An outermost section without a
+// measurement is kept with the reason "not measured". The result omits sections that are inside of a removed section.
+func decideRemovals(file, text string, rep *report.Report, margin float64, force bool) (out []removalDecision) {
 	all := rules.Split(text)
-	units := rules.Units(all)
+	units := rules.TopSections(all)
 	removed := rules.Span{}
 	for i := range all {
 		s := &all[i]
 		body := text[s.Start:s.End]
-		r := rules.Registered{File: file, Section: s.Name, Hash: rules.Hash(body)}
+		r := rules.RegisteredSection{File: file, Section: s.Name, Hash: rules.Hash(body)}
 		// A measured section is found by its text, because the number at the end of a repeated name, such as
 		// "Notes (2)", changes when an earlier section is removed from the file.
 		at := slices.IndexFunc(rep.Lessons, func(row report.Row) bool {
@@ -167,7 +167,7 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 		if at < 0 && !slices.Contains(units, i) || s.Start < removed.End {
 			continue
 		}
-		j := judgement{section: s, text: body}
+		j := removalDecision{section: s, text: body}
 		switch {
 		case at < 0:
 			j.reason = "not measured"
@@ -175,7 +175,7 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 			j.row = &rep.Lessons[at]
 			j.rule, j.reason = removalRule(j.row, margin)
 		}
-		if word := rules.Prohibition(body); j.rule != "" && word != "" && !force {
+		if word := rules.FindProhibition(body); j.rule != "" && word != "" && !force {
 			j.rule, j.reason = "", fmt.Sprintf("%s, but the section forbids something (%q); add --force to remove it", j.rule, word)
 		}
 		if j.rule != "" {
@@ -231,7 +231,7 @@ func formatEffect(r *report.Row) string {
 }
 
 // evidence returns the effect, the numbers of sessions and the saved tokens of a removed section in one line.
-func (j *judgement) evidence() string {
+func (j *removalDecision) evidence() string {
 	r := j.row
 	text := fmt.Sprintf("effect of the section %s; %d rewarded sessions with, %d without", formatEffect(r), r.NInjected, r.NWithheld)
 	tokens := rules.Tokens(j.text)
@@ -254,7 +254,7 @@ func cutSections(text string, cuts []rules.Span) string {
 	}
 	var b strings.Builder
 	written := 0
-	cuts = rules.Widen(text, cuts)
+	cuts = rules.AddEmptiedHeadings(text, cuts)
 	slices.SortFunc(cuts, func(a, b rules.Span) int { return a.Start - b.Start })
 	for _, c := range cuts {
 		if c.Start > written {
@@ -269,8 +269,8 @@ func cutSections(text string, cuts []rules.Span) string {
 // codeSpan matches a code span of a section, such as a command or a file name.
 var codeSpan = regexp.MustCompile("`([^`\n]{3,60})`")
 
-// rulesToLessons returns the command that creates a quarantined lesson from a section.
-func (inv *invocation) rulesToLessons() *cobra.Command {
+// rulesToLessonsCommand returns the command that creates a quarantined lesson from a section.
+func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 	var names, keywords []string
 	var asJSON bool
 	c := &cobra.Command{
@@ -278,11 +278,11 @@ func (inv *invocation) rulesToLessons() *cobra.Command {
 		Short: "Make a quarantined lesson of a section that helps only sometimes",
 		Long: "To-lessons writes a lesson with the text of the section. The lesson fires on --keyword, or on the commands, file names and the heading of the section. " +
 			"The lesson is quarantined: check its trigger, then run `precept lessons approve SLUG`, and remove the section from the file.",
-		Args: arguments(cobra.ExactArgs(1)),
+		Args: argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "section to move; repeat the flag for several sections")
 	c.Flags().StringSliceVar(&keywords, "keyword", nil, "phrase on which the lesson fires")
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		if len(names) == 0 {
 			return misuse(errors.New("--section is missing; name the section that becomes a lesson"))
@@ -312,7 +312,7 @@ func (inv *invocation) rulesToLessons() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := reply(inv.stdout, asJSON, stateAnswer{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s and fires on %q: %s", r.Lesson.Slug, r.Lesson.State, l.Trigger.Keywords, r.Lesson.Path); err != nil {
+			if err := printResult(inv.stdout, asJSON, stateResult{r.Lesson.Slug, r.Lesson.State, r.Lesson.ContentHash, r.Lesson.Path}, "%s is %s and fires on %q: %s", r.Lesson.Slug, r.Lesson.State, l.Trigger.Keywords, r.Lesson.Path); err != nil {
 				return err
 			}
 		}

@@ -12,17 +12,17 @@ import (
 	"precept/inject/rules"
 )
 
-// rulesStop returns the command that ends the measurement of sections.
-func (inv *invocation) rulesStop() *cobra.Command {
+// rulesStopCommand returns the command that ends the measurement of sections.
+func (inv *invocation) rulesStopCommand() *cobra.Command {
 	var names []string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stop FILE",
 		Short: "End the measurement of sections; sessions that started earlier keep their decision",
-		Args:  arguments(cobra.ExactArgs(1)),
+		Args:  argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().StringArrayVar(&names, "section", nil, "stop this section only; repeat the flag for several sections")
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		storage, closeStorage, err := inv.tools.OpenRegistry(cfg)
 		if err != nil {
@@ -35,7 +35,7 @@ func (inv *invocation) rulesStop() *cobra.Command {
 			return err
 		}
 		var stopped []string
-		err = storage.Update(c.Context(), func(list []rules.Registered) ([]rules.Registered, error) {
+		err = storage.Update(c.Context(), func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) {
 			stopped = nil // Update may call the function again
 			for i := range list {
 				s := &list[i]
@@ -46,7 +46,7 @@ func (inv *invocation) rulesStop() *cobra.Command {
 				s.State, s.Ended = rules.Stopped, now.UTC()
 				stopped = append(stopped, s.Slug())
 			}
-			rules.Advance(list, cfg.Rules.AtOnce, now, func(*rules.Registered) string { return "" })
+			rules.Advance(list, cfg.Rules.AtOnce, now, func(*rules.RegisteredSection) string { return "" })
 			return list, nil
 		})
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // runFlags are the flags of `precept run` that are not keys of the configuration.
 type runFlags struct {
-	listener            dataFlags
+	listener            listenerFlags
 	verify              string
 	record, asJSON      bool
 	run, session, agent string
@@ -45,7 +45,7 @@ func (inv *invocation) runCommand() *cobra.Command {
 			"feedback of the run; a run without a successful reply gets no feedback. The exit status is the status of the agent.",
 		Example: "  precept run -- claude -p \"Fix the failing test\"\n" +
 			"  precept run --verify \"go test ./...\" -- codex exec \"Fix the failing test\"",
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	flags := inv.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
 	c.Flags().SetInterspersed(false)
@@ -140,16 +140,16 @@ func (inv *invocation) runAgent(
 
 // runResult is the line of `precept run --json`.
 type runResult struct {
-	Run      string       `json:"run,omitempty"`     // name of the run
-	Session  string       `json:"session,omitempty"` // name of the session, with --session
-	Agent    string       `json:"agent"`
-	URL      string       `json:"url"` // address of precept
-	ExitCode int          `json:"exit_code"`
-	Verifier *runVerifier `json:"verifier,omitempty"`
+	Run      string          `json:"run,omitempty"`     // name of the run
+	Session  string          `json:"session,omitempty"` // name of the session, with --session
+	Agent    string          `json:"agent"`
+	URL      string          `json:"url"` // address of precept
+	ExitCode int             `json:"exit_code"`
+	Verifier *verifierResult `json:"verifier,omitempty"`
 }
 
-// runVerifier is the result of the verifier, and the server's response to the posted result.
-type runVerifier struct {
+// verifierResult is the result of the verifier, and the server's response to the posted result.
+type verifierResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
 	Failures int    `json:"failures"`         // failures that precept read in the output of the command
@@ -203,15 +203,15 @@ func envList(env map[string]string) []string {
 }
 
 // verifyRun runs the verifier and posts its result. The exit code of precept remains the exit code of the agent.
-func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *runVerifier {
+func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *verifierResult {
 	command := []string{"sh", "-c", f.verify}
 	v, err := inv.verifyCommand(command, true)
 	if err != nil {
 		fmt.Fprintln(inv.stderr, "precept:", err)
-		return &runVerifier{Command: f.verify, ExitCode: startFailureCode(err), Error: err.Error()}
+		return &verifierResult{Command: f.verify, ExitCode: startFailureCode(err), Error: err.Error()}
 	}
 	v.Command = []string{f.verify}
-	result := &runVerifier{Command: f.verify, ExitCode: v.ExitCode, Failures: len(v.Failures)}
+	result := &verifierResult{Command: f.verify, ExitCode: v.ExitCode, Failures: len(v.Failures)}
 	body := map[string]any{
 		"source": "system", "type": "score", "score": 0.0, "rater": "precept run", "if_answered": true,
 		"details": map[string]any{
@@ -258,14 +258,14 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 	}
 	ownCfg := *cfg
 	ownCfg.Listen, ownCfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
-	if dir := server.UserDataDir(inv.env); !flags.isDataPlaceSet(inv) && !server.HoldsData(ownCfg.DataDir) && dir != "" {
+	if dir := server.UserDataDir(inv.env); !flags.isDataLocationSet(inv) && !server.HoldsData(ownCfg.DataDir) && dir != "" {
 		ownCfg.DataDir = dir // ./data of a repository may belong to another program
 	}
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
 		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
 	}
 	fmt.Fprintf(inv.stderr, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
-		strings.Join(upstreamURLs(&ownCfg), " and "), amount(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
+		strings.Join(upstreamURLs(&ownCfg), " and "), countNoun(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
 	log, err := os.OpenFile(
 		filepath.Join(ownCfg.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
 	)
@@ -275,12 +275,12 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 	ready := make(chan string, 1)
 	s := server.New(server.Options{
 		Tools: inv.tools, Config: &ownCfg, Source: source, Console: log, Embedded: true,
-		Ready: func(data, _ string) { ready <- data },
+		OnReady: func(data, _ string) { ready <- data },
 	})
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	ended := make(chan error, 1)
-	wg.Go(func() { ended <- cutExit(s.Run(runCtx)) })
+	wg.Go(func() { ended <- cutExitError(s.Run(runCtx)) })
 	stop = func() error {
 		cancel()
 		wg.Wait()
@@ -291,7 +291,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 		return base, stop, nil
 	case err := <-ended:
 		cancel()
-		if errors.Is(err, errServed) {
+		if errors.Is(err, errDataDirLocked) {
 			err = fmt.Errorf(
 				"%w; to start several runs at once, start `precept serve` first", err,
 			)
@@ -305,7 +305,7 @@ func upstreamURLs(cfg *configs.Config) []string {
 	urls := []string{cfg.Upstream}
 	if cfg.Upstream == "" {
 		urls = urls[:0]
-		for _, name := range cfg.Route() {
+		for _, name := range cfg.UpstreamByRoute() {
 			urls = append(urls, cfg.Upstreams[name].URL)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"precept/configs"
 )
 
-// serve returns the command that runs the server.
-func (inv *invocation) serve() *cobra.Command {
+// serveCommand returns the command that runs the server.
+func (inv *invocation) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy",
@@ -24,7 +24,7 @@ func (inv *invocation) serve() *cobra.Command {
 			"configuration file reloads the configuration; a configuration with faults is ignored, " +
 			"and the old configuration stays in effect. With --json, one line of JSON on standard output " +
 			"names the addresses when the proxy accepts requests; log.format sets the form of the log.",
-		Args: arguments(cobra.NoArgs),
+		Args: argsValidator(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)
 	flags.trustsProjectFile = true
@@ -32,7 +32,7 @@ func (inv *invocation) serve() *cobra.Command {
 		"print-config", false, "print the effective configuration without secrets, and exit",
 	)
 	var asJSON bool
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		flags.announce(inv)
 		source := flags.source(inv, false)
@@ -47,7 +47,7 @@ func (inv *invocation) serve() *cobra.Command {
 		if asJSON {
 			o.Addresses = inv.stdout
 		}
-		return cutExit(server.New(o).Run(c.Context()))
+		return cutExitError(server.New(o).Run(c.Context()))
 	}
 	return c
 }
@@ -81,8 +81,8 @@ func (inv *invocation) serverOptions(cfg *configs.Config, source *server.Source)
 	}
 }
 
-// cutExit returns an error with exit code 3 for server.ErrCut, and any other error unchanged.
-func cutExit(err error) error {
+// cutExitError returns an error with exit code 3 for server.ErrCut, and any other error unchanged.
+func cutExitError(err error) error {
 	if errors.Is(err, server.ErrCut) {
 		return &codedError{code: exitCut}
 	}

@@ -37,15 +37,15 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 			return errForeign
 		}
 	}
-	if f.trustsProjectFile || !f.sendsAway(text) || isAccepted(inv.env, text) {
+	if f.trustsProjectFile || !f.mayLeakData(text) || isAccepted(inv.env, text) {
 		return nil
 	}
 	return errUntrusted
 }
 
-// sendsAway reports whether the file expands a variable, or names a host to which the command would send data. Only
+// mayLeakData reports whether the file expands a variable, or names a host to which the command would send data. Only
 // `precept run` starts a server, which uses every host. The other commands use only the store, the bank and the judge.
-func (f *configFlags) sendsAway(text []byte) bool {
+func (f *configFlags) mayLeakData(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
 		return f.command.Name() == "run" || slices.Contains([]string{"store.url", "lessons", "distill.judge"}, key)
@@ -55,7 +55,7 @@ func (f *configFlags) sendsAway(text []byte) bool {
 // isAccepted reports whether the user has accepted a file with this text.
 func isAccepted(env func(string) (string, bool), text []byte) bool {
 	list, err := os.ReadFile(server.TrustPath(env))
-	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sumOf(text) })
+	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sha256Hex(text) })
 }
 
 // acceptFile adds the hash of a file to the user's list of accepted files. A file that names no host and expands no
@@ -69,7 +69,7 @@ func (inv *invocation) acceptFile(text []byte) {
 	if err == nil {
 		var list *os.File
 		if list, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
-			_, err = list.WriteString(sumOf(text) + "\n")
+			_, err = list.WriteString(sha256Hex(text) + "\n")
 			err = errors.Join(err, list.Close())
 		}
 	}
@@ -78,8 +78,8 @@ func (inv *invocation) acceptFile(text []byte) {
 	}
 }
 
-// sumOf returns the SHA-256 of a text as hex digits.
-func sumOf(text []byte) string {
+// sha256Hex returns the SHA-256 of a text as hex digits.
+func sha256Hex(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

@@ -22,8 +22,8 @@ const (
 	maxFailures = 1000     // maximum number of failures that are recorded for one command
 )
 
-// verifyAnswer is the output of verify --json.
-type verifyAnswer struct {
+// verifyResult is the output of verify --json.
+type verifyResult struct {
 	Command  []string         `json:"command"`
 	ExitCode int              `json:"exit_code"`
 	Failures []ledger.Failure `json:"failures"`
@@ -46,13 +46,13 @@ func (inv *invocation) verify() *cobra.Command {
 			"goes to standard error, and standard output holds only the result.",
 		Example: "  precept verify -- go test ./...\n" +
 			"  precept verify --intent-id ci-42 --dry-run -- ruff check .",
-		Args: arguments(cobra.MinimumNArgs(1)),
+		Args: argsValidator(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().SetInterspersed(false)
 	ledgerFlag.add(c)
 	c.Flags().StringVar(&intent, "intent-id", "verify", "id of the task, for the entries")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the failures and record nothing")
-	addJSON(c, &asJSON)
+	addJSONFlag(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		v, err := inv.verifyCommand(args, asJSON)
 		if err != nil {
@@ -80,7 +80,7 @@ func (inv *invocation) verify() *cobra.Command {
 
 // verifyCommand runs a command line, passes its output through, and finds the failures in the output. If toStderr is
 // true, all output goes to standard error.
-func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswer, error) {
+func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResult, error) {
 	capture := &headAndTail{half: maxOutput / 2}
 	command := child{
 		args: args, in: inv.stdin, stdout: io.MultiWriter(inv.stdout, capture),
@@ -93,7 +93,7 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 	if o.err != nil {
 		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.err)}
 	}
-	v := &verifyAnswer{
+	v := &verifyResult{
 		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
 	}
 	if o.code == 0 || o.lastSignal == syscall.SIGINT || o.lastSignal == syscall.SIGTERM { // a command that a signal stopped has not failed
@@ -122,7 +122,7 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 }
 
 // recordFailures adds the failures to the ledger. The exit code of precept remains the exit code of the command.
-func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyAnswer) {
+func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyResult) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {
 		entries = append(entries, v.Failures[i].Entry(intent, v.Command))
@@ -145,7 +145,7 @@ func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, in
 
 // printVerifyResult prints the number of recorded failures or, with dryRun, the failures. console is standard error,
 // because standard output belongs to the command.
-func printVerifyResult(console io.Writer, v *verifyAnswer, dryRun bool) {
+func printVerifyResult(console io.Writer, v *verifyResult, dryRun bool) {
 	if dryRun {
 		for i := range v.Failures {
 			f := &v.Failures[i]
@@ -166,7 +166,7 @@ func printVerifyResult(console io.Writer, v *verifyAnswer, dryRun bool) {
 	}
 	if recorded+duplicates > 0 {
 		fmt.Fprintf(
-			console, "precept: %s recorded in %s, %d already recorded\n", amount(recorded, "failure"),
+			console, "precept: %s recorded in %s, %d already recorded\n", countNoun(recorded, "failure"),
 			v.Results[0].Ledger, duplicates,
 		)
 	}

@@ -26,8 +26,8 @@ type watchFlags struct {
 	asJSON       bool
 }
 
-// watch returns the command that prints each turn of a session soon after the turn is stored.
-func (inv *invocation) watch() *cobra.Command {
+// watchCommand returns the command that prints each turn of a session soon after the turn is stored.
+func (inv *invocation) watchCommand() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch SESSION | --latest",
@@ -76,7 +76,7 @@ func repeat(
 			return nil //nolint:nilerr // control-C is the usual end
 		case done || err != nil:
 			return err
-		case server.Pause(ctx, interval) != nil:
+		case server.Sleep(ctx, interval) != nil:
 			return nil //nolint:nilerr // control-C is the usual end
 		}
 	}
@@ -123,7 +123,7 @@ func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 			continue
 		}
 		if t.Closed && !w.flags.asJSON {
-			_, err = fmt.Fprintln(w.invocation.stdout, w.style.end(&t))
+			_, err = fmt.Fprintln(w.invocation.stdout, w.style.endLines(&t))
 		}
 		return t.Closed || w.flags.once, err
 	}
@@ -174,7 +174,7 @@ func (w *watcher) readExchanges(ctx context.Context) (t store.Transcript, found 
 func (w *watcher) print(t *store.Transcript) error {
 	if !w.headPrinted && !w.flags.asJSON {
 		w.headPrinted = true
-		if _, err := fmt.Fprintln(w.invocation.stdout, w.style.head(t)); err != nil {
+		if _, err := fmt.Fprintln(w.invocation.stdout, w.style.headLines(t)); err != nil {
 			return err
 		}
 	}

@@ -55,8 +55,8 @@ func (p pageStyle) paint(colour ink, text string) string {
 	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
 }
 
-// head returns the lines that are printed before the turns of a session.
-func (p pageStyle) head(t *store.Transcript) string {
+// headLines returns the lines that are printed before the turns of a session.
+func (p pageStyle) headLines(t *store.Transcript) string {
 	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  begun " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 	if t.Control {
 		text += "  (control: no lessons)"
@@ -64,8 +64,8 @@ func (p pageStyle) head(t *store.Transcript) string {
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
-// end returns the lines that are printed after the turns of a closed session.
-func (p pageStyle) end(t *store.Transcript) string {
+// endLines returns the lines that are printed after the turns of a closed session.
+func (p pageStyle) endLines(t *store.Transcript) string {
 	text := fmt.Sprintf("closed after turn %d: no reward", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
 		text = fmt.Sprintf(
@@ -83,7 +83,7 @@ func (p pageStyle) turn(t *store.TurnItem) []string {
 	)}
 	if t.Input > 0 {
 		facts = append(facts, fmt.Sprintf(
-			"%s in (%d cached), %d out", amount(t.Input, "token"), t.Cached, t.Output,
+			"%s in (%d cached), %d out", countNoun(t.Input, "token"), t.Cached, t.Output,
 		))
 	}
 	if t.Outcome != sample.Complete {
@@ -117,7 +117,7 @@ func (p pageStyle) entry(e *store.Entry) []string {
 		label, colour = "PRECEPT -", inkGhost
 		text = fmt.Sprintf(
 			"%s was withheld at random (probability of injection: %.2f)",
-			strings.Join(e.Slugs, ", "), e.Chance,
+			strings.Join(e.Slugs, ", "), e.Propensity,
 		)
 		if e.Why == "control" {
 			text = strings.Join(e.Slugs, ", ") + " matched; not injected, because the session is a control"
@@ -152,11 +152,11 @@ func (p pageStyle) truncate(e *store.Entry, text string) string {
 			p.wrap(fmt.Sprintf("... %d more lines; the dashboard shows them", left), p.width-labelWidth)...,
 		)
 	}
-	if e.Cut > 0 {
+	if e.CutBytes > 0 {
 		lines = append(
 			lines,
 			p.wrap(
-				fmt.Sprintf("... %s more; `precept export --session` has the whole text", amount(e.Cut, "byte")), p.width-labelWidth,
+				fmt.Sprintf("... %s more; `precept export --session` has the whole text", countNoun(e.CutBytes, "byte")), p.width-labelWidth,
 			)...,
 		)
 	}
@@ -189,7 +189,7 @@ func (p pageStyle) lines(colour ink, text string) []string {
 func (p pageStyle) wrap(text string, columns int) []string {
 	var out []string
 	for line := range strings.SplitSeq(
-		admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n",
+		admin.TerminalText(strings.ReplaceAll(text, "\t", "    ")), "\n",
 	) {
 		out = append(out, breakLine([]rune(line), columns)...)
 	}

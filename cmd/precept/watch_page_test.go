@@ -15,7 +15,7 @@ func TestWatchPageFitsColumns(t *testing.T) {
 	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},
 		{Kind: store.KindBlock, Text: strings.Repeat("x", 500) + "\nEnd of lessons.\n\n", Slugs: []string{"a"}},
-		{Kind: store.KindWithheld, Slugs: []string{"kept-back"}, Chance: 0.7, Why: "withheld"},
+		{Kind: store.KindWithheld, Slugs: []string{"kept-back"}, Propensity: 0.7, Why: "withheld"},
 		{Kind: sample.EventCall, Tool: "bash", Text: "{\t}"},
 		{Kind: sample.MessageResult, Tool: "bash", Outcome: "error", Text: "Error 2"},
 		{Kind: sample.MessageSystem, Text: strings.Repeat("rule\n", 50)},

@@ -28,45 +28,45 @@ type Session struct {
 	Reward       float64           // 0 to 1; valid only if Rewarded is true
 }
 
-// Word is a trigger of a lesson with the number of sessions in which it occurred. In Near.Why, it is a missing
-// condition.
-type Word struct {
-	Word     string `json:"word"`
+// SessionCount is a trigger of a lesson with the number of sessions in which it occurred. In Near.MissingConditions, it
+// is a missing condition.
+type SessionCount struct {
+	Text     string `json:"word"`
 	Sessions int    `json:"sessions"`
 }
 
 // Result is the result of one lesson.
 type Result struct {
-	Slug     string      `json:"slug"`
-	Sessions int         `json:"sessions"` // number of sessions of the lesson's tenant; of all tenants for a lesson without a tenant
-	Fired    int         `json:"fired"`    // number of sessions in which the lesson would have matched
-	Words    []Word      `json:"words"`
-	Silent   []string    `json:"silent"` // triggers that occurred in no session with a match
-	Rewards  MeanRewards `json:"worth"`
-	Examples []string    `json:"examples"` // names of some sessions with a match
-	Near     Near        `json:"near_misses"`
-	Like     Like        `json:"likeness"`
+	Slug           string         `json:"slug"`
+	Sessions       int            `json:"sessions"` // number of sessions of the lesson's tenant; of all tenants for a lesson without a tenant
+	Matched        int            `json:"fired"`    // number of sessions in which the lesson would have matched
+	Words          []SessionCount `json:"words"`
+	SilentTriggers []string       `json:"silent"` // triggers that occurred in no session with a match
+	Rewards        MeanRewards    `json:"worth"`
+	Examples       []string       `json:"examples"` // names of some sessions with a match
+	NearMisses     NearMissCounts `json:"near_misses"`
+	Likeness       LikenessCounts `json:"likeness"`
 }
 
-// Near counts the near misses of a lesson. A near miss is a session without a match in which a trigger occurs but
-// another condition fails, or in which all words of a keyword occur but not the phrase.
-type Near struct {
-	Sessions int      `json:"sessions"`
-	Why      []Word   `json:"why"`      // missing conditions, the most frequent first
-	Examples []string `json:"examples"` // names of some of these sessions
+// NearMissCounts counts the near misses of a lesson. A near miss is a session without a match in which a trigger occurs
+// but another condition fails, or in which all words of a keyword occur but not the phrase.
+type NearMissCounts struct {
+	Sessions          int            `json:"sessions"`
+	MissingConditions []SessionCount `json:"why"`      // missing conditions, the most frequent first
+	Examples          []string       `json:"examples"` // names of some of these sessions
 }
 
-// Like counts the sessions in which a lesson would have matched by likeness only. Likeness is the resemblance of the
-// user's sentence to the lesson.
-type Like struct {
-	Captured int           `json:"captured"` // number of captured sessions from which the thresholds are computed; below lesson.LikeSessions no lesson matches by likeness
-	Injected bool          `json:"injected"` // the lesson may be injected by likeness; false means that it is only suggested
-	Sessions int           `json:"sessions"`
-	Examples []LikeExample `json:"examples"` // in descending order of their scores
+// LikenessCounts counts the sessions in which a lesson would have matched by likeness only. Likeness is the resemblance
+// of the user's sentence to the lesson.
+type LikenessCounts struct {
+	Captured int               `json:"captured"` // number of captured sessions from which the thresholds are computed; below lesson.LikeSessions no lesson matches by likeness
+	Injected bool              `json:"injected"` // the lesson may be injected by likeness; false means that it is only suggested
+	Sessions int               `json:"sessions"`
+	Examples []LikenessExample `json:"examples"` // in descending order of their scores
 }
 
-// LikeExample is a session in which a lesson would have matched by likeness.
-type LikeExample struct {
+// LikenessExample is a session in which a lesson would have matched by likeness.
+type LikenessExample struct {
 	Session   string   `json:"session"`
 	Sentence  string   `json:"sentence"`
 	Words     []string `json:"words"` // words of the sentence that the lesson shares
@@ -76,19 +76,19 @@ type LikeExample struct {
 
 // MeanRewards holds the mean rewards of the sessions with a match and of the other sessions.
 type MeanRewards struct {
-	Fired         *float64 `json:"mean_fired"` // null without a rewarded session
-	RewardedFired int      `json:"told_fired"` // number of rewarded sessions with a match
-	Rest          *float64 `json:"mean_rest"`  // null without a rewarded session
-	RewardedRest  int      `json:"told_rest"`  // number of rewarded sessions without a match
+	MeanMatched       *float64 `json:"mean_fired"` // null without a rewarded session
+	RewardedMatched   int      `json:"told_fired"` // number of rewarded sessions with a match
+	MeanUnmatched     *float64 `json:"mean_rest"`  // null without a rewarded session
+	RewardedUnmatched int      `json:"told_rest"`  // number of rewarded sessions without a match
 }
 
 // maxExamples is the maximum number of example sessions of a lesson.
 const maxExamples = 10
 
-// Run counts the matches of lessons over sessions. A Run is not safe for concurrent use.
-type Run struct {
+// Evaluator counts the matches of lessons over sessions. A Run is not safe for concurrent use.
+type Evaluator struct {
 	book             *lesson.Book
-	like             likeness
+	likeness         likenessState
 	tagger           *lesson.Tagger
 	counts           map[string]*lessonCount // by slug
 	keywords         []multiWordKeyword      // for near misses
@@ -140,12 +140,12 @@ func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 type lessonCount struct {
 	lesson              *lesson.Lesson // as given to New; matched as a copy without roles (see withoutRoles)
 	matches, nearMisses matchedSessions
-	likeMatches         Like
+	likenessCounts      LikenessCounts
 }
 
 // New returns a run over lessons in any state. A nil tagger adds no tags to the texts.
-func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
-	r := &Run{tagger: tagger, counts: map[string]*lessonCount{}, sessionsByTenant: map[string]sessionTally{}}
+func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Evaluator {
+	r := &Evaluator{tagger: tagger, counts: map[string]*lessonCount{}, sessionsByTenant: map[string]sessionTally{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
 	for _, l := range lessons {
 		bare = append(bare, withoutRoles(l))
@@ -168,7 +168,7 @@ func withoutRoles(l *lesson.Lesson) *lesson.Lesson {
 }
 
 // Add counts a session.
-func (r *Run) Add(s *Session) {
+func (r *Evaluator) Add(s *Session) {
 	fired := map[string]map[string]bool{}
 	queries := Queries(s.Exchanges)
 	for i := range queries {
@@ -187,7 +187,7 @@ func (r *Run) Add(s *Session) {
 		}
 	}
 	r.countNearMisses(queries, fired, s)
-	r.countResemblances(queries, fired, s)
+	r.countLikenessMatches(queries, fired, s)
 	for _, tenant := range slices.Compact([]string{"", s.Tenant}) {
 		all := r.sessionsByTenant[tenant]
 		all.add(s)
@@ -199,43 +199,43 @@ func (r *Run) Add(s *Session) {
 }
 
 // ResultOf returns the result of one lesson.
-func (r *Run) ResultOf(slug string) Result {
+func (r *Evaluator) ResultOf(slug string) Result {
 	c := r.counts[slug]
 	if c == nil {
 		return Result{Slug: slug}
 	}
 	all := r.sessionsByTenant[c.lesson.Scope.Tenant]
-	rest := sessionTally{rewarded: all.rewarded - c.matches.sessions.rewarded, rewards: all.rewards - c.matches.sessions.rewards}
-	like := c.likeMatches
-	like.Captured, like.Examples = r.like.sessions, append([]LikeExample{}, like.Examples...)
+	unmatched := sessionTally{rewarded: all.rewarded - c.matches.sessions.rewarded, rewards: all.rewards - c.matches.sessions.rewards}
+	like := c.likenessCounts
+	like.Captured, like.Examples = r.likeness.sessions, append([]LikenessExample{}, like.Examples...)
 	out := Result{
-		Like: like,
-		Slug: slug, Sessions: all.count, Silent: []string{},
-		Fired: c.matches.sessions.count, Words: sortWords(c.matches.words), Examples: slices.Clone(c.matches.examples),
-		Rewards: MeanRewards{c.matches.sessions.mean(), c.matches.sessions.rewarded, rest.mean(), rest.rewarded},
-		Near:    Near{c.nearMisses.sessions.count, sortWords(c.nearMisses.words), append([]string{}, c.nearMisses.examples...)},
+		Likeness: like,
+		Slug:     slug, Sessions: all.count, SilentTriggers: []string{},
+		Matched: c.matches.sessions.count, Words: sortWords(c.matches.words), Examples: slices.Clone(c.matches.examples),
+		Rewards:    MeanRewards{c.matches.sessions.mean(), c.matches.sessions.rewarded, unmatched.mean(), unmatched.rewarded},
+		NearMisses: NearMissCounts{c.nearMisses.sessions.count, sortWords(c.nearMisses.words), append([]string{}, c.nearMisses.examples...)},
 	}
 	t := &c.lesson.Trigger
 	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.RequestKinds, t.Tags) {
 		if c.matches.words[w] == 0 {
-			out.Silent = append(out.Silent, w)
+			out.SilentTriggers = append(out.SilentTriggers, w)
 		}
 	}
 	return out
 }
 
 // sortWords returns the words with their counts, the most frequent first.
-func sortWords(counts map[string]int) []Word {
-	out := []Word{}
+func sortWords(counts map[string]int) []SessionCount {
+	out := []SessionCount{}
 	for _, w := range slices.Sorted(maps.Keys(counts)) {
-		out = append(out, Word{w, counts[w]})
+		out = append(out, SessionCount{w, counts[w]})
 	}
-	slices.SortStableFunc(out, func(a, b Word) int { return cmp.Compare(b.Sessions, a.Sessions) })
+	slices.SortStableFunc(out, func(a, b SessionCount) int { return cmp.Compare(b.Sessions, a.Sessions) })
 	return out
 }
 
 // Results returns the results of all lessons, in the order of their slugs.
-func (r *Run) Results() []Result {
+func (r *Evaluator) Results() []Result {
 	out := make([]Result, 0, len(r.counts))
 	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {
 		out = append(out, r.ResultOf(slug))
@@ -244,11 +244,11 @@ func (r *Run) Results() []Result {
 }
 
 // Sessions returns the number of sessions that were added.
-func (r *Run) Sessions() int { return r.sessionsByTenant[""].count }
+func (r *Evaluator) Sessions() int { return r.sessionsByTenant[""].count }
 
 // Matches returns the number of sessions in which a lesson matched, and the number of sessions of its tenant
-// or, for a lesson without a tenant, of all tenants. Matches implements lesson.Checks.Backtest.
-func (r *Run) Matches(l *lesson.Lesson) (fired, sessions int) {
+// or, for a lesson without a tenant, of all tenants. Matches implements lesson.Checker.Backtest.
+func (r *Evaluator) Matches(l *lesson.Lesson) (matched, sessions int) {
 	o := r.ResultOf(l.Slug)
-	return o.Fired, o.Sessions
+	return o.Matched, o.Sessions
 }

@@ -35,16 +35,16 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", text)}, Rewarded: i%2 == 0, Reward: reward})
 	}
 	r := run.ResultOf("a-b")
-	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
+	if r.Matched != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.SessionCount{{Text: "load more", Sessions: 10}}) || !slices.Equal(r.SilentTriggers, []string{"never"}) {
 		t.Errorf(`ResultOf(a-b) = %+v, want 10 matches of "load more" in 40 sessions, 10 examples, and no match of "never"`, r)
 	}
-	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
+	if w := r.Rewards; *w.MeanMatched != 1 || w.RewardedMatched != 10 || *w.MeanUnmatched != 0.5 || w.RewardedUnmatched != 10 {
 		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 others", w)
 	}
-	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // a lesson of a tenant is tested only on sessions of that tenant
+	if r := run.ResultOf("c-d"); r.Matched != 5 || r.Sessions != 20 { // a lesson of a tenant is tested only on sessions of that tenant
 		t.Errorf("ResultOf(c-d) = %+v, want matches in 5 of the 20 sessions of acme", r)
 	}
-	if r := run.ResultOf("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
+	if r := run.ResultOf("nobody"); r.Matched != 0 || r.Rewards.MeanMatched != nil {
 		t.Errorf("result of an unknown lesson = %+v, want no match and no mean reward", r)
 	}
 }
@@ -62,10 +62,10 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", words)}})
 	}
 	r := run.ResultOf("a-b")
-	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
+	if r.Matched != 2 || r.NearMisses.Sessions != 4 || !slices.Equal(r.NearMisses.Examples, []string{"1", "2", "3", "5"}) {
 		t.Errorf("result = %+v, want two matches, and near misses in the sessions 1, 2, 3 and 5", r)
 	}
-	reasons := fmt.Sprintf("%v", r.Near.Why)
+	reasons := fmt.Sprintf("%v", r.NearMisses.MissingConditions)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(reasons, want) {
 			t.Errorf("reasons of the near misses = %s, want a reason with %q", reasons, want)
@@ -83,10 +83,10 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 		run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", text)}})
 	}
 	r = run.ResultOf("a-b")
-	if r.Near.Sessions != 2 || len(r.Near.Why) != 20 {
-		t.Errorf("text with the words of 100 phrases: got %d reasons in %d near misses, want 20 in 2", len(r.Near.Why), r.Near.Sessions)
+	if r.NearMisses.Sessions != 2 || len(r.NearMisses.MissingConditions) != 20 {
+		t.Errorf("text with the words of 100 phrases: got %d reasons in %d near misses, want 20 in 2", len(r.NearMisses.MissingConditions), r.NearMisses.Sessions)
 	}
-	for _, why := range r.Near.Why {
+	for _, why := range r.NearMisses.MissingConditions {
 		if why.Sessions != 2 {
 			t.Errorf("reason = %+v, want it counted in both sessions", why)
 		}
@@ -140,7 +140,7 @@ func TestRunKeepsTenExamples(t *testing.T) {
 	for range 2000 {
 		run.Add(&s)
 	}
-	if r := run.ResultOf("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
+	if r := run.ResultOf("a-b"); r.Matched != 2001 || len(r.Examples) != 10 {
 		t.Errorf("result = %+v, want 2001 matches and 10 examples", r)
 	}
 }
@@ -161,21 +161,21 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		l := lessonWithKeywords("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{tc.exchange}})
-		if got := run.ResultOf("a-b"); got.Fired != tc.want || got.Sessions != 1 {
-			t.Errorf("%s: got matches in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, tc.want)
+		if got := run.ResultOf("a-b"); got.Matched != tc.want || got.Sessions != 1 {
+			t.Errorf("%s: got matches in %d of %d sessions, want %d of 1", name, got.Matched, got.Sessions, tc.want)
 		}
 	}
 }
 
 // The form of a lesson's file decides how a backtest reads its phrases: only in the gptme form does a * between blanks
 // match one word.
-func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
+func TestPhrasesAreReadInFormOfTheirLessonFile(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
 		l := lessonWithKeywords("a-b", "killed at * seconds")
 		l.Form = form
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{userExchange("chat", "It was killed at 120 seconds.")}})
-		if got := run.ResultOf("a-b").Fired; got != want {
+		if got := run.ResultOf("a-b").Matched; got != want {
 			t.Errorf("form %s: got matches in %d sessions, want %d", form, got, want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"precept/internal/sample"
 )
 
-func ExampleRun() {
+func ExampleEvaluator() {
 	run := backtest.New([]*lesson.Lesson{{
 		Slug: "verify-page-id", State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: []string{"load more", "next page"}},
 	}}, nil)
@@ -18,6 +18,6 @@ func ExampleRun() {
 		run.Add(&backtest.Session{Name: name, Exchanges: []sample.Exchange{{Dialect: "chat", New: []json.RawMessage{message}}}})
 	}
 	r := run.ResultOf("verify-page-id")
-	fmt.Printf("would have fired in %d of %d sessions, by %v; never by %q\n", r.Fired, r.Sessions, r.Words, r.Silent)
+	fmt.Printf("would have fired in %d of %d sessions, by %v; never by %q\n", r.Matched, r.Sessions, r.Words, r.SilentTriggers)
 	// Output: would have fired in 2 of 3 sessions, by [{load more 2}]; never by ["next page"]
 }

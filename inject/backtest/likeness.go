@@ -7,68 +7,68 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxSentence is the maximum number of bytes of a sentence in an example.
-const maxSentence = 300
+// maxSentenceBytes is the maximum number of bytes of a sentence in an example.
+const maxSentenceBytes = 300
 
-// Likeness configures matches by likeness in a Run.
-type Likeness struct {
-	Others  []*lesson.Lesson // the other lessons of the bank; they compete, because a text matches only the lesson that it resembles most
-	Traffic *lesson.Traffic
-	Rate    float64 // match.like_rate
-	On      bool    // match.like is on, so that lessons with like: true are injected
+// LikenessConfig configures matches by likeness in a Run.
+type LikenessConfig struct {
+	OtherLessons []*lesson.Lesson // the other lessons of the bank; they compete, because a text matches only the lesson that it resembles most
+	Traffic      *lesson.Traffic
+	Rate         float64 // match.like_rate
+	Inject       bool    // match.like is on, so that lessons with like: true are injected
 }
 
-// likeness is the state of a run for matches by likeness.
-type likeness struct {
+// likenessState is the state of a run for matches by likeness.
+type likenessState struct {
 	book     *lesson.Book // nil means matches by likeness are not counted
 	sessions int          // captured sessions from which the thresholds are computed
 }
 
 // EnableLikeness makes the run also count matches by likeness, in the sessions that are added later. With too few
 // captured sessions, no lesson matches by likeness.
-func (r *Run) EnableLikeness(config Likeness) {
-	all := make([]*lesson.Lesson, 0, len(config.Others)+len(r.counts))
+func (r *Evaluator) EnableLikeness(config LikenessConfig) {
+	all := make([]*lesson.Lesson, 0, len(config.OtherLessons)+len(r.counts))
 	for _, c := range r.counts {
 		all = append(all, withoutRoles(c.lesson))
-		c.likeMatches.Injected = config.On && c.lesson.Trigger.Like
+		c.likenessCounts.Injected = config.Inject && c.lesson.Trigger.ByLikeness
 	}
-	for _, l := range config.Others {
-		if r.counts[l.Slug] == nil && l.State.Fires() {
+	for _, l := range config.OtherLessons {
+		if r.counts[l.Slug] == nil && l.State.IsActive() {
 			all = append(all, withoutRoles(l))
 		}
 	}
-	r.like.sessions = config.Traffic.Sessions()
+	r.likeness.sessions = config.Traffic.Sessions()
 	if config.Traffic.HasEnoughSessions() {
-		r.like.book = lesson.NewBook(all).WithLikeness(config.Traffic, config.Rate)
+		r.likeness.book = lesson.NewBook(all).WithLikeness(config.Traffic, config.Rate)
 	}
 }
 
-// countResemblances counts a session for the lessons that match by likeness only.
-func (r *Run) countResemblances(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
-	if r.like.book == nil {
+// countLikenessMatches counts a session for the lessons that match by likeness only.
+func (r *Evaluator) countLikenessMatches(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
+	if r.likeness.book == nil {
 		return
 	}
 	best := map[string]*lesson.Resemblance{}
 	for i := range queries {
-		for _, h := range r.like.book.Match(&queries[i]) {
+		for _, h := range r.likeness.book.Match(&queries[i]) {
 			slug := h.Lesson.Slug
-			if h.Like == nil || r.counts[slug] == nil || fired[slug] != nil {
+			if h.Resemblance == nil || r.counts[slug] == nil || fired[slug] != nil {
 				continue
 			}
-			if old := best[slug]; old == nil || old.Score < h.Like.Score {
-				best[slug] = h.Like
+			if old := best[slug]; old == nil || old.Score < h.Resemblance.Score {
+				best[slug] = h.Resemblance
 			}
 		}
 	}
 	for slug, like := range best {
-		r.counts[slug].likeMatches.add(s, like)
+		r.counts[slug].likenessCounts.add(s, like)
 	}
 }
 
 // add counts a session, and keeps the examples with the highest scores.
-func (l *Like) add(s *Session, r *lesson.Resemblance) {
+func (l *LikenessCounts) add(s *Session, r *lesson.Resemblance) {
 	l.Sessions++
-	l.Examples = append(l.Examples, LikeExample{s.Name, firstBytes(r.Window, maxSentence), r.Words, r.Score, r.Threshold})
-	slices.SortStableFunc(l.Examples, func(a, b LikeExample) int { return cmp.Compare(b.Score, a.Score) })
+	l.Examples = append(l.Examples, LikenessExample{s.Name, firstBytes(r.Window, maxSentenceBytes), r.Words, r.Score, r.Threshold})
+	slices.SortStableFunc(l.Examples, func(a, b LikenessExample) int { return cmp.Compare(b.Score, a.Score) })
 	l.Examples = l.Examples[:min(len(l.Examples), maxExamples)]
 }

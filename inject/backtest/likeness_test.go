@@ -23,7 +23,7 @@ const similarSentence = "We want the orders endpoint to be called purchases, ple
 // runWithSimilarity backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about
 // opening hours for similarity matches. A similarity match is a sentence that resembles a lesson but has none of its
 // phrases.
-func runWithSimilarity(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string) *backtest.Run {
+func runWithSimilarity(tested []*lesson.Lesson, by backtest.LikenessConfig, sentences ...string) *backtest.Evaluator {
 	var sessions []*backtest.Session
 	for i := range lesson.LikeSessions {
 		sentences = append(sentences, fmt.Sprintf("Answer question %d about the opening hours of our shop.", i))
@@ -42,11 +42,11 @@ func runWithSimilarity(tested []*lesson.Lesson, by backtest.Likeness, sentences 
 }
 
 func TestSimilarityMatchesAreCountedSeparately(t *testing.T) {
-	r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, backtest.Likeness{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
-	if r.Fired != 1 || r.Like.Sessions != 1 || r.Like.Captured != lesson.LikeSessions+2 {
+	r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, backtest.LikenessConfig{}, similarSentence, "Rename the endpoint.").ResultOf("keep-old-endpoints")
+	if r.Matched != 1 || r.Likeness.Sessions != 1 || r.Likeness.Captured != lesson.LikeSessions+2 {
 		t.Fatalf("result = %+v, want one exact match, one similarity match and %d captured sessions", r, lesson.LikeSessions+2)
 	}
-	e := r.Like.Examples[0]
+	e := r.Likeness.Examples[0]
 	if e.Session != "0" || e.Sentence != similarSentence || !slices.Contains(e.Words, "endpoint") || e.Score < e.Threshold {
 		t.Errorf("example = %+v, want the sentence of session 0, the shared word endpoint and a score of at least the threshold", e)
 	}
@@ -57,18 +57,18 @@ func TestSentenceCloserToAnotherLessonIsNotASimilarityMatch(t *testing.T) {
 		Slug: "call-orders-purchases", Title: "Rename the orders endpoint: purchases.", State: lesson.Active,
 		Trigger: lesson.Trigger{Description: "The user wants the orders endpoint to be called purchases.", Keywords: []string{"rename orders endpoint purchases"}},
 	}
-	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
-	if r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 {
-		t.Errorf("sentence that resembles another lesson more: similarity matches = %+v, want none", r.Like)
+	by := backtest.LikenessConfig{OtherLessons: []*lesson.Lesson{other, endpointLesson()}}
+	if r := runWithSimilarity([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Likeness.Sessions != 0 {
+		t.Errorf("sentence that resembles another lesson more: similarity matches = %+v, want none", r.Likeness)
 	}
 }
 
 func TestSimilarityInjectionRequiresSettingAndLessonOptIn(t *testing.T) {
 	for _, tc := range []struct{ declaresLike, on, injected bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
 		l := endpointLesson()
-		l.Trigger.Like = tc.declaresLike
-		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.Likeness{On: tc.on}).ResultOf(l.Slug); r.Like.Injected != tc.injected {
-			t.Errorf("like of lesson %v, match.like on %v: Injected = %v, want %v", tc.declaresLike, tc.on, r.Like.Injected, tc.injected)
+		l.Trigger.ByLikeness = tc.declaresLike
+		if r := runWithSimilarity([]*lesson.Lesson{l}, backtest.LikenessConfig{Inject: tc.on}).ResultOf(l.Slug); r.Likeness.Injected != tc.injected {
+			t.Errorf("like of lesson %v, match.like on %v: Injected = %v, want %v", tc.declaresLike, tc.on, r.Likeness.Injected, tc.injected)
 		}
 	}
 }
@@ -78,9 +78,9 @@ func TestTooFewCapturedSessionsDisableSimilarityMatches(t *testing.T) {
 	traffic := lesson.NewTraffic()
 	s := &backtest.Session{Name: "s", Exchanges: []sample.Exchange{userExchange("chat", similarSentence)}}
 	traffic.Add(backtest.Queries(s.Exchanges))
-	run.EnableLikeness(backtest.Likeness{Traffic: traffic, Rate: 0.1})
+	run.EnableLikeness(backtest.LikenessConfig{Traffic: traffic, Rate: 0.1})
 	run.Add(s)
-	if r := run.ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 || r.Like.Captured != 1 || r.Like.Examples == nil {
-		t.Errorf("similarity matches = %+v, want none, an empty list of examples and one captured session", r.Like)
+	if r := run.ResultOf("keep-old-endpoints"); r.Likeness.Sessions != 0 || r.Likeness.Captured != 1 || r.Likeness.Examples == nil {
+		t.Errorf("similarity matches = %+v, want none, an empty list of examples and one captured session", r.Likeness)
 	}
 }

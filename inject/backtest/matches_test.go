@@ -44,8 +44,8 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	} {
 		l := lessonWithKeywords("a-b", "load more")
 		l.Trigger.Targets = tc.targets
-		if r := runBacktest(l, nil, "load more"); r.Fired == 1 != tc.matches {
-			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Fired, tc.matches)
+		if r := runBacktest(l, nil, "load more"); r.Matched == 1 != tc.matches {
+			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Matched, tc.matches)
 		}
 	}
 }
@@ -64,8 +64,8 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 		{"in the middle of 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
 		{"in the middle of 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
-		if r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, tc.words); r.Fired == 1 != tc.matches {
-			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Fired, tc.matches)
+		if r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, tc.words); r.Matched == 1 != tc.matches {
+			t.Errorf("%s: got matches in %d sessions, want a match: %t", tc.name, r.Matched, tc.matches)
 		}
 	}
 	cut := userExchange("chat", "load more")
@@ -90,8 +90,8 @@ func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 		for _, xs := range [][]sample.Exchange{{first, second}, {second, first}} {
 			run := backtest.New([]*lesson.Lesson{l}, nil)
 			run.Add(&backtest.Session{Tenant: "default", Exchanges: xs})
-			if r := run.ResultOf("a-b"); r.Fired != want {
-				t.Errorf("%s: got matches in %d sessions, want %d", tool, r.Fired, want)
+			if r := run.ResultOf("a-b"); r.Matched != want {
+				t.Errorf("%s: got matches in %d sessions, want %d", tool, r.Matched, want)
 			}
 		}
 	}
@@ -101,12 +101,12 @@ func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 func TestPhraseCountsOncePerSession(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
-	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
+	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Matched != 0 || r.Rewards.MeanUnmatched != nil || len(r.SilentTriggers) != 3 {
 		t.Errorf("result without a session = %+v, want zeros and three phrases in Silent", r)
 	}
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
 	r := run.ResultOf("a-b")
-	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
+	if want := []backtest.SessionCount{{Text: "load more", Sessions: 1}, {Text: "page id", Sessions: 1}}; r.Matched != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.SilentTriggers, []string{"never said"}) {
 		t.Errorf(`result = %+v, want one match, words %+v, and "never said" in Silent`, r, want)
 	}
 }
@@ -134,10 +134,10 @@ func TestTagsMatchByConfiguredPhrases(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a-b", Trigger: lesson.Trigger{Tags: []string{"deploy", "cloud"}}}
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"helm upgrade", "kubectl apply"}})
 	r := runBacktest(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
-	if want := []backtest.Word{{Word: "deploy", Sessions: 2}, {Word: "cloud", Sessions: 1}}; r.Fired != 2 || !slices.Equal(r.Words, want) || len(r.Silent) != 0 {
+	if want := []backtest.SessionCount{{Text: "deploy", Sessions: 2}, {Text: "cloud", Sessions: 1}}; r.Matched != 2 || !slices.Equal(r.Words, want) || len(r.SilentTriggers) != 0 {
 		t.Errorf("result with a tagger = %+v, want 2 matches by %+v, and an empty Silent", r, want)
 	}
-	if r := runBacktest(l, nil, "helm upgrade"); r.Fired != 0 || !slices.Equal(r.Silent, []string{"deploy", "cloud"}) {
+	if r := runBacktest(l, nil, "helm upgrade"); r.Matched != 0 || !slices.Equal(r.SilentTriggers, []string{"deploy", "cloud"}) {
 		t.Errorf("result without a tagger = %+v, want no match, and both tags in Silent", r)
 	}
 }
@@ -156,8 +156,8 @@ func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 		{"naïve café", "the café is naïve", true},
 		{"the", "the one", false}, // stop words are not searched
 	} {
-		if r := runBacktest(lessonWithKeywords("a-b", tc.keyword), nil, tc.words); r.Near.Sessions == 1 != tc.near {
-			t.Errorf("%q in %q: near misses = %+v, want one: %t", tc.keyword, tc.words, r.Near, tc.near)
+		if r := runBacktest(lessonWithKeywords("a-b", tc.keyword), nil, tc.words); r.NearMisses.Sessions == 1 != tc.near {
+			t.Errorf("%q in %q: near misses = %+v, want one: %t", tc.keyword, tc.words, r.NearMisses, tc.near)
 		}
 	}
 	near := make([]string, 14)
@@ -165,8 +165,8 @@ func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 		near[i] = "more of the load"
 	}
 	r := runBacktest(lessonWithKeywords("a-b", "load more"), nil, near...)
-	if r.Near.Sessions != 14 || len(r.Near.Examples) != 10 || r.Near.Why[0].Sessions != 14 {
-		t.Errorf("near misses = %+v, want 14 with one reason and 10 examples", r.Near)
+	if r.NearMisses.Sessions != 14 || len(r.NearMisses.Examples) != 10 || r.NearMisses.MissingConditions[0].Sessions != 14 {
+		t.Errorf("near misses = %+v, want 14 with one reason and 10 examples", r.NearMisses)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 		if fired, sessions := run.Matches([]*lesson.Lesson{own, all}[i]); fired != want || sessions != want {
 			t.Errorf("Matches(%s) = %d, %d, want %d, %[4]d", list[i].Slug, fired, sessions, want)
 		}
-		if w := list[i].Rewards; *w.Fired != 0.5 || w.RewardedFired != 2 || w.Rest != nil || w.RewardedRest != 0 {
+		if w := list[i].Rewards; *w.MeanMatched != 0.5 || w.RewardedMatched != 2 || w.MeanUnmatched != nil || w.RewardedUnmatched != 0 {
 			t.Errorf("%s: mean rewards = %+v, want 0.5 over 2 matches, and no mean of the rest", list[i].Slug, w)
 		}
 	}
@@ -217,7 +217,7 @@ func TestResultsDoNotDependOnOrderOrOtherLessons(t *testing.T) {
 			out := run.Results()
 			for i := range out {
 				slices.Sort(out[i].Examples)
-				slices.Sort(out[i].Near.Examples)
+				slices.Sort(out[i].NearMisses.Examples)
 			}
 			return out
 		}

@@ -29,7 +29,7 @@ func multiWordKeywords(l *lesson.Lesson) (out []multiWordKeyword) {
 }
 
 // countNearMisses counts a session for each lesson with a near miss in the session (see Near).
-func (r *Run) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
+func (r *Evaluator) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
 	addReason := func(slug, reason string) {
 		if near[slug] == nil {

@@ -55,12 +55,12 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			switch {
 			case isForeign(e.Lesson):
 			case slices.Contains(matched, e.Lesson.Slug):
-				if e.Fires { // the loop ends with the oldest query, so the first match remains
+				if e.Matches { // the loop ends with the oldest query, so the first match remains
 					triggers[e.Lesson.Slug] = lesson.CauseText(e.Causes)
 				}
 			case len(e.Obstacles) > 0:
 				addReason(e.Lesson.Slug, e.Obstacles[0], 2)
-			case e.Fires:
+			case e.Matches:
 				addReason(e.Lesson.Slug, "the trigger is in the session, but the lesson was not active at that turn, or its block had no room", 1.5)
 			}
 		}
@@ -74,8 +74,8 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 		if ctx.Err() != nil {
 			break
 		}
-		if l.State.Fires() && !isForeign(l) {
-			notePhrases(l, words, addReason)
+		if l.State.IsActive() && !isForeign(l) {
+			addPhraseReasons(l, words, addReason)
 		}
 	}
 	out := make([]Reason, 0, len(found))
@@ -90,18 +90,19 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 	return out
 }
 
-// notePhrases adds a reason for each phrase of a lesson if a sorted list contains at least half of the phrase's words.
-func notePhrases(l *lesson.Lesson, sorted []string, addReason func(slug, why string, score float64)) {
+// addPhraseReasons adds a reason for each phrase of a lesson if a sorted list contains at least half of the phrase's
+// words.
+func addPhraseReasons(l *lesson.Lesson, sorted []string, addReason func(slug, why string, score float64)) {
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
-		if why, share := sharedWords(phrase, sorted); share >= 0.5 {
+		if why, share := comparePhrase(phrase, sorted); share >= 0.5 {
 			addReason(l.Slug, why, share)
 		}
 	}
 }
 
-// sharedWords returns the share of the words of a phrase that a sorted list of words contains, and a description of
+// comparePhrase returns the share of the words of a phrase that a sorted list of words contains, and a description of
 // these words.
-func sharedWords(phrase string, sorted []string) (why string, share float64) {
+func comparePhrase(phrase string, sorted []string) (why string, share float64) {
 	words := sortedWords(phrase)
 	var present []string
 	for _, w := range words {
@@ -109,11 +110,11 @@ func sharedWords(phrase string, sorted []string) (why string, share float64) {
 			present = append(present, w)
 		}
 	}
-	return nearestPhrase(phrase, words, present), float64(len(present)) / float64(max(len(words), 1))
+	return describePhrase(phrase, words, present), float64(len(present)) / float64(max(len(words), 1))
 }
 
-// nearestPhrase describes the words of a phrase that are in the session.
-func nearestPhrase(phrase string, words, present []string) string {
+// describePhrase describes the words of a phrase that are in the session.
+func describePhrase(phrase string, words, present []string) string {
 	if len(present) == len(words) {
 		return fmt.Sprintf("nearest phrase %q: all words occur, but not as this phrase at a place where the lesson fires", phrase)
 	}

@@ -27,7 +27,7 @@ type PhraseProposal struct {
 	Phrase   string          `json:"phrase"`
 	Score    float64         `json:"score"` // highest score of a sentence with the phrase
 	Words    []string        `json:"words"` // words that the sentence shares with the lesson
-	Fired    int             `json:"fired"` // number of sessions with the phrase
+	Matched  int             `json:"fired"` // number of sessions with the phrase
 	Sessions int             `json:"sessions"`
 	Examples []PhraseExample `json:"examples"`
 }
@@ -68,8 +68,8 @@ func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []CapturedSes
 	return out
 }
 
-// Phrases returns proposals of phrases for a lesson from its near misses.
-func Phrases(near []lesson.Resemblance, sessions []CapturedSession) []PhraseProposal {
+// ProposePhrases returns proposals of phrases for a lesson from its near misses.
+func ProposePhrases(near []lesson.Resemblance, sessions []CapturedSession) []PhraseProposal {
 	found := map[string]*PhraseProposal{}
 	for i := range near {
 		r := &near[i]
@@ -80,13 +80,13 @@ func Phrases(near []lesson.Resemblance, sessions []CapturedSession) []PhraseProp
 	var out []PhraseProposal
 	for _, phrase := range slices.Sorted(maps.Keys(found)) {
 		p := found[phrase]
-		p.count(sessions)
-		if p.Fired > 0 && !p.IsBroad() {
+		p.countSessions(sessions)
+		if p.Matched > 0 && !p.IsBroad() {
 			out = append(out, *p)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b PhraseProposal) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Fired, a.Fired))
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Matched, a.Matched))
 	})
 	out = out[:min(len(out), maxProposals)]
 	for i := range out {
@@ -99,17 +99,17 @@ func Phrases(near []lesson.Resemblance, sessions []CapturedSession) []PhraseProp
 // occurs.
 func NewPhraseProposal(phrase, by string, sessions []CapturedSession) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
-	p.count(sessions)
+	p.countSessions(sessions)
 	return p
 }
 
 // IsBroad reports whether the phrase occurs in too many of the sessions to be a proposal.
 func (p *PhraseProposal) IsBroad() bool {
-	return float64(p.Fired) > max(1, broadShare*float64(p.Sessions))
+	return float64(p.Matched) > max(1, broadShare*float64(p.Sessions))
 }
 
-// count sets the sessions in which the phrase occurs.
-func (p *PhraseProposal) count(sessions []CapturedSession) {
+// countSessions sets the sessions in which the phrase occurs.
+func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 	book := lesson.NewBook([]*lesson.Lesson{{Slug: "proposal", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{p.Phrase}}}})
 	p.Sessions, p.Examples = len(sessions), []PhraseExample{}
 	for i := range sessions {
@@ -117,7 +117,7 @@ func (p *PhraseProposal) count(sessions []CapturedSession) {
 		if at < 0 {
 			continue
 		}
-		p.Fired++
+		p.Matched++
 		if len(p.Examples) < maxExamples {
 			p.Examples = append(p.Examples, PhraseExample{sessions[i].Name, excerpt(&sessions[i].Queries[at], p.Phrase)})
 		}

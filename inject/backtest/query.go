@@ -9,9 +9,9 @@ import (
 	"precept/internal/wire"
 )
 
-// maxWords is the maximum number of bytes of a message that are searched. Of a longer message, the first and the last
-// half of this number are searched, as in a live turn.
-const maxWords = 64 << 10
+// maxMessageBytes is the maximum number of bytes of a message that are searched. Of a longer message, the first and the
+// last half of this number are searched, as in a live turn.
+const maxMessageBytes = 64 << 10
 
 // Queries returns the matcher's input in each turn of a session, in order, without tenant, role and skill.
 func Queries(exchanges []sample.Exchange) []lesson.Query {
@@ -45,7 +45,7 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok b
 	}
 	for i := req.FirstNew(); i < req.Len(); i++ {
 		if words := req.UserRequest(i); words != "" {
-			q.Words = append(q.Words, bothEnds(words))
+			q.Words = append(q.Words, keepBothEnds(words))
 		}
 	}
 	for _, found := range req.NewResults() {
@@ -63,11 +63,11 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok b
 	return q, len(q.Words)+len(q.Errors) > 0
 }
 
-func bothEnds(s string) string {
-	if len(s) <= maxWords {
+func keepBothEnds(s string) string {
+	if len(s) <= maxMessageBytes {
 		return s
 	}
-	return s[:maxWords/2] + "\n" + s[len(s)-maxWords/2:]
+	return s[:maxMessageBytes/2] + "\n" + s[len(s)-maxMessageBytes/2:]
 }
 
 // requestBody returns the body of a request with the new messages of an exchange.

@@ -28,10 +28,10 @@ type Decision struct {
 // Retire moves the file into the archive. Any action except Pause and Retire moves the file of an archived lesson out
 // of the archive. The measured counts of the lesson stay in the store.
 func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
+	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.get(slug)
 		if err != nil && d.Action != lesson.Pause && d.Action != lesson.Retire {
-			old, name, err = s.fromArchive(slug)
+			old, name, err = s.getArchived(slug)
 		}
 		if err == nil {
 			err = d.Seen.Check(old)
@@ -44,7 +44,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 				return Change{}, err
 			}
 		}
-		if r.Lesson, err = lesson.Act(old, d.Action, d.Plan, d.By, s.now); err != nil {
+		if r.Lesson, err = lesson.ApplyAction(old, d.Action, d.Plan, d.By, s.now); err != nil {
 			return Change{}, err
 		}
 		e := lesson.Event{Action: string(d.Action), By: d.By}
@@ -52,7 +52,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 			e.Detail = map[string]any{lesson.DetailWith: n[0], lesson.DetailWithout: n[1]}
 		}
 		if d.Action == lesson.Retire {
-			return s.retire(name, r.Lesson, e)
+			return s.moveToArchive(name, r.Lesson, e)
 		}
 		if p := d.Plan; p != (lesson.TrialPlan{}) {
 			if e.Detail == nil {
@@ -73,7 +73,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 
 // supersedeEvents returns the events of the lessons that the activation of l supersedes.
 func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
-	if !l.State.Fires() {
+	if !l.State.IsActive() {
 		return nil
 	}
 	var out []lesson.Event
@@ -90,7 +90,7 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 // Revise replaces the text of a lesson that a program wrote in the scope of the proposal. The lesson is quarantined
 // again. With p.Own, it is active for its agent. Slug, number, source and time of creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
-	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
+	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
 		return c, err
 	})
@@ -100,7 +100,7 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 // revise returns the change that replaces the lesson slug by the lesson of the proposal. Both must have the same scope.
 // The change counts as a write in the quota of the scope.
 func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal) (c Change, r Result, err error) {
-	old, name, err := s.owned(slug, p.Scope)
+	old, name, err := s.getOwned(slug, p.Scope)
 	if err != nil {
 		return c, r, err
 	}
@@ -117,17 +117,17 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 		proposal.Lesson.Slug = slug
 	}
 	proposal.Source = old.Approval.Source
-	others := s.without(name)
+	others := s.withoutFile(name)
 	if r = b.admit(others, &proposal); r.Err != nil {
 		return c, r, r.Err
 	}
 	revised, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt, l.Number = old.CreatedAt, old.Number })
 	if err != nil {
-		return c, r, refusal(err)
+		return c, r, asRefused(err)
 	}
 	r.Lesson = revised
 	if revised.Slug != slug {
-		return c, r, refuse(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
+		return c, r, newRefused(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
 	}
 	return s.replace(old, revised, lesson.Event{Action: "revise", By: p.By}), r, nil
 }
@@ -137,25 +137,25 @@ type RecordOutcome string
 
 // The outcomes of Record.
 const (
-	RecordedNew  RecordOutcome = "new"  // a new lesson
-	RecordedText RecordOutcome = "text" // a new text of an existing lesson
-	RecordedSame RecordOutcome = "same" // the existing lesson has this text; nothing is written
+	RecordedNew       RecordOutcome = "new"  // a new lesson
+	RecordedNewText   RecordOutcome = "text" // a new text of an existing lesson
+	RecordedUnchanged RecordOutcome = "same" // the existing lesson has this text; nothing is written
 )
 
 // Record writes the lesson of an agent. If the agent already has a lesson with the same title, Record replaces the text
 // of this lesson.
 func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome RecordOutcome, err error) {
 	slug := Slug(p.Lesson.Title, p.Scope)
-	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
-		old, _, lookupErr := s.owned(slug, p.Scope)
+	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
+		old, _, lookupErr := s.getOwned(slug, p.Scope)
 		switch {
 		case lookupErr != nil:
 			outcome = RecordedNew
 			c, r, err = b.propose(ctx, s, p)
 		case old.Body == p.Lesson.Body:
-			outcome, r = RecordedSame, Result{Lesson: old}
+			outcome, r = RecordedUnchanged, Result{Lesson: old}
 		default:
-			outcome = RecordedText
+			outcome = RecordedNewText
 			proposal := p
 			proposal.Lesson = old.Clone()
 			proposal.Lesson.Raw, proposal.Lesson.Body, proposal.Lesson.Advice = "", p.Lesson.Body, p.Lesson.Advice
@@ -169,9 +169,9 @@ func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome Record
 	return r, outcome, err
 }
 
-// owned returns the lesson slug and its file name if a program wrote the lesson in the scope. It returns ErrNoLesson
+// getOwned returns the lesson slug and its file name if a program wrote the lesson in the scope. It returns ErrNoLesson
 // for any other lesson, so that a tenant learns nothing about the lessons of other tenants.
-func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
+func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
 		err = ErrNoLesson
@@ -179,8 +179,8 @@ func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, strin
 	return l, name, err
 }
 
-// without returns a copy of the snapshot whose book does not contain the lesson with this file name.
-func (s *snapshot) without(name string) *snapshot {
+// withoutFile returns a copy of the snapshot whose book does not contain the lesson with this file name.
+func (s *snapshot) withoutFile(name string) *snapshot {
 	others := *s
 	others.book = s.book.WithLessons(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
 	return &others
@@ -190,7 +190,7 @@ func (s *snapshot) without(name string) *snapshot {
 // maxEvidence references. count is the number of all supporting sessions. References that the lesson already has are
 // not added again. The state of the lesson does not change.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
+	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
 		if err != nil {
 			return Change{}, err
@@ -215,9 +215,9 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 			}
 		})
 		if err != nil {
-			return Change{}, refusal(err)
+			return Change{}, asRefused(err)
 		}
-		if faults := lesson.Refusal(b.checks(s).Notes(l)); faults != nil {
+		if faults := lesson.ErrorsOf(b.checks(s).CheckNotes(l)); faults != nil {
 			return Change{}, &Refused{faults}
 		}
 		return s.replace(old, l, lesson.Event{Action: "cite", By: by, Detail: map[string]any{"evidence": l.Support()}}), nil
@@ -230,25 +230,25 @@ const maxEvidence = 50
 
 // Withdraw archives a lesson that a program wrote in the scope.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
-	return b.change(ctx, func(s *snapshot) (Change, error) {
-		old, name, err := s.owned(slug, scope)
+	return b.update(ctx, func(s *snapshot) (Change, error) {
+		old, name, err := s.getOwned(slug, scope)
 		if err != nil {
 			return Change{}, err
 		}
-		l, err := lesson.Act(old, lesson.Retire, lesson.TrialPlan{}, by, s.now)
+		l, err := lesson.ApplyAction(old, lesson.Retire, lesson.TrialPlan{}, by, s.now)
 		if err != nil {
-			return Change{}, refusal(err)
+			return Change{}, asRefused(err)
 		}
-		return s.retire(name, l, lesson.Event{Action: "withdraw", By: by})
+		return s.moveToArchive(name, l, lesson.Event{Action: "withdraw", By: by})
 	})
 }
 
-// retire returns the change that moves the file of a lesson into the archive. The archived file is named after the
-// slug, so that lessons with different slugs have different names in the archive.
-func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
+// moveToArchive returns the change that moves the file of a lesson into the archive. The archived file is named after
+// the slug, so that lessons with different slugs have different names in the archive.
+func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
 	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
 	if _, exists := s.texts[archiveName]; exists {
-		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", archiveName)
+		return Change{}, newRefused(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", archiveName)
 	}
 	e.From, e.To = l.FormerState, l.State
 	if from, ok := s.book.StateAt(l.Slug, s.now); ok {
@@ -258,9 +258,9 @@ func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// fromArchive returns an archived lesson and its name in the archive. The Path of the lesson is the path of its file
+// getArchived returns an archived lesson and its name in the archive. The Path of the lesson is the path of its file
 // after a restoration.
-func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
+func (s *snapshot) getArchived(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)
 		if !archived || path.Base(name) != slug+".md" {
@@ -268,7 +268,7 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 		}
 		l, err := lesson.Parse(s.storageName+"/"+back, text)
 		if err != nil {
-			return nil, "", refusal(err)
+			return nil, "", asRefused(err)
 		}
 		return l, name, nil
 	}
@@ -278,20 +278,20 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 // Put writes a hand-written text under a name, and replaces the current text of the name. The checks treat the text
 // like any hand-written file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
+	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		l, err := lesson.Parse(s.storageName+"/"+name, text)
 		if err != nil {
-			return Change{}, refusal(err)
+			return Change{}, asRefused(err)
 		}
 		if !IsName(name) || name != s.name(l) {
-			return Change{}, refuse(lesson.CodeInvalid, "", "%q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
+			return Change{}, newRefused(lesson.CodeInvalid, "", "%q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
 		}
-		others := s.without(name)
+		others := s.withoutFile(name)
 		if r.Findings, err = b.checkLesson(others, l, nil); err != nil {
 			return Change{}, err
 		}
 		if others.isSlugUsed(l.Slug) {
-			return Change{}, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another", l.Slug)
+			return Change{}, newRefused(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another", l.Slug)
 		}
 		r.Lesson = l
 		e := lesson.Event{Action: "create", By: by, To: l.State}
@@ -306,7 +306,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 	return r, err
 }
 
-func (b *Bank) checks(s *snapshot) lesson.Checks {
+func (b *Bank) checks(s *snapshot) lesson.Checker {
 	c := b.options.Checks
 	c.Now = s.now
 	return c

@@ -23,7 +23,7 @@ var ErrTooMany = errors.New("too many lessons were written; wait, or ask a perso
 var ErrTenantLessons = errors.New("the tenant has limits.tenant_lessons lessons; delete some, or ask the operator to raise limits.tenant_lessons")
 
 // Refused is the error for a lesson that is invalid or that the checks refuse.
-type Refused struct{ Faults lesson.Faults }
+type Refused struct{ Faults lesson.ValidationErrors }
 
 // Error lists the faults.
 func (r *Refused) Error() string { return r.Faults.Error() }
@@ -31,32 +31,32 @@ func (r *Refused) Error() string { return r.Faults.Error() }
 // Unwrap returns the faults.
 func (r *Refused) Unwrap() error { return r.Faults }
 
-// refuse returns a *Refused with one fault.
-func refuse(code lesson.Code, field, format string, args ...any) error {
-	return &Refused{lesson.Faults{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
+// newRefused returns a *Refused with one fault.
+func newRefused(code lesson.Code, field, format string, args ...any) error {
+	return &Refused{lesson.ValidationErrors{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
 // Limits limit the writes of programs, so that one credential cannot flood operators with lessons to approve.
 type Limits struct {
-	AgentHour  int // writes of one agent per hour; 0 means 60
-	TenantHour int // writes of one tenant per hour; 0 means 300
-	Waiting    int // lessons of one tenant that wait for approval; 0 means 500
-	Tenant     int // lessons of one tenant (limits.tenant_lessons); 0 means no limit
+	AgentWritesPerHour  int // writes of one agent per hour; 0 means 60
+	TenantWritesPerHour int // writes of one tenant per hour; 0 means 300
+	TenantWaiting       int // lessons of one tenant that wait for approval; 0 means 500
+	TenantLessons       int // lessons of one tenant (limits.tenant_lessons); 0 means no limit
 }
 
 func (l Limits) orDefaults() Limits {
-	return Limits{cmp.Or(l.AgentHour, 60), cmp.Or(l.TenantHour, 300), cmp.Or(l.Waiting, 500), l.Tenant}
+	return Limits{cmp.Or(l.AgentWritesPerHour, 60), cmp.Or(l.TenantWritesPerHour, 300), cmp.Or(l.TenantWaiting, 500), l.TenantLessons}
 }
 
 // Options configure a bank.
 type Options struct {
-	Storage    Storage
-	Now        func() time.Time
-	Checks     lesson.Checks                   // checks of lessons; the bank sets Checks.Now
-	Keys       lesson.Secrets                  // returns the kinds of secrets in a text; a hand-written file with a secret is quarantined; nil skips the search
-	Counts     func(slug string) lesson.Counts // measured counts for the index; nil keeps the counts in the index
-	Limits     Limits
-	ParseCache *lesson.ParseCache // cache that is shared with other readers of the storage; nil means no cache
+	Storage     Storage
+	Now         func() time.Time
+	Checks      lesson.Checker                  // checks of lessons; the bank sets Checks.Now
+	FindSecrets lesson.SecretFinder             // returns the kinds of secrets in a text; a hand-written file with a secret is quarantined; nil skips the search
+	Counts      func(slug string) lesson.Counts // measured counts for the index; nil keeps the counts in the index
+	Limits      Limits
+	ParseCache  *lesson.ParseCache // cache that is shared with other readers of the storage; nil means no cache
 }
 
 // Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no
@@ -64,8 +64,8 @@ type Options struct {
 type Bank struct {
 	options Options
 
-	queue   sync.Mutex // guards waiting; no other lock is taken while queue is held
-	waiting []*write   // writes that the next goroutine with the lock mu commits in one step
+	queue   sync.Mutex      // guards waiting; no other lock is taken while queue is held
+	waiting []*pendingWrite // writes that the next goroutine with the lock mu commits in one step
 
 	mu            sync.Mutex    // serializes the commits of this process; guards texts and archivedTexts
 	texts         *lesson.Texts // active texts, parsed
@@ -75,12 +75,12 @@ type Bank struct {
 // New returns a bank. It does not read or write the storage.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
-	var secrets []lesson.Secrets
-	if o.Keys != nil {
-		secrets = append(secrets, o.Keys)
+	var secrets []lesson.SecretFinder
+	if o.FindSecrets != nil {
+		secrets = append(secrets, o.FindSecrets)
 	}
 	return &Bank{
-		options: o, texts: lesson.NewTexts(o.Storage.Name(), secrets...).Share(o.ParseCache),
+		options: o, texts: lesson.NewTexts(o.Storage.Name(), secrets...).ShareCache(o.ParseCache),
 		archivedTexts: lesson.NewTexts(o.Storage.Name() + "/" + lesson.ArchiveDir),
 	}
 }
@@ -143,9 +143,9 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	book, more, _ := b.texts.Load(r.Texts)
+	book, problems, _ := b.texts.Load(r.Texts)
 	return &snapshot{
-		bank: b, now: b.options.Now().UTC(), storageName: b.options.Storage.Name(), texts: r.Texts, book: book, problems: append(r.Problems, more...), version: r.Version,
+		bank: b, now: b.options.Now().UTC(), storageName: b.options.Storage.Name(), texts: r.Texts, book: book, problems: append(r.Problems, problems...), version: r.Version,
 	}, nil
 }
 
@@ -185,9 +185,9 @@ func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	return func(old []byte) []byte {
 		counts := b.options.Counts
 		if counts == nil {
-			counts = lesson.IndexCounts(old)
+			counts = lesson.ParseIndexCounts(old)
 		}
-		return lesson.Index(book, counts)
+		return lesson.FormatIndex(book, counts)
 	}
 }
 

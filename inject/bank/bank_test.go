@@ -27,7 +27,7 @@ func newProposal(slug string) bank.Proposal {
 
 // newBankAcceptingEvidence returns a bank that accepts any evidence.
 func newBankAcceptingEvidence(m *memory, limits bank.Limits, current func() time.Time) *bank.Bank {
-	return bank.New(bank.Options{Storage: m, Now: current, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
+	return bank.New(bank.Options{Storage: m, Now: current, Limits: limits, Checks: lesson.Checker{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
 // A write to a bank that changed in the meantime is retried on the new content. If every attempt conflicts, the write
@@ -61,7 +61,7 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 func TestConcurrentWritesShareACommit(t *testing.T) {
 	const n = 40
 	m := &memory{texts: map[string][]byte{}}
-	b := newBankAcceptingEvidence(m, bank.Limits{AgentHour: 1000}, noon)
+	b := newBankAcceptingEvidence(m, bank.Limits{AgentWritesPerHour: 1000}, noon)
 	var all sync.WaitGroup
 	errs := make([]error, n)
 	write := func(i int) {
@@ -84,7 +84,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		for i := 1; i < n; i++ {
 			write(i)
 		}
-		for b.Waiting() < n-1 {
+		for b.WaitingWrites() < n-1 {
 			runtime.Gosched()
 		}
 	}
@@ -110,11 +110,11 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	var putErr, retireErr error
 	m.onCommit = func() {
 		all.Go(func() { retireErr = retire(t.Context(), b, "one") })
-		for b.Waiting() < 1 {
+		for b.WaitingWrites() < 1 {
 			runtime.Gosched()
 		}
 		all.Go(func() { _, putErr = b.Put(t.Context(), "other/one.md", lessonText(t, "one"), "me") })
-		for b.Waiting() < 2 {
+		for b.WaitingWrites() < 2 {
 			runtime.Gosched()
 		}
 	}
@@ -135,12 +135,12 @@ func TestWriteIsRetriedOnlyAfterAConflict(t *testing.T) {
 		t.Errorf("%d commits, err = %v, want 1 and %v", len(m.commits), err, m.commitErr)
 	}
 	m.commitErr, m.tailErr = nil, errors.New("the log cannot be read")
-	for what, err := range map[string]error{
+	for subject, err := range map[string]error{
 		"propose": func() error { _, err := b.Propose(t.Context(), newProposal("three")); return err }(),
 		"log":     func() error { _, err := b.Log(t.Context(), 1); return err }(),
 	} {
 		if !errors.Is(err, m.tailErr) {
-			t.Errorf("%s: got error %v, want %v", what, err, m.tailErr)
+			t.Errorf("%s: got error %v, want %v", subject, err, m.tailErr)
 		}
 	}
 	if len(m.commits) != 1 {
@@ -223,7 +223,7 @@ func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for slug, want := range map[string]lesson.Counts{"one": {Success: 7, Failure: 2}, "two": {}, "three": {}} {
-		if got := lesson.IndexCounts(m.index)(slug); got != want || !strings.Contains(string(m.index), "| "+slug+" |") {
+		if got := lesson.ParseIndexCounts(m.index)(slug); got != want || !strings.Contains(string(m.index), "| "+slug+" |") {
 			t.Errorf("counts of %s = %+v, want %+v; index:\n%s", slug, got, want, m.index)
 		}
 	}
@@ -235,7 +235,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	current := noon()
 	clock := func() time.Time { return current }
 	m := &memory{texts: map[string][]byte{}}
-	limits := bank.Limits{AgentHour: 4, TenantHour: 6, Waiting: 100}
+	limits := bank.Limits{AgentWritesPerHour: 4, TenantWritesPerHour: 6, TenantWaiting: 100}
 	one, other := newBankAcceptingEvidence(m, limits, clock), newBankAcceptingEvidence(m, limits, clock)
 	bad := newProposal("bad")
 	bad.Lesson.Title = ""

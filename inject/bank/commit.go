@@ -11,8 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// write is a change whose caller waits for the commit.
-type write struct {
+// pendingWrite is a change whose caller waits for the commit.
+type pendingWrite struct {
 	ctx      context.Context //nolint:containedctx // context of the caller, who waits for the commit
 	change   func(*snapshot) (Change, error)
 	err      error // result for the caller
@@ -25,11 +25,11 @@ const (
 	maxWrites   = 512 // maximum number of writes in one commit
 )
 
-// change commits the change that the function change computes from a snapshot of the bank. Calls during a commit share
+// update commits the change that the function change computes from a snapshot of the bank. Calls during a commit share
 // the next commit, because reading the bank, writing the index and syncing take the same time for one lesson and for
 // three hundred. Each call gets its own error. The function may be called several times.
-func (b *Bank) change(ctx context.Context, change func(*snapshot) (Change, error)) error {
-	w := &write{ctx: ctx, change: change}
+func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) error {
+	w := &pendingWrite{ctx: ctx, change: fn}
 	b.queue.Lock()
 	b.waiting = append(b.waiting, w)
 	b.queue.Unlock()
@@ -56,7 +56,7 @@ func (b *Bank) change(ctx context.Context, change func(*snapshot) (Change, error
 
 // commit commits the first n writes in one step, and returns n. A write that changes archived texts is the last write
 // of its commit, because a snapshot learns the archived slugs only from the storage.
-func (b *Bank) commit(writes []*write) (n int) {
+func (b *Bank) commit(writes []*pendingWrite) (n int) {
 	ctx, cancel := joinContexts(writes)
 	defer cancel()
 	err := ErrChanged
@@ -92,7 +92,7 @@ func (b *Bank) commit(writes []*write) (n int) {
 }
 
 // joinContexts returns a context that ends when the contexts of all writes have ended.
-func joinContexts(writes []*write) (context.Context, context.CancelFunc) {
+func joinContexts(writes []*pendingWrite) (context.Context, context.CancelFunc) {
 	if len(writes) == 1 {
 		return context.WithCancel(writes[0].ctx)
 	}
@@ -117,7 +117,7 @@ func joinContexts(writes []*write) (context.Context, context.CancelFunc) {
 
 // run returns the change of a write. If the write fails or panics, the change is empty, and only the caller of this
 // write gets the error or the panic.
-func (w *write) run(s *snapshot) (c Change) {
+func (w *pendingWrite) run(s *snapshot) (c Change) {
 	defer func() {
 		if w.panicked = recover(); w.panicked != nil {
 			c, w.err = Change{}, errors.New("the change panicked")
@@ -131,7 +131,7 @@ func (w *write) run(s *snapshot) (c Change) {
 	}
 	for _, e := range c.Edits {
 		if len(e.New) > lesson.MaxFileSize {
-			w.err = refuse(lesson.CodeInvalid, "", "%s has %d bytes, more than the %d allowed; shorten it", e.Name, len(e.New), lesson.MaxFileSize)
+			w.err = newRefused(lesson.CodeInvalid, "", "%s has %d bytes, more than the %d allowed; shorten it", e.Name, len(e.New), lesson.MaxFileSize)
 			return Change{}
 		}
 	}
@@ -165,7 +165,7 @@ func (s *snapshot) applyChange(c Change) bool {
 		if dir := path.Dir(e.Name); dir != "." {
 			l.Category = dir
 		}
-		s.book = s.book.WithLessons(append(s.without(e.Name).book.Lessons(), l))
+		s.book = s.book.WithLessons(append(s.withoutFile(e.Name).book.Lessons(), l))
 	}
 	return isComplete
 }

@@ -69,7 +69,7 @@ func loggedActions(t *testing.T, b *bank.Bank) string {
 
 func hasCode(err error, code lesson.Code) bool {
 	refused, ok := errors.AsType[*bank.Refused](err)
-	return ok && slices.ContainsFunc(refused.Faults, func(f lesson.Fault) bool { return f.Code == code })
+	return ok && slices.ContainsFunc(refused.Faults, func(f lesson.ValidationError) bool { return f.Code == code })
 }
 
 // CopyIn replaces lessons of the same file name and keeps the others. Archived lessons are copied but not counted. An
@@ -163,11 +163,11 @@ func TestCallsReturnDirectoryErrors(t *testing.T) {
 	_, listErr := func() (*lesson.Book, error) { book, _, err := b.List(t.Context()); return book, err }()
 	_, putErr := b.Put(t.Context(), "two.md", lessonText(t, "two"), "me")
 	_, copyErr := b.CopyIn(t.Context(), map[string][]byte{"two.md": lessonText(t, "two")}, "me")
-	for what, err := range map[string]error{
+	for call, err := range map[string]error{
 		"list": listErr, "put": putErr, "copy": copyErr, "reindex": b.Reindex(t.Context()), "retire": retire(t.Context(), b, "one"),
 	} {
 		if err == nil || errors.Is(err, bank.ErrNoLesson) {
-			t.Errorf("%s: err = %v, want an error other than ErrNoLesson", what, err)
+			t.Errorf("%s: err = %v, want an error other than ErrNoLesson", call, err)
 		}
 	}
 }

@@ -85,13 +85,14 @@ func (d Directory) commit(c Change) error {
 	return d.writeLogAndIndex(c)
 }
 
-// writers is the maximum number of texts that are written at once. A disk syncs several files in the time of one.
-const writers = 16
+// maxParallelWrites is the maximum number of texts that are written at once. A disk syncs several files in the time of
+// one.
+const maxParallelWrites = 16
 
 // writeTexts writes the new texts of the edits.
 func (d Directory) writeTexts(edits []Edit) error {
 	var group errgroup.Group
-	group.SetLimit(writers)
+	group.SetLimit(maxParallelWrites)
 	for _, e := range edits {
 		if e.New != nil {
 			group.Go(func() error { return file.Write(d.realPath(e.Name), lessonMode, e.New) })

@@ -1,7 +1,7 @@
 package bank
 
-// Waiting returns the number of writes that wait for a commit.
-func (b *Bank) Waiting() int {
+// WaitingWrites returns the number of writes that wait for a commit.
+func (b *Bank) WaitingWrites() int {
 	b.queue.Lock()
 	defer b.queue.Unlock()
 	return len(b.waiting)

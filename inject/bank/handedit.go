@@ -30,7 +30,7 @@ const (
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
 ) (book *lesson.Book, pending int, err error) {
-	s, err := b.snapshot(ctx)
+	s, err := b.lockAndRead(ctx)
 	if err != nil {
 		return before, 0, err
 	}
@@ -46,7 +46,7 @@ func (b *Bank) RecordEdits(
 		}
 		origins[h] = origin(ctx, h.path, text)
 	}
-	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
+	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		pending, book = 0, s.book
 		current, err := s.handEdits(ctx, before)
 		for _, h := range current {
@@ -156,8 +156,8 @@ func (s *snapshot) removedByHand(before *lesson.Book, newestBySlug map[string]*l
 	return out
 }
 
-// snapshot reads the bank.
-func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
+// lockAndRead reads the bank.
+func (b *Bank) lockAndRead(ctx context.Context) (*snapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.read(ctx)
@@ -193,7 +193,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 
 // RecordCautionChanges appends an event to the audit log for each change that another replica has not logged already.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
-	return b.change(ctx, func(s *snapshot) (c Change, err error) {
+	return b.update(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.options.Storage.Tail(ctx, allEvents)
 		if err != nil {
 			return c, err

@@ -77,7 +77,7 @@ func TestManualEditUsesFileModTime(t *testing.T) {
 }
 
 // Each action of the bank logs its own event. RecordEdits adds no second event for the same change.
-func TestOwnActionsAreNotManualEdits(t *testing.T) {
+func TestBankActionsAreNotManualEdits(t *testing.T) {
 	b, _, scan := newBankWithScan(t)
 	if _, err := b.Put(t.Context(), "one.md", lessonText(t, "one"), "ann"); err != nil {
 		t.Fatal(err)

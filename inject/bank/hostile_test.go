@@ -21,8 +21,8 @@ func newCheckedBank(t *testing.T) *bank.Bank {
 	t.Helper()
 	return bank.New(bank.Options{
 		Storage: bank.Directory(filepath.Join(t.TempDir(), "lessons")), Now: now,
-		Limits: bank.Limits{AgentHour: 1 << 30, TenantHour: 1 << 30, Waiting: 1 << 30},
-		Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }, Secrets: func(text string) []string {
+		Limits: bank.Limits{AgentWritesPerHour: 1 << 30, TenantWritesPerHour: 1 << 30, TenantWaiting: 1 << 30},
+		Checks: lesson.Checker{Resolve: func(lesson.Evidence) bool { return true }, Secrets: func(text string) []string {
 			r := redact.New(true)
 			r.Text(text)
 			return slices.Collect(maps.Keys(r.Counts()))

@@ -19,9 +19,9 @@ type Proposal struct {
 	By     string         // author, for the audit log
 	Scope  lesson.Scope   // scope of the lesson
 
-	// Own activates the lesson at once, because an agent writes it for itself alone (writ.trust: own). Scope must name
-	// the agent.
-	Own bool
+	// ActivateNow activates the lesson at once, because an agent writes it for itself alone (writ.trust: own). Scope
+	// must name the agent.
+	ActivateNow bool
 }
 
 // Result is the result of writing a lesson.
@@ -46,7 +46,7 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 // ProposeAll writes several lessons in one commit. Each lesson has its own result. After an error of the storage,
 // nothing is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
-	err = b.change(ctx, func(s *snapshot) (all Change, err error) {
+	err = b.update(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))
 		for i := range proposals {
 			var c Change
@@ -133,9 +133,9 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	if err != nil {
 		return Result{Findings: findings, Err: err}
 	}
-	if p.Own {
+	if p.ActivateNow {
 		if len(l.Supersedes) > 0 {
-			return Result{Findings: findings, Err: refuse(lesson.CodeInvalid, "supersedes", "an agent's own lesson cannot supersede other lessons; remove supersedes")}
+			return Result{Findings: findings, Err: newRefused(lesson.CodeInvalid, "supersedes", "an agent's own lesson cannot supersede other lessons; remove supersedes")}
 		}
 		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
 		l.Approval.ContentHash, l.Approval.At = l.Hash(), s.now
@@ -147,29 +147,29 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 // draft returns the proposed lesson in quarantine. The claims of its author about state, counts and approval are
 // removed.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
-	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
-		return nil, refuse(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the name of the agent")
+	if p.Source == "" || (p.ActivateNow && p.Scope.Agent == "") {
+		return nil, newRefused(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the name of the agent")
 	}
 	proposed := p.Lesson
 	if p.Text != nil {
 		parsed, err := lesson.Parse("", p.Text)
 		if err != nil {
-			return nil, refusal(err)
+			return nil, asRefused(err)
 		}
 		proposed = parsed
 		proposed.EvidenceCount = 0 // an unverified claim of the author
 	}
 	if !(proposed.Confidence >= 0 && proposed.Confidence <= 1) { // the negation catches NaN
-		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", proposed.Confidence)
+		return nil, newRefused(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", proposed.Confidence)
 	}
 	l := proposed.Clone()
 	if l.KeepsForm() {
 		text, err := lesson.GptmeText(proposed)
 		if err != nil {
-			return nil, refusal(err)
+			return nil, asRefused(err)
 		}
 		if l, err = lesson.Parse(proposed.Slug+".md", text); err != nil {
-			return nil, refusal(err)
+			return nil, asRefused(err)
 		}
 	} else {
 		l.Form, l.Raw = lesson.FormAIP11, ""
@@ -186,14 +186,14 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 		l.Slug = Slug(l.Title, p.Scope)
 	}
 	if !lesson.IsSlug(l.Slug) {
-		return nil, refuse(lesson.CodeInvalid, "slug", "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
+		return nil, newRefused(lesson.CodeInvalid, "slug", "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
 	}
 	if s.isSlugUsed(l.Slug) {
-		return nil, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another, or revise that lesson", l.Slug)
+		return nil, newRefused(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another, or revise that lesson", l.Slug)
 	}
 	l.Path = s.storageName + "/" + p.Source + "/" + l.Slug + ".md"
 	if !IsName(s.name(l)) {
-		return nil, refuse(lesson.CodeInternal, "", "%q is not a source", p.Source)
+		return nil, newRefused(lesson.CodeInternal, "", "%q is not a source", p.Source)
 	}
 	return formatAndParse(l)
 }
@@ -202,31 +202,31 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
-		return nil, refusal(err)
+		return nil, asRefused(err)
 	}
 	return out, nil
 }
 
-// refusal converts an error about a lesson's text to a *Refused.
-func refusal(err error) error {
-	if faults, ok := errors.AsType[lesson.Faults](err); ok {
+// asRefused converts an error about a lesson's text to a *Refused.
+func asRefused(err error) error {
+	if faults, ok := errors.AsType[lesson.ValidationErrors](err); ok {
 		return &Refused{faults}
 	}
-	return refuse(lesson.CodeInvalid, "", "%v", err)
+	return newRefused(lesson.CodeInvalid, "", "%v", err)
 }
 
 // checkLesson returns the findings of the checks of a lesson, and a *Refused if the lesson has expired or a finding is
 // an error. If file is not nil, it is the lesson in the form in which its author wrote it. The findings then name the
 // fields of this form.
 func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
-	findings := b.checks(s).Lesson(l, s.book)
+	findings := b.checks(s).CheckLesson(l, s.book)
 	if file != nil {
 		findings = lesson.FindingsOfFile(file, findings)
 	}
 	if l.ExpiredAt(s.now) {
-		return findings, refuse(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
+		return findings, newRefused(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
 	}
-	if faults := lesson.Refusal(findings); faults != nil {
+	if faults := lesson.ErrorsOf(findings); faults != nil {
 		return findings, &Refused{faults}
 	}
 	return findings, nil

@@ -73,10 +73,10 @@ func (q *quota) countWrite(s lesson.Scope) {
 
 // spend counts one write. If a limit is reached, spend returns an error and does not count.
 func (q *quota) spend(s lesson.Scope) error {
-	if q.writesByAgent[s] >= q.limits.AgentHour && s.Agent != "" || q.writesByTenant[s.Tenant] >= q.limits.TenantHour || q.waitingByTenant[s.Tenant] >= q.limits.Waiting {
+	if q.writesByAgent[s] >= q.limits.AgentWritesPerHour && s.Agent != "" || q.writesByTenant[s.Tenant] >= q.limits.TenantWritesPerHour || q.waitingByTenant[s.Tenant] >= q.limits.TenantWaiting {
 		return ErrTooMany
 	}
-	if limit := q.limits.Tenant; limit > 0 && s.Tenant != "" && q.lessonsByTenant[s.Tenant] >= limit {
+	if limit := q.limits.TenantLessons; limit > 0 && s.Tenant != "" && q.lessonsByTenant[s.Tenant] >= limit {
 		return ErrTenantLessons
 	}
 	q.countWrite(s)

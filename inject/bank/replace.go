@@ -17,17 +17,17 @@ const maxLessons = 50_000
 // lessons and the findings of the checks. If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
-		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
+		return nil, nil, newRefused(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
 	}
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
+	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		next := *s
 		var problems []lesson.Problem
 		next.book, problems, _ = lesson.NewTexts(s.storageName).Load(withArchive(texts, s.texts))
 		if len(problems) > 0 {
 			return Change{}, &Refused{faultsWithPaths(problems)}
 		}
-		findings = b.checks(s).Book(next.book)
-		if faults := lesson.Refusal(findings); faults != nil {
+		findings = b.checks(s).CheckBook(next.book)
+		if faults := lesson.ErrorsOf(findings); faults != nil {
 			return Change{}, &Refused{faults}
 		}
 		c := s.changeTo(&next, texts, by)
@@ -41,7 +41,7 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 // returns the number of added texts outside of the archive. The texts are not checked again, because the other bank has
 // checked them.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
-	err = b.change(ctx, func(s *snapshot) (Change, error) {
+	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		next := *s
 		all := maps.Clone(s.texts)
 		maps.Copy(all, texts)
@@ -49,7 +49,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		n = 0
 		for name := range texts {
 			if !IsName(name) {
-				return Change{}, refuse(lesson.CodeInvalid, "", "the bank holds %q, which is not a name of a lesson; nothing was written", name)
+				return Change{}, newRefused(lesson.CodeInvalid, "", "the bank holds %q, which is not a name of a lesson; nothing was written", name)
 			}
 			if !strings.HasPrefix(name, Archive) {
 				n++
@@ -75,9 +75,9 @@ func withArchive(texts, all map[string][]byte) map[string][]byte {
 }
 
 // faultsWithPaths returns the faults of several files. Each message begins with the path of the file.
-func faultsWithPaths(problems []lesson.Problem) (out lesson.Faults) {
+func faultsWithPaths(problems []lesson.Problem) (out lesson.ValidationErrors) {
 	for _, p := range problems {
-		for _, f := range p.Faults {
+		for _, f := range p.Errors {
 			f.Message = p.Path + ": " + f.Message
 			out = append(out, f)
 		}

@@ -16,15 +16,15 @@ import (
 // Decode reports each problem of an entry on one line. Validate accepts a field of the maximum length, and refuses a
 // longer one.
 func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
-	for body, faults := range map[string]int{
+	for body, wantProblems := range map[string]int{
 		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2, // type is not a string, and not one of the known types
 		`{"intent_id":"I","type":"lint","file":null,"error":"e","cause":"c","resolution":"r","rule":"do"}`: 1,
 		`{"intent_id":"I","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:             1,
 		`{}`: 7,
 	} {
 		_, err := ledger.Decode(strings.NewReader(body))
-		if err == nil || strings.Count(err.Error(), "\n")+1 != faults {
-			t.Errorf("Decode(%s): err = %v, want %d lines, one per problem", body, err, faults)
+		if err == nil || strings.Count(err.Error(), "\n")+1 != wantProblems {
+			t.Errorf("Decode(%s): err = %v, want %d lines, one per problem", body, err, wantProblems)
 		}
 	}
 	e := newEntry(1)

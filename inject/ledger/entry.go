@@ -150,25 +150,25 @@ func names() []string {
 
 // Validate returns all faults of the entry.
 func (e *Entry) Validate() error {
-	var faults []error
+	var errs []error
 	for _, f := range e.fields() {
 		switch n := utf8.RuneCountInString(*f.text); {
-		case line(*f.text) == "":
-			faults = append(faults, fmt.Errorf("%s is missing; every field of an entry is needed", f.name))
+		case singleLine(*f.text) == "":
+			errs = append(errs, fmt.Errorf("%s is missing; every field of an entry is needed", f.name))
 		case n > f.maxChars:
-			faults = append(faults, fmt.Errorf("%s has %d characters; write at most %d", f.name, n, f.maxChars))
+			errs = append(errs, fmt.Errorf("%s has %d characters; write at most %d", f.name, n, f.maxChars))
 		}
 	}
 	if e.Type != "" && !slices.Contains([]string{TypeLint, TypeTest, TypeAnalysis}, e.Type) {
-		faults = append(faults, fmt.Errorf("type is %q; write lint, test or static-analysis", e.Type))
+		errs = append(errs, fmt.Errorf("type is %q; write lint, test or static-analysis", e.Type))
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // sanitize returns the entry as Record writes it. Each field is one line without secrets, and the error is truncated.
 func (e *Entry) sanitize() Entry {
 	redactor := redact.New(true)
-	clean := func(s string) string { return line(redactor.Text(s)) }
+	clean := func(s string) string { return singleLine(redactor.Text(s)) }
 	// The redactor numbers placeholders in the order of their use. File and error, which name the
 	// failure, come first, so that the same failure gets the same numbers.
 	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redactor.Text(e.Error))}
@@ -178,7 +178,7 @@ func (e *Entry) sanitize() Entry {
 
 // Summary returns an error as an entry shows it, on one line of at most 500 characters. Three dots mark a truncated
 // error.
-func Summary(text string) string { return truncate(line(text), MaxSummary) }
+func Summary(text string) string { return truncate(singleLine(text), MaxSummary) }
 
 // truncate returns the first n characters of a text. Three dots follow if the text is longer.
 func truncate(s string, n int) string {
@@ -239,9 +239,9 @@ func codeSpan(s string) string {
 	return fence + s + fence
 }
 
-// line returns a text as one line with folded white space, without control, hidden or escape characters. The start of
-// an HTML comment is escaped, because a comment would hide the rest of the file.
-func line(s string) string {
+// singleLine returns a text as one line with folded white space, without control, hidden or escape characters. The
+// start of an HTML comment is escaped, because a comment would hide the rest of the file.
+func singleLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -250,13 +250,13 @@ func line(s string) string {
 			return -1
 		}
 		return r
-	}, plain(strings.ToValidUTF8(s, "")))
+	}, stripEscapes(strings.ToValidUTF8(s, "")))
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "<!--", "&lt;!--")
 }
 
 var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?") //nolint:gochecknoglobals // immutable
 
-// plain removes terminal escape sequences.
-func plain(s string) string {
+// stripEscapes removes terminal escape sequences.
+func stripEscapes(s string) string {
 	return escapes.ReplaceAllString(s, "")
 }

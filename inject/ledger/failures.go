@@ -32,7 +32,7 @@ type Output struct {
 // because `make check` or `npm test` may run any tool. For a tool without a reader in this package, the command
 // determines the format.
 func Failures(o Output) []Failure {
-	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
+	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(stripEscapes(o.Text), "\r\n", "\n"), "\n")}
 	r.readGoTest()
 	r.readPositions()
 	r.readRuff()
@@ -44,7 +44,7 @@ func Failures(o Output) []Failure {
 	if len(r.found) == 0 {
 		r.readKnownFormat()
 	}
-	return r.distinct()
+	return r.distinctFailures()
 }
 
 // failureReader is the state of one call of Failures.
@@ -62,15 +62,15 @@ type locatedFailure struct {
 
 func (r *failureReader) add(at int, f Failure) {
 	f.File = r.relative(f.File)
-	f.Error = line(withoutAddresses(f.Error))
+	f.Error = singleLine(withoutAddresses(f.Error))
 	if f.Error != "" {
 		r.found = append(r.found, locatedFailure{f, at})
 	}
 }
 
-// distinct sorts the failures by line and drops duplicates. Two failures are duplicates if the ledger would store them
-// as one entry.
-func (r *failureReader) distinct() []Failure {
+// distinctFailures sorts the failures by line and drops duplicates. Two failures are duplicates if the ledger would
+// store them as one entry.
+func (r *failureReader) distinctFailures() []Failure {
 	slices.SortStableFunc(r.found, func(a, b locatedFailure) int { return cmp.Compare(a.line, b.line) })
 	seen := map[[2]string]bool{}
 	var out []Failure
@@ -128,26 +128,26 @@ func withSubject(subject, message string) string {
 // Entry returns an entry for a failure that a command found. Its resolution is unresolved, and its rule is to run the
 // command.
 func (f *Failure) Entry(intent string, command []string) Entry {
-	quoted := codeSpan(line(truncate(shell.Quote(command...), 200)))
+	quoted := codeSpan(singleLine(truncate(shell.Quote(command...), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
 	if f.Subject != "" {
-		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, truncate(line(f.Subject), 200))
+		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, truncate(singleLine(f.Subject), 200))
 	}
 	file := f.File
 	if n := []rune(file); len(n) > maxFile {
 		file = string(n[len(n)-maxFile:])
 	}
-	what := "editing " + file
+	trigger := "editing " + file
 	if f.Type == TypeTest {
-		what = "changing what " + file + " tests"
+		trigger = "changing what " + file + " tests"
 	}
 	if file == "." {
-		what = "the last edit"
+		trigger = "the last edit"
 	}
 	return Entry{
 		IntentID: intent, Type: f.Type, File: file, Error: f.Error, Cause: cause,
 		Resolution: unresolved,
-		Rule:       fmt.Sprintf("Run %s after %s, before you say that the work is done.", quoted, what),
+		Rule:       fmt.Sprintf("Run %s after %s, before you say that the work is done.", quoted, trigger),
 	}
 }
 
@@ -161,11 +161,11 @@ func DidNotRun(text string) bool {
 // UnrecognizedFailure returns the failure of a failed command in whose output Failures recognized none. Its error is
 // the last lines of the output.
 func UnrecognizedFailure(command []string, code int, text string) Failure {
-	lines := strings.Split(plain(text), "\n")
+	lines := strings.Split(stripEscapes(text), "\n")
 	var lastLines []string
 	size := 0
 	for i := len(lines) - 1; i >= 0 && size < MaxSummary && len(lastLines) < 5; i-- {
-		if t := line(lines[i]); t != "" {
+		if t := singleLine(lines[i]); t != "" {
 			lastLines, size = append([]string{t}, lastLines...), size+len(t)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 //
 //nolint:gochecknoglobals // immutable
 var (
-	goRun    = regexp.MustCompile(`^=== (?:RUN|CONT|NAME)\s+(\S.*)$`)
-	goFail   = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
-	goOther  = regexp.MustCompile(`^\s*--- (?:PASS|SKIP|BENCH): `)
-	goPlaced = regexp.MustCompile(`^\s+([\w.-]+\.go):\d+: ?(.*)$`)
-	goEnd    = regexp.MustCompile(`^(FAIL|ok  )\t(\S+)(?:\t| |$)(.*)$`)
-	goStack  = regexp.MustCompile(`^\t(/\S+\.go|[A-Za-z]:\S+\.go):\d+`)
+	goRun         = regexp.MustCompile(`^=== (?:RUN|CONT|NAME)\s+(\S.*)$`)
+	goFail        = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
+	goNotFailed   = regexp.MustCompile(`^\s*--- (?:PASS|SKIP|BENCH): `)
+	goMessageLine = regexp.MustCompile(`^\s+([\w.-]+\.go):\d+: ?(.*)$`)
+	goEnd         = regexp.MustCompile(`^(FAIL|ok  )\t(\S+)(?:\t| |$)(.*)$`)
+	goStack       = regexp.MustCompile(`^\t(/\S+\.go|[A-Za-z]:\S+\.go):\d+`)
 )
 
 // goEvent is one line of go test -json.
@@ -30,7 +30,7 @@ type goEvent struct {
 // by the printed line, so that the other readers find the errors of compilers.
 func (r *failureReader) readGoTest() {
 	packages := map[string]*goPackage{}
-	plainRun := r.goPackage()
+	plainRun := r.newGoPackage()
 	for i, text := range r.lines {
 		var e goEvent
 		if !strings.HasPrefix(text, `{"`) || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {
@@ -43,15 +43,15 @@ func (r *failureReader) readGoTest() {
 		}
 		p := packages[e.Package]
 		if p == nil {
-			p = r.goPackage()
+			p = r.newGoPackage()
 			packages[e.Package] = p
 		}
 		p.readLine(i, r.lines[i])
 		r.lines[i] = "" // already read
 	}
-	plainRun.finish(len(r.lines), "", "")
+	plainRun.addFailures(len(r.lines), "", "")
 	for name, p := range packages {
-		p.finish(len(r.lines), name, "")
+		p.addFailures(len(r.lines), name, "")
 	}
 }
 
@@ -74,7 +74,7 @@ const noMessage = "the test failed without a message"
 // then on a line below.
 type goMessage struct{ file, text string }
 
-func (r *failureReader) goPackage() *goPackage {
+func (r *failureReader) newGoPackage() *goPackage {
 	return &goPackage{r: r, failed: map[string]int{}, messages: map[string]goMessage{}}
 }
 
@@ -91,11 +91,11 @@ func (p *goPackage) readLine(at int, text string) {
 		return
 	}
 	if m := goEnd.FindStringSubmatch(text); m != nil {
-		p.finish(at, m[2], m[1]+m[3])
+		p.addFailures(at, m[2], m[1]+m[3])
 		return
 	}
-	switch m := goPlaced.FindStringSubmatch(text); {
-	case goOther.MatchString(text):
+	switch m := goMessageLine.FindStringSubmatch(text); {
+	case goNotFailed.MatchString(text):
 		p.test = ""
 	case strings.HasPrefix(text, "panic: ") && p.panicText == "":
 		p.panicText = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(text, " [recovered, repanicked]"), " [recovered]"))
@@ -130,8 +130,8 @@ func (p *goPackage) readBelow(text string) {
 	p.messages[p.test] = output
 }
 
-// finish adds the failures of the package, and resets the state.
-func (p *goPackage) finish(at int, name, outcome string) {
+// addFailures adds the failures of the package, and resets the state.
+func (p *goPackage) addFailures(at int, name, outcome string) {
 	dir := p.r.folder(name)
 	for _, test := range p.failedOrder {
 		if p.hasFailedSubtest(test) {
@@ -151,7 +151,7 @@ func (p *goPackage) finish(at int, name, outcome string) {
 	if len(p.failedOrder) == 0 && strings.HasPrefix(outcome, "FAIL") && !strings.Contains(outcome, "[build failed]") {
 		p.r.add(at, Failure{Tool: "go test", Type: TypeTest, File: dir, Error: withSubject("the package failed", cmp.Or(p.panicText, p.lastLine))})
 	}
-	*p = *p.r.goPackage()
+	*p = *p.r.newGoPackage()
 }
 
 // hasFailedSubtest reports whether a subtest of a test failed. Then only the subtest is listed as a failure.

@@ -169,7 +169,7 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 		if err == nil {
 			return func() { _ = f.Close() }, nil
 		}
-		if !errors.Is(err, file.ErrHeld) {
+		if !errors.Is(err, file.ErrLocked) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
 		}
 		select {

@@ -10,17 +10,17 @@ import (
 //
 //nolint:gochecknoglobals // immutable
 var (
-	locationLine = regexp.MustCompile(`^(?:vet: )?((?:[A-Za-z]:[\\/])?[^\s:()"'][^:()"']*\.(\w{1,5})):(\d+)(?::(\d+))?(?:: | - )(.+)$`)
-	tscLine      = regexp.MustCompile(`^([^\s()][^()]*\.[cm]?[jt]sx?)\(\d+,\d+\): error (TS\d+): (.+)$`)
-	tscText      = regexp.MustCompile(`^error (TS\d+): (.+)$`)
-	goLinter     = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9_-]*)\)$`)
-	pyRule       = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax):? (?:\[\*\] )?(.+)$`)
-	pyNamed      = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9-]*)\)$`)
-	mypyText     = regexp.MustCompile(`^error: (.*)$`)
-	mypyCode     = regexp.MustCompile(`\S\s+\[([a-z][a-z-]*)\]$`)
-	unixRule     = regexp.MustCompile(`^(.*\S) \[(Error|Warning)(?:/([\w@/-]+))?\]$`)
-	compact      = regexp.MustCompile(`^(\S.*\.[cm]?[jt]sx?|\S.*\.(?:vue|svelte)): line \d+, col \d+, Error - (.+?)(?: \(([\w@/-]+)\))?$`)
-	anyError     = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
+	locationLine  = regexp.MustCompile(`^(?:vet: )?((?:[A-Za-z]:[\\/])?[^\s:()"'][^:()"']*\.(\w{1,5})):(\d+)(?::(\d+))?(?:: | - )(.+)$`)
+	tscLine       = regexp.MustCompile(`^([^\s()][^()]*\.[cm]?[jt]sx?)\(\d+,\d+\): error (TS\d+): (.+)$`)
+	tscText       = regexp.MustCompile(`^error (TS\d+): (.+)$`)
+	goLinter      = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9_-]*)\)$`)
+	pyRule        = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax):? (?:\[\*\] )?(.+)$`)
+	pyNamed       = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9-]*)\)$`)
+	mypyText      = regexp.MustCompile(`^error: (.*)$`)
+	mypyCode      = regexp.MustCompile(`\S\s+\[([a-z][a-z-]*)\]$`)
+	unixRule      = regexp.MustCompile(`^(.*\S) \[(Error|Warning)(?:/([\w@/-]+))?\]$`)
+	eslintCompact = regexp.MustCompile(`^(\S.*\.[cm]?[jt]sx?|\S.*\.(?:vue|svelte)): line \d+, col \d+, Error - (.+?)(?: \(([\w@/-]+)\))?$`)
+	anyError      = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
 )
 
 // readPositions adds the failures on lines that begin with a location. Compilers, vet, golangci-lint, ruff and similar
@@ -31,7 +31,7 @@ func (r *failureReader) readPositions() {
 			r.add(i, Failure{Tool: "tsc", Type: TypeAnalysis, File: m[1], Subject: m[2], Error: m[2] + ": " + m[3]})
 			continue
 		}
-		if m := compact.FindStringSubmatch(text); m != nil {
+		if m := eslintCompact.FindStringSubmatch(text); m != nil {
 			r.add(i, lintFailure("eslint", m[1], m[3], m[2]))
 			continue
 		}

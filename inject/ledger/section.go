@@ -33,7 +33,7 @@ func findSection(text []byte) section {
 		content := bytes.TrimRight(bytes.TrimPrefix(text[at:next], []byte("\ufeff")), " \t\r\n")
 		plainLine := closer == ""
 		closer = updateFence(content, closer)
-		switch level, title := lesson.Heading(string(content)); {
+		switch level, title := lesson.ParseHeading(string(content)); {
 		case !plainLine || level == 0 || level > 2:
 		case s.found:
 			s.end = at
@@ -70,7 +70,7 @@ func updateFence(content []byte, closer string) string {
 		}
 		return commentEnd
 	}
-	return lesson.Fence(closer, string(text))
+	return lesson.OpenFence(closer, string(text))
 }
 
 const commentEnd = "-->"

@@ -82,8 +82,8 @@ func (l *Ledger) appendTrace(lines []traceLine) error {
 }
 
 // TraceRefused appends a line for an invalid entry, with its faults.
-func (l *Ledger) TraceRefused(why error) error {
+func (l *Ledger) TraceRefused(cause error) error {
 	return l.appendTrace([]traceLine{{
-		Timestamp: l.Now().UTC().Format(traceTimeFormat), Operation: "record", Status: "refused", Ledger: l.Path, Message: line(redactText(why.Error())),
+		Timestamp: l.Now().UTC().Format(traceTimeFormat), Operation: "record", Status: "refused", Ledger: l.Path, Message: singleLine(redactText(cause.Error())),
 	}})
 }

@@ -29,8 +29,8 @@ func (a Action) Valid() bool {
 	return slices.Contains([]Action{Approve, Reject, StartTrial, Pause, Resume, Retire, Restore}, a)
 }
 
-// Undo returns the action that undoes a, or "" if no single action does.
-func (a Action) Undo() Action {
+// Inverse returns the action that undoes a, or "" if no single action does.
+func (a Action) Inverse() Action {
 	switch a {
 	case Pause:
 		return Resume
@@ -87,10 +87,10 @@ func (s SeenVersion) Check(l *Lesson) error {
 	return nil
 }
 
-// Act returns a copy of the lesson after an action of the operator actor at the time now. plan applies to StartTrial
-// only. Approve and StartTrial approve the current text. Pause and Retire store the previous state, and Resume and
-// Restore return the lesson to that state.
-func Act(l *Lesson, a Action, plan TrialPlan, actor string, now time.Time) (*Lesson, error) {
+// ApplyAction returns a copy of the lesson after an action of the operator actor at the time now. plan applies to
+// StartTrial only. Approve and StartTrial approve the current text. Pause and Retire store the previous state, and
+// Resume and Restore return the lesson to that state.
+func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func Act(l *Lesson, a Action, plan TrialPlan, actor string, now time.Time) (*Les
 		case Resume:
 			l.resume()
 		}
-		if l.State.Fires() && (a == Approve || a == StartTrial) {
+		if l.State.IsActive() && (a == Approve || a == StartTrial) {
 			l.Approval.ContentHash, l.Approval.By, l.Approval.At = l.Hash(), actor, now.UTC()
 		}
 	})
@@ -183,7 +183,7 @@ func (l *Lesson) resume() {
 func (l *Lesson) stateIfApproved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isHandWritten := l.Approval.ContentHash == "" && l.Approval.Source == "" // a hand-written lesson needs no approval
-	if s.Fires() && (!isApproved && !isHandWritten || l.needsReview()) {
+	if s.IsActive() && (!isApproved && !isHandWritten || l.needsReview()) {
 		return Quarantined
 	}
 	return s

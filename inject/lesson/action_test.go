@@ -53,7 +53,7 @@ func TestActSetsStateAndPlan(t *testing.T) {
 		if tc.action == StartTrial {
 			given = plan
 		}
-		if l, err = Act(l, tc.action, given, "kim", at); err != nil {
+		if l, err = ApplyAction(l, tc.action, given, "kim", at); err != nil {
 			t.Fatalf("%s: error = %v, want nil", tc.action, err)
 		}
 		if l.State != tc.wantState || l.Plan != tc.wantPlan || l.ContentHash != hash {
@@ -102,7 +102,7 @@ func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
 			t.Errorf("%s: lesson = %+v, problems = %v, want state %s", tc.written, l, problems, tc.read)
 			continue
 		}
-		if l, err = Act(l, tc.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != tc.after {
+		if l, err = ApplyAction(l, tc.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != tc.after {
 			t.Errorf("%s: %s = %+v, %v, want state %s", tc.written, tc.action, l, err, tc.after)
 		}
 	}
@@ -119,7 +119,7 @@ func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 			action Action
 			want   State
 		}{{Pause, Paused}, {Retire, Archived}, {Retire, Archived}, {Restore, Paused}, {Resume, first}} {
-			if l, err = Act(l, step.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != step.want {
+			if l, err = ApplyAction(l, step.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != step.want {
 				t.Fatalf("%s: %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file has the same state
@@ -138,7 +138,7 @@ func TestChangedTextNeedsNewApproval(t *testing.T) {
 	if err != nil || l.State != Quarantined {
 		t.Fatalf("Parse of a text that differs from the approved text = %+v, %v, want state %s", l, err, Quarantined)
 	}
-	if l, err = Act(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
+	if l, err = ApplyAction(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
 		t.Errorf("Approve = %+v, %v, want state %s", l, err, Active)
 	}
 }
@@ -149,18 +149,18 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
-	if _, err := Act(l, Approve, TrialPlan{}, "kim", at); err == nil {
+	if _, err := ApplyAction(l, Approve, TrialPlan{}, "kim", at); err == nil {
 		t.Error("Approve of an expired lesson: got no error, want an error")
 	}
-	if _, err := Act(l, Retire, TrialPlan{}, "kim", at); err != nil {
+	if _, err := ApplyAction(l, Retire, TrialPlan{}, "kim", at); err != nil {
 		t.Errorf("Retire of an expired lesson: %v", err)
 	}
 	for _, a := range []Action{Resume, Restore} {
-		if _, err := Act(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
+		if _, err := ApplyAction(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
 			t.Errorf("%s of an active lesson: err = %v, want \"look-twice is active, and only\"", a, err)
 		}
 	}
-	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
+	if _, err := ApplyAction(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {
 		t.Error("StartTrial with epsilon 1: got no error, want an error")
 	}
 	for _, bad := range []string{"trial_epsilon: 1.5", "trial_epsilon: yes", "trial_until_halfwidth: 0"} {
@@ -171,7 +171,7 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 }
 
 // With a very small epsilon, the withheld arm of a planned trial would need more picks than a trial may have.
-func TestTrialPlanNamesATooSmallEpsilon(t *testing.T) {
+func TestValidateRefusesTooSmallEpsilonOfTrialPlan(t *testing.T) {
 	err := TrialPlan{Epsilon: 0.0001, Picks: 5000}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "choose a larger epsilon") || strings.Contains(err.Error(), "it takes") {
 		t.Errorf("plan with the epsilon 0.0001: got error %v, want an error that asks for a larger epsilon", err)

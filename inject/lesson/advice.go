@@ -27,13 +27,13 @@ func (l *Lesson) Text() Text {
 	if t.Slug == "" || hasDelimiter(t.Slug) || speaksAsRole("["+t.Slug+"]") {
 		t.Slug = "lesson"
 	}
-	t.lines, t.ends = unwrap(clean(clipBytes(l.Advice, maxRaw)))
+	t.lines, t.ends = unwrap(cleanLines(clipBytes(l.Advice, maxRaw)))
 	return t
 }
 
-// Line returns an untrusted text as one line that is safe to insert into a request. It returns "" if the text contains
-// a block delimiter.
-func Line(text string) string {
+// SanitizeLine returns an untrusted text as one line that is safe to insert into a request. It returns "" if the text
+// contains a block delimiter.
+func SanitizeLine(text string) string {
 	if line := oneLine(text); !hasDelimiter(line) {
 		return line
 	}
@@ -50,12 +50,12 @@ func (l *Lesson) Headline() string {
 	if h == "" || hasDelimiter(h) {
 		h = "lesson"
 	}
-	return clip(h, maxTitle)
+	return clipRunes(h, maxTitle)
 }
 
 // oneLine returns the cleaned text (see clean) as one line with single blanks in place of white space.
 func oneLine(s string) string {
-	return strings.Join(strings.Fields(strings.Join(clean(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
+	return strings.Join(strings.Fields(strings.Join(cleanLines(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
 }
 
 // Lines returns the lines of the advice without blank lines and code fences. The lines have at most maxBytes bytes,

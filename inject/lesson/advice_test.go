@@ -149,11 +149,11 @@ func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 		"<ѕуѕtеm>":                                     "(ѕуѕtеm)",
 	}
 	for in, want := range cases {
-		if got := strings.Join(clean(in), "\n"); got != want {
+		if got := strings.Join(cleanLines(in), "\n"); got != want {
 			t.Errorf("clean(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := clean("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
+	if got := cleanLines("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
 		t.Errorf("clean of text with five kinds of line end = %q, want a, b, c, d and e", got)
 	}
 }
@@ -191,11 +191,11 @@ func TestClosingMarkerIsRecognisedInAnySpelling(t *testing.T) {
 				t.Errorf("%q: block has %d closing lines, want 1:\n%s", v, n, block(l))
 			}
 		}
-		if !hasDelimiter(v) && !hasDelimiter(visible(stripANSI(stripComments(v)))) {
+		if !hasDelimiter(v) && !hasDelimiter(keepVisible(stripANSI(stripComments(v)))) {
 			t.Errorf("hasDelimiter(%q) = false, want true", v)
 		}
 		l := &Lesson{Slug: "a-b", Title: "Do it", Advice: v, Body: v, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
-		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
+		if ErrorsOf(lint(NewBook([]*Lesson{l}))) == nil {
 			t.Errorf("advice %q passed the checks, want a refusal", v)
 		}
 	}
@@ -238,8 +238,8 @@ func roleTokens() []string {
 	}
 }
 
-// disguises returns obfuscated variants of a token.
-func disguises(token string) []string {
+// obfuscations returns obfuscated variants of a token.
+func obfuscations(token string) []string {
 	cyrillic := strings.NewReplacer("a", "а", "e", "е", "o", "о", "s", "ѕ", "y", "у", "c", "с", "S", "Ѕ", "I", "І", "A", "А", "H", "Н", "i", "і")
 	wide := func(r rune) rune {
 		if r > ' ' && r <= '~' {

@@ -88,7 +88,7 @@ func withoutArticle(folded []byte) []byte {
 // firstLetters returns the number of letters of the first word of a folded text.
 func firstLetters(text []byte) (n int) {
 	for _, r := range string(text) {
-		if kindOf(r) != wordKind {
+		if runeKindOf(r) != wordKind {
 			break
 		}
 		n++

@@ -81,7 +81,7 @@ func (r *reader) readTrigger(l *Lesson, n *node) {
 	t.Tools, t.Models = list("tools"), list("models")
 	t.ErrorKinds = r.textList(prefix, own, "error_kinds", maxListEntries, maxPhraseChars, isTag, "a kind of error (lower-case letters, digits, dashes)")
 	t.RequestKinds = r.textList(prefix, own, "request_kinds", maxListEntries, maxPhraseChars, isTag, "a kind of request (lower-case letters, digits, dashes)")
-	t.Like = r.flag(prefix, own, "like")
+	t.ByLikeness = r.flag(prefix, own, "like")
 }
 
 func notBlank(s string) bool { return strings.TrimSpace(s) != "" }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Alike returns the lessons of the book that may duplicate l, in the order of their slugs. Two lessons are alike if
-// they share at least half of the triggers of the lesson with fewer triggers, their titles resemble each other, and one
-// agent may see both. Neither lesson may supersede the other.
-func (b *Book) Alike(l *Lesson) (out []*Lesson) {
+// PossibleDuplicates returns the lessons of the book that may duplicate l, in the order of their slugs. Two lessons are
+// alike if they share at least half of the triggers of the lesson with fewer triggers, their titles resemble each
+// other, and one agent may see both. Neither lesson may supersede the other.
+func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 	keys, own, o := triggerKeys(l), newClaim(l), b.overlaps()
 	shared := map[*claim]int{}
 	for _, key := range keys {

@@ -5,7 +5,7 @@ import "testing"
 // A possible duplicate has a trigger in common and a similar title, in any state. A lesson is not a duplicate if it is
 // for another agent, is about a different action, advises the opposite, has no trigger in common, or is superseded by
 // the lesson.
-func TestAlikeFindsPossibleDuplicates(t *testing.T) {
+func TestPossibleDuplicatesHaveCommonTriggerAndSimilarTitle(t *testing.T) {
 	newLesson := func(slug, title string, change func(l *Lesson), keywords ...string) *Lesson {
 		l := &Lesson{Slug: slug, Title: title, Outcome: "success", State: Active}
 		l.Trigger.Keywords = keywords
@@ -27,7 +27,7 @@ func TestAlikeFindsPossibleDuplicates(t *testing.T) {
 		l.State, l.Scope.Agent, l.Supersedes = Candidate, "coder", []string{"old-pin"}
 	}, "A dependency that moved")
 	var got []string
-	for _, x := range b.AppendLesson(l).Alike(l) {
+	for _, x := range b.AppendLesson(l).PossibleDuplicates(l) {
 		got = append(got, x.Slug)
 	}
 	if len(got) != 2 || got[0] != "pin" || got[1] != "pin-rejected" {

@@ -9,13 +9,13 @@ import (
 // adjacent. The first states are close to the root, where a scan spends most of its time, and have a full row of
 // transitions. All other states have only the labels of their few children and a failure link.
 type automaton struct {
-	states  []state           // the last element is not a state; its firstChild marks the end of the last state's children
+	states  []automatonState  // the last element is not a state; its firstChild marks the end of the last state's children
 	rows    [][256]int32      // for each of the first states, the next state by byte
 	wordIDs map[int32][]int32 // by state, the ids of the words that end there
 }
 
-// state is a state of the automaton: a prefix of one or more words.
-type state struct {
+// automatonState is a state of the automaton: a prefix of one or more words.
+type automatonState struct {
 	firstChild int32 // the last child precedes the first child of the next state
 	fail       int32 // failure link: the state of the longest proper suffix
 	output     int32 // output link: the first state in which a word ends, among this state and the chain of its failure links; 0 if none
@@ -50,7 +50,7 @@ type span struct{ lo, hi, depth int }
 // build lays out the trie breadth first from the sorted words, without a map.
 func (a *automaton) build(words []word) {
 	queue := []span{{0, len(words), 0}}
-	a.states = append(a.states, state{})
+	a.states = append(a.states, automatonState{})
 	for s := 0; s < len(queue); s++ {
 		q := queue[s]
 		a.states[s].firstChild = int32(len(queue)) //nolint:gosec // the number of states fits in an int32
@@ -65,11 +65,11 @@ func (a *automaton) build(words []word) {
 				j++
 			}
 			queue = append(queue, span{i, j, q.depth + 1})
-			a.states = append(a.states, state{label: label})
+			a.states = append(a.states, automatonState{label: label})
 			i = j
 		}
 	}
-	a.states = append(slices.Clip(a.states), state{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
+	a.states = append(slices.Clip(a.states), automatonState{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
 }
 
 // link computes failure links, output links and rows in breadth-first order, so that the state of a failure link is

@@ -10,16 +10,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// found is one match of a scan: the id of the word and the offset of its end.
-type found struct {
+// scanMatch is one match of a scan: the id of the word and the offset of its end.
+type scanMatch struct {
 	id  int32
 	end int
 }
 
-func scanAll(m *automaton, text []byte) []found {
-	var out []found
-	m.scan(text, func(id int32, end int) bool { out = append(out, found{id, end}); return true })
-	slices.SortFunc(out, func(x, y found) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
+func scanAll(m *automaton, text []byte) []scanMatch {
+	var out []scanMatch
+	m.scan(text, func(id int32, end int) bool { out = append(out, scanMatch{id, end}); return true })
+	slices.SortFunc(out, func(x, y scanMatch) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
 	return out
 }
 
@@ -32,15 +32,15 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 			words = append(words, word{text: text, id: int32(i)})
 		}
 		text := rapid.SliceOfN(rapid.ByteRange(0, 3), 0, 60).Draw(rt, "text")
-		var want []found
+		var want []scanMatch
 		for end := range len(text) + 1 {
 			for _, w := range words {
 				if end >= len(w.text) && slices.Equal(text[end-len(w.text):end], w.text) {
-					want = append(want, found{w.id, end})
+					want = append(want, scanMatch{w.id, end})
 				}
 			}
 		}
-		slices.SortFunc(want, func(x, y found) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
+		slices.SortFunc(want, func(x, y scanMatch) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
 		for _, rows := range []int{maxRows, 3, 0} {
 			if got := scanAll(newAutomaton(slices.Clone(words), rows), text); !slices.Equal(got, want) {
 				rt.Fatalf("%d tables, words %v, text %v:\ngot matches %v\nwant            %v", rows, words, text, got, want)
@@ -106,7 +106,7 @@ func TestGlobMatchesStarsAndCharacters(t *testing.T) {
 		{"Ü*", "über", true},
 		{strings.Repeat("*a", 50), strings.Repeat("a", 5000) + "b", false},
 	} {
-		if got := glob(tc.pattern, tc.name); got != tc.want {
+		if got := matchesGlob(tc.pattern, tc.name); got != tc.want {
 			t.Errorf("glob(%.20q, %.20q) = %v, want %v", tc.pattern, tc.name, got, tc.want)
 		}
 	}

@@ -93,10 +93,10 @@ func BenchmarkNewBook(b *testing.B) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	b.SetBytes(int64(len(sample)))
+	b.SetBytes(int64(len(sampleFile)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse("x.md", []byte(sample)); err != nil {
+		if _, err := Parse("x.md", []byte(sampleFile)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -49,16 +49,16 @@ type indexedPhrase struct {
 // phraseUse is the use of a phrase in the trigger of a lesson.
 type phraseUse struct {
 	lesson int32 // index in Book.active
-	role   role
+	role   phraseRole
 }
 
-// role is the effect of a phrase that occurs in a text.
-type role uint8
+// phraseRole is the effect of a phrase that occurs in a text.
+type phraseRole uint8
 
 const (
-	roleKeyword role = iota // a match in the user's words or in an error text triggers the lesson
-	roleError               // a match in an error text triggers the lesson
-	roleVeto                // a match in any text prevents the lesson from matching
+	roleKeyword phraseRole = iota // a match in the user's words or in an error text triggers the lesson
+	roleError                     // a match in an error text triggers the lesson
+	roleVeto                      // a match in any text prevents the lesson from matching
 )
 
 // NewBook returns a compiled book of the lessons. The book also holds expired, superseded and inactive lessons, which
@@ -100,7 +100,7 @@ func newBook(lessons []*Lesson) *Book {
 		b.bySlug[l.Slug] = l
 		b.lessons = append(b.lessons, l)
 	}
-	b.superseders = supersession(b.lessons, b.bySlug)
+	b.superseders = supersedersBySlug(b.lessons, b.bySlug)
 	b.hash = sync.OnceValue(func() string { return hashBook(b.lessons) })
 	b.overlaps = sync.OnceValue(func() overlaps { return newOverlaps(b.lessons) })
 	return b
@@ -108,10 +108,10 @@ func newBook(lessons []*Lesson) *Book {
 
 // compile indexes the active lessons by phrase, tag and kind.
 func (b *Book) compile() {
-	_, _ = detect.KnownKinds(), request.Known() // compile the tables of kinds, so that the first request does not wait for them
-	numbers := map[string]int{}                 // by key of a phrase, its index in b.phrases
+	_, _ = detect.KnownKinds(), request.AllKinds() // compile the tables of kinds, so that the first request does not wait for them
+	numbers := map[string]int{}                    // by key of a phrase, its index in b.phrases
 	for _, l := range b.lessons {
-		if !l.State.Fires() {
+		if !l.State.IsActive() {
 			continue
 		}
 		n := int32(len(b.active)) //nolint:gosec // the number of lessons fits in an int32
@@ -154,7 +154,7 @@ func (b *Book) Prepare() { b.automaton() }
 func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, use phraseUse) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
-		if !p.fires() {
+		if !p.canTrigger() {
 			continue
 		}
 		i, ok := numbers[p.key]
@@ -202,7 +202,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	switch {
 	case !ok:
 		return "", false
-	case !l.State.Fires():
+	case !l.State.IsActive():
 		return l.State, true
 	case l.ExpiredAt(now):
 		return Expired, true

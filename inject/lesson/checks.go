@@ -44,8 +44,8 @@ func (f Finding) String() string {
 // a lesson that a program wrote.
 const (
 	codeContradiction Code = "contradiction"
-	codeDead          Code = "dead_keyword"
-	codeSilent        Code = "dead_trigger"
+	codeDeadKeyword   Code = "dead_keyword"
+	codeDeadTrigger   Code = "dead_trigger"
 	CodeSelfMatch     Code = "self_match"
 	codeFileName      Code = "file_name"
 	codeNoAdvice      Code = "no_advice"
@@ -55,11 +55,11 @@ const (
 	codeCautionAdvice Code = "caution_advice"
 )
 
-// Checks checks lessons before their activation. The zero value is ready for use.
+// Checker checks lessons before their activation. The zero value is ready for use.
 //
 // An unresolvable reference or a broad trigger is a warning in a lesson that a person wrote, which has no
 // Approval.Source, and an error in a lesson that a program wrote.
-type Checks struct {
+type Checker struct {
 	Now      time.Time                           // current time, for the check of the expiry date; the zero time skips this check
 	Resolve  func(Evidence) bool                 // reports whether a reference leads to a known object; nil skips the check
 	Secrets  func(text string) []string          // returns the kinds of secrets and personal data in a text; nil skips the check
@@ -68,19 +68,19 @@ type Checks struct {
 
 // Limits for findings about a trigger that would match in too many or in none of the captured sessions.
 const (
-	broadShare    = 0.6  // a trigger that matches more than this share of the sessions is broad
-	broadSessions = 20   // number of sessions below which no trigger is broad
-	deadSessions  = 1000 // a trigger without a match in this number of sessions is dead
+	broadShare             = 0.6  // a trigger that matches more than this share of the sessions is broad
+	broadSessions          = 20   // number of sessions below which no trigger is broad
+	minDeadTriggerSessions = 1000 // a trigger without a match in this number of sessions is dead
 )
 
-// Book checks every lesson of a book, alone and against the other lessons. The findings are in the order of the
+// CheckBook checks every lesson of a book, alone and against the other lessons. The findings are in the order of the
 // lessons' slugs.
-func (c Checks) Book(b *Book) []Finding {
+func (c Checker) CheckBook(b *Book) []Finding {
 	var out []Finding
 	idx := b.overlaps()
 	for _, l := range b.lessons {
 		out = append(out, c.checkAlone(l, b)...)
-		for _, other := range idx.opposed(l) {
+		for _, other := range idx.contradicting(l) {
 			if l.Slug < other.Slug { // each pair once
 				out = append(out, contradiction(l, other))
 			}
@@ -89,30 +89,30 @@ func (c Checks) Book(b *Book) []Finding {
 	return out
 }
 
-// Lesson checks a lesson that will be added to the book b, or will replace the lesson of b with the same path.
-func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
+// CheckLesson checks a lesson that will be added to the book b, or will replace the lesson of b with the same path.
+func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
 		out = append(out, newFinding(l, Error, CodeCollision, "slug",
 			"the slug is already taken by %s; choose another, or edit that lesson", other.Path))
 	}
-	for _, other := range b.overlaps().opposed(l) {
+	for _, other := range b.overlaps().contradicting(l) {
 		out = append(out, contradiction(l, other))
 	}
 	return out
 }
 
-// Notes checks the notes in the evidence of a lesson for prompt injections and secrets.
-func (c Checks) Notes(l *Lesson) []Finding {
-	return slices.DeleteFunc(append(Suspicious(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
+// CheckNotes checks the notes in the evidence of a lesson for prompt injections and secrets.
+func (c Checker) CheckNotes(l *Lesson) []Finding {
+	return slices.DeleteFunc(append(InjectionFindings(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
-// Refusal returns the findings that are errors as Faults, or nil if there are none.
-func Refusal(findings []Finding) Faults {
-	var out Faults
+// ErrorsOf returns the findings that are errors as Faults, or nil if there are none.
+func ErrorsOf(findings []Finding) ValidationErrors {
+	var out ValidationErrors
 	for _, f := range findings {
 		if f.Severity == Error {
-			out = append(out, Fault{Code: f.Code, Field: f.Field, Message: f.Message})
+			out = append(out, ValidationError{Code: f.Code, Field: f.Field, Message: f.Message})
 		}
 	}
 	return out
@@ -133,11 +133,11 @@ func severityFor(l *Lesson) Severity {
 }
 
 // checkAlone returns the findings about a lesson, except contradictions to other lessons.
-func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
+func (c Checker) checkAlone(l *Lesson, b *Book) []Finding {
 	out := append(unreadKeyFindings(l), overbroadFindings(l)...)
 	out = append(out, unknownKindFindings(l)...)
 	out = append(out, c.backtestFindings(l)...)
-	out = append(out, Suspicious(l)...)
+	out = append(out, InjectionFindings(l)...)
 	out = append(out, c.secretFindings(l)...)
 	out = append(out, c.evidenceFindings(l)...)
 	out = append(out, supersessionFindings(l, b)...)
@@ -163,7 +163,7 @@ func overbroadFindings(l *Lesson) []Finding {
 		case isStopWord(parsed.key):
 			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q occurs in almost every text, so precept does not search for it; write a phrase of two or three words", p.text))
-		case parsed.fires() && utf8.RuneCountInString(strings.Trim(parsed.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(parsed.key, isSyllable):
+		case parsed.canTrigger() && utf8.RuneCountInString(strings.Trim(parsed.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(parsed.key, isSyllable):
 			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
@@ -190,7 +190,7 @@ func unknownKindFindings(l *Lesson) []Finding {
 }
 
 // isSyllable reports whether a character represents a syllable or a word. Two such characters can be a phrase.
-func isSyllable(r rune) bool { return kindOf(r) == loneKind || scriptOf(r) == hangul }
+func isSyllable(r rune) bool { return runeKindOf(r) == loneKind || scriptOf(r) == hangul }
 
 // fieldPhrase is a phrase with the path of its field in the frontmatter.
 type fieldPhrase struct{ field, text string }
@@ -209,13 +209,13 @@ func phrases(t *Trigger) []fieldPhrase {
 }
 
 // backtestFindings returns a finding if the lesson would match in none, or in too many, of the captured sessions.
-func (c Checks) backtestFindings(l *Lesson) []Finding {
+func (c Checker) backtestFindings(l *Lesson) []Finding {
 	if c.Backtest == nil {
 		return nil
 	}
 	fired, sessions := c.Backtest(l)
-	if fired == 0 && sessions >= deadSessions && !l.Trigger.Empty() {
-		return []Finding{newFinding(l, Warning, codeSilent, "trigger",
+	if fired == 0 && sessions >= minDeadTriggerSessions && !l.Trigger.Empty() {
+		return []Finding{newFinding(l, Warning, codeDeadTrigger, "trigger",
 			"would have fired in none of %d sessions; take the words that people and errors really use, or keep the lesson for a rare case", sessions)}
 	}
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
@@ -225,7 +225,7 @@ func (c Checks) backtestFindings(l *Lesson) []Finding {
 		"would have fired in %d of %d sessions; %s", fired, sessions, l.Form.narrowingRemedy())}
 }
 
-func (c Checks) secretFindings(l *Lesson) []Finding {
+func (c Checker) secretFindings(l *Lesson) []Finding {
 	if c.Secrets == nil {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (c Checks) secretFindings(l *Lesson) []Finding {
 	return out
 }
 
-func (c Checks) evidenceFindings(l *Lesson) []Finding {
+func (c Checker) evidenceFindings(l *Lesson) []Finding {
 	if c.Resolve == nil || l.Form == FormGptme || slices.ContainsFunc(l.Evidence, c.Resolve) {
 		return nil
 	}
@@ -258,7 +258,7 @@ func supersessionFindings(l *Lesson, b *Book) []Finding {
 		}
 	}
 	var out []Finding
-	for _, f := range b.linkFaults(l, circularSlugs(others)) {
+	for _, f := range b.linkErrors(l, circularSlugs(others)) {
 		out = append(out, newFinding(l, Error, f.Code, f.Field, "%s", f.Message))
 	}
 	return out
@@ -290,7 +290,7 @@ func fileFindings(l *Lesson) []Finding {
 
 // startsWithInstruction reports whether a text begins with an instruction, such as "Look at the head of the file".
 func startsWithInstruction(text string) bool {
-	first, _, _ := strings.Cut(strings.TrimLeft(Plain(text), "-*•> \t\n0123456789."), ".")
+	first, _, _ := strings.Cut(strings.TrimLeft(NormalizeLookalikes(text), "-*•> \t\n0123456789."), ".")
 	_, forbids := stanceOf(first)
 	return !forbids && slices.Contains(strings.Fields(
 		"add ask build call change check choose commit compare copy count create describe edit fetch find first follow give instead keep "+

@@ -61,13 +61,13 @@ func triggerKeys(l *Lesson) []string {
 	return slices.Compact(keys)
 }
 
-// opposed returns the lessons that share a trigger with l and contradict l, in the order of their slugs.
-func (o overlaps) opposed(l *Lesson) []*Lesson {
+// contradicting returns the lessons that share a trigger with l and contradict l, in the order of their slugs.
+func (o overlaps) contradicting(l *Lesson) []*Lesson {
 	var out []*Lesson
 	own := newClaim(l)
 	for _, key := range triggerKeys(l) {
 		for _, other := range o[key] {
-			if other.lesson.Slug != l.Slug && own.opposes(other) && !slices.Contains(out, other.lesson) {
+			if other.lesson.Slug != l.Slug && own.contradicts(other) && !slices.Contains(out, other.lesson) {
 				out = append(out, other.lesson)
 			}
 		}
@@ -76,18 +76,18 @@ func (o overlaps) opposed(l *Lesson) []*Lesson {
 	return out
 }
 
-// opposes reports whether two lessons contradict each other. They contradict if they claim opposite outcomes, or if one
-// recommends an action that the other forbids. Both must be active or waiting for a decision, and one agent must be
+// contradicts reports whether two lessons contradict each other. They contradict if they claim opposite outcomes, or if
+// one recommends an action that the other forbids. Both must be active or waiting for a decision, and one agent must be
 // able to see both. Two lessons do not contradict each other if one supersedes the other.
-func (c *claim) opposes(other *claim) bool {
+func (c *claim) contradicts(other *claim) bool {
 	a, b := c.lesson, other.lesson
-	return (opposedOutcomes(a, b) || c.hasOppositeAdvice(other)) && a.State.isOpen() && b.State.isOpen() &&
+	return (opposedOutcomes(a, b) || c.hasOppositeAdvice(other)) && a.State.isActiveOrWaiting() && b.State.isActiveOrWaiting() &&
 		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
 }
 
-// isOpen reports whether a lesson in this state is active or waits for a decision.
-func (s State) isOpen() bool {
-	return s.Fires() || s == Candidate || s == Quarantined || s == Paused || s == ""
+// isActiveOrWaiting reports whether a lesson in this state is active or waits for a decision.
+func (s State) isActiveOrWaiting() bool {
+	return s.IsActive() || s == Candidate || s == Quarantined || s == Paused || s == ""
 }
 
 func opposedOutcomes(a, b *Lesson) bool {
@@ -124,14 +124,14 @@ func stanceOf(title string) (words []string, forbids bool) {
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
 		conditionWords = len(strings.Fields(before))
 	}
-	for i, w := range strings.FieldsFunc(spaced(folded), func(r rune) bool { return r != '\'' && kindOf(r) == punctuationKind }) {
+	for i, w := range strings.FieldsFunc(spaceCharacters(folded), func(r rune) bool { return r != '\'' && runeKindOf(r) == punctuationKind }) {
 		switch {
 		case slices.Contains(strings.Fields(negations), w):
 			if i < conditionWords+3 {
 				forbids = !forbids
 			}
 		case !slices.Contains(strings.Fields(affirmations), w) && !isStopWord(w):
-			words = append(words, stem(w))
+			words = append(words, titleStem(w))
 		}
 	}
 	slices.Sort(words)
@@ -153,11 +153,11 @@ func firstWord(s string) string {
 	return first
 }
 
-// spaced puts blanks around each character of a script without spaces, so that the character becomes a word.
-func spaced(s string) string {
+// spaceCharacters puts blanks around each character of a script without spaces, so that the character becomes a word.
+func spaceCharacters(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if kindOf(r) == loneKind {
+		if runeKindOf(r) == loneKind {
 			b.WriteByte(' ')
 			b.WriteRune(r)
 			b.WriteByte(' ')
@@ -168,8 +168,8 @@ func spaced(s string) string {
 	return b.String()
 }
 
-// stem returns an English word without the common endings of verbs and plurals.
-func stem(w string) string {
+// titleStem returns an English word without the common endings of verbs and plurals.
+func titleStem(w string) string {
 	if rest, ok := strings.CutSuffix(w, "ies"); ok && len(w) > 4 {
 		return rest + "y"
 	}
@@ -191,7 +191,7 @@ func sameAudience(a, b *Lesson) bool {
 	if len(a.Trigger.Targets) == 0 || len(b.Trigger.Targets) == 0 {
 		return true
 	}
-	overlap := func(x, y string) bool { return x == "" || y == "" || glob(x, y) || glob(y, x) }
+	overlap := func(x, y string) bool { return x == "" || y == "" || matchesGlob(x, y) || matchesGlob(y, x) }
 	for _, x := range a.Trigger.Targets {
 		for _, y := range b.Trigger.Targets {
 			if overlap(x.Operator, y.Operator) && overlap(x.Role, y.Role) && overlap(x.Skill, y.Skill) {
@@ -205,11 +205,11 @@ func sameAudience(a, b *Lesson) bool {
 func contradiction(a, b *Lesson) Finding {
 	relation := fmt.Sprintf("claims the opposite outcome (%s against %s)", a.Outcome, b.Outcome)
 	if !opposedOutcomes(a, b) {
-		relation = fmt.Sprintf("orders the opposite (%q)", clip(b.Headline(), 80))
+		relation = fmt.Sprintf("orders the opposite (%q)", clipRunes(b.Headline(), 80))
 	}
 	return newFinding(a, Warning, codeContradiction, "trigger",
 		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, relation)
 }
 
-// Contradicts returns the lessons of the book that share a trigger with l and contradict l.
-func (b *Book) Contradicts(l *Lesson) []*Lesson { return b.overlaps().opposed(l) }
+// Contradicting returns the lessons of the book that share a trigger with l and contradict l.
+func (b *Book) Contradicting(l *Lesson) []*Lesson { return b.overlaps().contradicting(l) }

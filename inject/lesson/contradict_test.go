@@ -7,17 +7,17 @@ import (
 )
 
 // Contradicts uses an index of the triggers, and does not compare the lesson with every lesson of the book.
-func TestContradictsUsesIndex(t *testing.T) {
+func TestSearchForContradictionsUsesIndex(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
 		list = append(list, &Lesson{Slug: fmt.Sprintf("l%02d", i), State: Active, Outcome: "success", Trigger: Trigger{Keywords: []string{fmt.Sprintf("number %d", i)}}})
 	}
 	list = append(list, &Lesson{Slug: "other", State: Active, Outcome: "failure", Trigger: Trigger{Keywords: []string{"number 7"}}})
 	b := NewBook(list)
-	if got := b.Contradicts(list[7]); len(got) != 1 || got[0].Slug != "other" {
+	if got := b.Contradicting(list[7]); len(got) != 1 || got[0].Slug != "other" {
 		t.Fatalf("Contradicts(l07) = %v, want only other", got)
 	}
-	if n := testing.AllocsPerRun(20, func() { b.Contradicts(list[3]) }); n > 20 {
+	if n := testing.AllocsPerRun(20, func() { b.Contradicting(list[3]) }); n > 20 {
 		t.Errorf("Contradicts in a book of 51 lessons allocates %.0f times, want at most 20", n)
 	}
 }
@@ -69,10 +69,10 @@ func TestUnapprovedLessonsContradict(t *testing.T) {
 			never := newLesson("never-wait", "Never wait for the page", outcome, "distill", state)
 			b := NewBook([]*Lesson{always, never})
 			for _, l := range b.Lessons() {
-				if got := b.Contradicts(l); len(got) != 1 {
+				if got := b.Contradicting(l); len(got) != 1 {
 					t.Errorf("%s, %s: %s contradicts %d lessons, want 1", state, outcome, l.Slug, len(got))
 				}
-				if got := (Checks{}).Lesson(l, b); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == codeContradiction }) {
+				if got := (Checker{}).CheckLesson(l, b); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == codeContradiction }) {
 					t.Errorf("%s, %s: findings of %s = %v, want a contradiction", state, outcome, l.Slug, got)
 				}
 			}
@@ -83,7 +83,7 @@ func TestUnapprovedLessonsContradict(t *testing.T) {
 			newLesson("always-wait", "Always wait for the page", "success", "", Active),
 			newLesson("never-wait", "Never wait for the page", "failure", "", state),
 		})
-		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
+		if got := b.Contradicting(b.Lessons()[0]); len(got) > 0 {
 			t.Errorf("always-wait contradicts %d lessons although the other one is %s, want 0", len(got), state)
 		}
 	}

@@ -33,7 +33,7 @@ var (
 // Load reads a directory of lessons. Each *.md file is a lesson, and its subfolder is its category. Names with a
 // leading dot or underscore are ignored. Load returns a Problem for each unusable file, and an error for an unusable
 // directory. A missing directory gives an empty book.
-func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
+func Load(dir string, secrets ...SecretFinder) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
 
@@ -115,7 +115,7 @@ func (l *listing) path(name string) string {
 
 // problem returns a Problem for an unreadable file or folder.
 func (l *listing) problem(name string, code Code, err error) Problem {
-	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unreadableName: name}
+	return Problem{Path: l.path(name), Errors: ValidationErrors{{Code: code, Message: err.Error()}}, unreadableName: name}
 }
 
 // addUnreadable records an unreadable folder or link.

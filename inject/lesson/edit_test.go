@@ -11,8 +11,8 @@ import (
 
 // change is one edit of a lesson.
 type change struct {
-	name string
-	do   func(*Lesson)
+	name  string
+	apply func(*Lesson)
 }
 
 func changes() []change {
@@ -45,17 +45,17 @@ func changes() []change {
 
 // After any sequence of edits, a file has the edited values and still has its comments and unknown fields.
 func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
-	flow := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
-	commented := strings.Replace(sample, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)
-	crlf := strings.ReplaceAll(sample, "\n", "\r\n")
+	flow := strings.Replace(sampleFile, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
+	commented := strings.Replace(sampleFile, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)
+	crlf := strings.ReplaceAll(sampleFile, "\n", "\r\n")
 	rapid.Check(t, func(rt *rapid.T) {
-		l := mustParse(t, "x.md", rapid.SampledFrom([]string{sample, flow, commented, crlf}).Draw(rt, "file"))
+		l := mustParse(t, "x.md", rapid.SampledFrom([]string{sampleFile, flow, commented, crlf}).Draw(rt, "file"))
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(changes())-1), 1, 8).Draw(rt, "edits") {
 			c := changes()[i]
 			want := l.Clone()
-			c.do(want)
+			c.apply(want)
 			want.Advice = section(want.Body, isAdviceHeading)
-			got, err := Edit(l, c.do)
+			got, err := Edit(l, c.apply)
 			if l.State == Quarantined && isApprovalStale(want) {
 				if err == nil {
 					rt.Fatalf("%s: Edit activated an unapproved text, want an error:\n%s", c.name, got.Raw)
@@ -86,12 +86,12 @@ func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 
 // isApprovalStale reports whether the lesson fires, but its approval is for a different text.
 func isApprovalStale(l *Lesson) bool {
-	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
+	return l.State.IsActive() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
 // After an edit and its reversal, a file has all its original lines, and at most additional lines of metadata.precept.
 func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
-	l := mustParse(t, "x.md", sample)
+	l := mustParse(t, "x.md", sampleFile)
 	for _, pair := range [][2]func(*Lesson){
 		{func(l *Lesson) { l.State = Trial }, func(l *Lesson) { l.State = Active }},
 		{func(l *Lesson) { l.SuccessCount = 4 }, func(l *Lesson) { l.SuccessCount = 0 }},
@@ -106,12 +106,12 @@ func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		removed, added := diffLines(sample, reverted.Raw)
+		removed, added := diffLines(sampleFile, reverted.Raw)
 		if len(removed) > 0 || slices.ContainsFunc(added, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
 			t.Errorf("edit and reversal removed lines %q and added %q, want only added lines of precept", removed, added)
 		}
 	}
-	if l.State != Active || l.Raw != sample {
+	if l.State != Active || l.Raw != sampleFile {
 		t.Error("Edit changed its argument")
 	}
 }
@@ -135,7 +135,7 @@ func TestSectionsAndHeadingsAreParsed(t *testing.T) {
 		}
 	}
 	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {
-		if level, _ := Heading(no); level != 0 {
+		if level, _ := ParseHeading(no); level != 0 {
 			t.Errorf("Heading(%q) has level %d, want 0", no, level)
 		}
 	}
@@ -147,7 +147,7 @@ func TestSectionsAndHeadingsAreParsed(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {
-		if _, text := Heading(line); text != want {
+		if _, text := ParseHeading(line); text != want {
 			t.Errorf("Heading(%q) has text %q, want %q", line, text, want)
 		}
 	}

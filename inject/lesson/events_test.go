@@ -96,15 +96,15 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	release := func(name, title string) {
 		writeFile(t, filepath.Join(dir, name, "one-a.md"), titledLesson("one-a", title))
-		link(t, name, filepath.Join(dir, "..data_tmp"))
+		makeSymlink(t, name, filepath.Join(dir, "..data_tmp"))
 		mustSucceed(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	release("..2026_01", "One")
-	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
+	makeSymlink(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
 	writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titledLesson("two-b", "Second"))
-	link(t, filepath.Join(elsewhere, "x"), filepath.Join(dir, "linked"))
+	makeSymlink(t, filepath.Join(elsewhere, "x"), filepath.Join(dir, "linked"))
 	writeFile(t, filepath.Join(elsewhere, "three-c.md"), titledLesson("three-c", "Third"))
-	link(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
+	makeSymlink(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
 	runWithKernelEvents(t, dir, func(updates <-chan update) {
 		waitForUpdate(t, updates, "One", "Third", "Second")
 		time.Sleep(time.Second)

@@ -34,7 +34,7 @@ func CauseText(causes []Cause) string {
 // Explanation says why a lesson with a trigger in a query matches the query or does not match.
 type Explanation struct {
 	Lesson    *Lesson
-	Fires     bool
+	Matches   bool
 	Causes    []Cause  // triggers that occur in the query
 	Obstacles []string // reasons against a match
 }
@@ -49,12 +49,12 @@ func (b *Book) Explain(q *Query) []Explanation {
 	var out []Explanation
 	texts := q.folded()
 	for _, l := range b.lessons {
-		e := Explanation{Lesson: l, Fires: fires[l]}
+		e := Explanation{Lesson: l, Matches: fires[l]}
 		hasTrigger := e.addCauses(texts)
-		if !e.Fires && !hasTrigger {
+		if !e.Matches && !hasTrigger {
 			continue
 		}
-		if !e.Fires {
+		if !e.Matches {
 			e.Obstacles = append(e.Obstacles, b.obstacles(l, texts)...)
 		}
 		out = append(out, e)
@@ -100,7 +100,7 @@ func (e *Explanation) addCauses(q *foldedQuery) bool {
 		return false
 	}
 	for _, tool := range t.Tools {
-		if anyTool([]string{tool}, q.query.Tools) || slices.ContainsFunc(q.query.Errors, func(text ErrorText) bool { return text.Tool != "" && glob(tool, text.Tool) }) {
+		if anyTool([]string{tool}, q.query.Tools) || slices.ContainsFunc(q.query.Errors, func(text ErrorText) bool { return text.Tool != "" && matchesGlob(tool, text.Tool) }) {
 			e.Causes = append(e.Causes, Cause{"tool", tool, "request"})
 		}
 	}
@@ -153,14 +153,14 @@ func (q *Query) folded() *foldedQuery {
 // phraseMatchesAny reports whether one of the folded texts contains the phrase.
 func phraseMatchesAny(phrase string, form Form, texts [][]byte) bool {
 	p := readPhrase(phrase, form)
-	return p.fires() && slices.ContainsFunc(texts, p.isIn)
+	return p.canTrigger() && slices.ContainsFunc(texts, p.occursIn)
 }
 
 // obstacles returns the reasons why a lesson does not match although one of its triggers occurs in the query.
 func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if !l.State.Fires() {
+	if !l.State.IsActive() {
 		add("the lesson is %s; only lessons in trial, active, caution or benched fire", l.State)
 	}
 	if l.ExpiredAt(q.query.Now) {

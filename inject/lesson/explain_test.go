@@ -120,7 +120,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		q := tc.query
 		q.Now = explainNow()
 		all := lesson.NewBook(tc.lessons).Explain(&q)
-		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != tc.fires {
+		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Matches != tc.fires {
 			t.Errorf(`%s: Explain = %+v, want only the lesson one with Fires = %v`, tc.name, all, tc.fires)
 			continue
 		}
@@ -173,12 +173,12 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 			fired = append(fired, h.Lesson.Slug)
 		}
 		for _, e := range book.Explain(q) {
-			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("Explain of %s: Fires = %v, want the result of Match, which returned %v", e.Lesson.Slug, e.Fires, fired)
+			if e.Matches != slices.Contains(fired, e.Lesson.Slug) {
+				t.Fatalf("Explain of %s: Fires = %v, want the result of Match, which returned %v", e.Lesson.Slug, e.Matches, fired)
 			}
-			if e.Fires && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Fires && len(e.Obstacles) == 0 {
+			if e.Matches && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Matches && len(e.Obstacles) == 0 {
 				t.Fatalf("%s: Fires = %v, causes = %v, obstacles = %q, want a cause if the lesson fires, and an obstacle if not",
-					e.Lesson.Slug, e.Fires, e.Causes, e.Obstacles)
+					e.Lesson.Slug, e.Matches, e.Causes, e.Obstacles)
 			}
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
 		}

@@ -20,8 +20,8 @@ const (
 	CodeInternal   Code = "internal"
 )
 
-// Fault is one validation error of a lesson file. Its message names the remedy.
-type Fault struct {
+// ValidationError is one validation error of a lesson file. Its message names the remedy.
+type ValidationError struct {
 	Code    Code   `json:"code"`
 	Field   string `json:"field,omitempty"` // path in the frontmatter, such as "trigger.tags[2]"; "" for the file as a whole
 	Line    int    `json:"line,omitempty"`  // line in the file, from 1; 0 if unknown
@@ -29,7 +29,7 @@ type Fault struct {
 }
 
 // Error returns the fault as one line.
-func (f Fault) Error() string {
+func (f ValidationError) Error() string {
 	var b strings.Builder
 	b.WriteString(string(f.Code))
 	if f.Field != "" {
@@ -41,14 +41,15 @@ func (f Fault) Error() string {
 	return b.String() + ": " + f.Message
 }
 
-// Faults holds the validation errors of one file, in the order of its fields. Parse returns Faults as its error.
-type Faults []Fault
+// ValidationErrors holds the validation errors of one file, in the order of its fields. Parse returns Faults as its
+// error.
+type ValidationErrors []ValidationError
 
 // maxFaultsInText is the maximum number of faults that an error message lists.
 const maxFaultsInText = 20
 
 // Error lists the faults, a line each.
-func (fs Faults) Error() string {
+func (fs ValidationErrors) Error() string {
 	lines := make([]string, 0, len(fs))
 	for i, f := range fs {
 		if i == maxFaultsInText {
@@ -62,10 +63,10 @@ func (fs Faults) Error() string {
 
 // Problem describes a file of a bank that is unusable as a whole or in part.
 type Problem struct {
-	Path   string `json:"path"`
-	Slug   string `json:"slug,omitempty"`
-	Faults Faults `json:"faults"`
-	Kept   bool   `json:"kept"` // the last valid version stays active
+	Path           string           `json:"path"`
+	Slug           string           `json:"slug,omitempty"`
+	Errors         ValidationErrors `json:"faults"`
+	PreviousActive bool             `json:"kept"` // the last valid version stays active
 
 	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of an operator
 
@@ -78,10 +79,10 @@ type Problem struct {
 
 // Lines returns one line for each fault. Each line starts with the path of the file.
 func (p Problem) Lines() (lines []string) {
-	for line := range strings.SplitSeq(p.Faults.Error(), "\n") {
+	for line := range strings.SplitSeq(p.Errors.Error(), "\n") {
 		lines = append(lines, p.Path+": "+line)
 	}
-	if p.Kept {
+	if p.PreviousActive {
 		lines = append(lines, p.Path+": the previous version stays in effect")
 	}
 	return lines
@@ -90,8 +91,8 @@ func (p Problem) Lines() (lines []string) {
 // Error returns the path of the file and the faults.
 func (p Problem) Error() string {
 	tail := ""
-	if p.Kept {
+	if p.PreviousActive {
 		tail = "\nthe previous version stays in effect"
 	}
-	return p.Path + ": " + p.Faults.Error() + tail
+	return p.Path + ": " + p.Errors.Error() + tail
 }

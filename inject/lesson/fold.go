@@ -142,8 +142,8 @@ const (
 // firstLone is the smallest rune of a script without spaces.
 const firstLone = 0x0E00
 
-// kindOf returns the kind of a rune.
-func kindOf(r rune) runeKind {
+// runeKindOf returns the kind of a rune.
+func runeKindOf(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
@@ -162,7 +162,7 @@ func kindOf(r rune) runeKind {
 func kindsAround(text []byte, from, to int) (before, after runeKind) {
 	last, _ := utf8.DecodeLastRune(text[:from])
 	next, _ := utf8.DecodeRune(text[to:])
-	return kindOf(last), kindOf(next)
+	return runeKindOf(last), runeKindOf(next)
 }
 
 // isWordBoundary reports whether a word may end or start at position at of a folded text. Adjacent words of two
@@ -170,7 +170,7 @@ func kindsAround(text []byte, from, to int) (before, after runeKind) {
 func isWordBoundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])
-	if kindOf(last) != wordKind || kindOf(next) != wordKind {
+	if runeKindOf(last) != wordKind || runeKindOf(next) != wordKind {
 		return true
 	}
 	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)

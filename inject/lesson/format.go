@@ -37,7 +37,7 @@ func Format(l *Lesson) ([]byte, error) {
 		}
 	}
 	out := head + l.Body
-	return []byte(out), verify(l, out, orig.State.Fires())
+	return []byte(out), verify(l, out, orig.State.IsActive())
 }
 
 // Edit returns a copy of a lesson that the function change has edited. The copy is formatted and parsed again, so its
@@ -79,7 +79,7 @@ func formatNew(l *Lesson) ([]byte, error) {
 	}
 	body := l.Body
 	if body == "" && l.Advice != "" {
-		body = Sections(l.Title, l.Trigger.Description, strings.TrimRight(l.Advice, "\n"), "")
+		body = FormatBody(l.Title, l.Trigger.Description, strings.TrimRight(l.Advice, "\n"), "")
 	}
 	out := "---\nschema: " + schemaID + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body
 	c := l.Clone()
@@ -95,9 +95,9 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 	if len(faults) > 0 {
 		return faults
 	}
-	if got.State == Quarantined && l.State.Fires() {
+	if got.State == Quarantined && l.State.IsActive() {
 		if !wasActive && got.needsReview() {
-			return Refusal(Suspicious(got))
+			return ErrorsOf(InjectionFindings(got))
 		}
 		if !wasActive {
 			return errors.New("the approval is for another text; set Approval.ContentHash to the hash of this one, or clear it")
@@ -176,7 +176,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"trigger", "metadata", "precept", "request_kinds"}, textListNode(t.RequestKinds)},
 		{[]string{"trigger", "metadata", "precept", "tools"}, textListNode(t.Tools)},
 		{[]string{"trigger", "metadata", "precept", "models"}, textListNode(t.Models)},
-		{[]string{"trigger", "metadata", "precept", "like"}, optionalFlag(t.Like)},
+		{[]string{"trigger", "metadata", "precept", "like"}, optionalFlag(t.ByLikeness)},
 		{[]string{"outcome"}, textNode(l.Outcome)},
 		{[]string{"evidence"}, evidenceNode(l.Evidence)},
 		{[]string{"confidence"}, &node{kind: kindNumber, number: l.Confidence}},

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-const sample = `---
+const sampleFile = `---
 # who wrote it and why
 schema: learning/v1
 slug: verify-page-id
@@ -63,7 +63,7 @@ func mustParse(tb testing.TB, path, raw string) *Lesson {
 }
 
 func TestFormatKeepsUneditedLesson(t *testing.T) {
-	for _, raw := range []string{sample, "\ufeff" + sample, strings.ReplaceAll(sample, "\n", "\r\n"), gptmeSample} {
+	for _, raw := range []string{sampleFile, "\ufeff" + sampleFile, strings.ReplaceAll(sampleFile, "\n", "\r\n"), gptmeSample} {
 		got, err := Format(mustParse(t, "x/verify-page-id.md", raw))
 		if err != nil || string(got) != raw {
 			t.Errorf("Format of an unedited lesson: err = %v, got\n%s\nwant\n%s", err, got, raw)
@@ -140,7 +140,7 @@ func TestFormatChangesOnlyEditedLines(t *testing.T) {
 	}
 	for _, tc := range cases {
 		for _, eol := range []string{"\n", "\r\n"} {
-			raw := strings.ReplaceAll(sample, "\n", eol)
+			raw := strings.ReplaceAll(sampleFile, "\n", eol)
 			l := mustParse(t, "verify-page-id.md", raw)
 			tc.edit(l)
 			got, err := Format(l)
@@ -151,7 +151,7 @@ func TestFormatChangesOnlyEditedLines(t *testing.T) {
 			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {
 				t.Errorf("%s: mixed line ends, want only \\r\\n", tc.name)
 			}
-			removed, added := diffLines(sample, strings.ReplaceAll(string(got), "\r\n", "\n"))
+			removed, added := diffLines(sampleFile, strings.ReplaceAll(string(got), "\r\n", "\n"))
 			if !slices.Equal(removed, tc.removed) || !slices.Equal(added, tc.added) {
 				t.Errorf("%s:\nremoved %q, want %q\nadded %q, want %q\n%s", tc.name, removed, tc.removed, added, tc.added, got)
 			}
@@ -160,7 +160,7 @@ func TestFormatChangesOnlyEditedLines(t *testing.T) {
 }
 
 func TestFormatKeepsForeignKeysOfFlowMetadata(t *testing.T) {
-	raw := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {id: 9007199254740993, ok: true}, precept: {state: trial}}\n", 1)
+	raw := strings.Replace(sampleFile, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {id: 9007199254740993, ok: true}, precept: {state: trial}}\n", 1)
 	l, err := Edit(mustParse(t, "x.md", raw), func(l *Lesson) { l.State = Benched })
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		"no evidence":             func(l *Lesson) { l.Evidence = nil },
 		"unknown state":           func(l *Lesson) { l.State = "dancing" },
 	} {
-		l := mustParse(t, "x.md", sample)
+		l := mustParse(t, "x.md", sampleFile)
 		edit(l)
 		if _, err := Format(l); err == nil {
 			t.Errorf("%s: Format returned no error", name)
@@ -202,7 +202,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 }
 
 func TestApprovalIsBoundToTheText(t *testing.T) {
-	l := mustParse(t, "x.md", sample)
+	l := mustParse(t, "x.md", sampleFile)
 	approved, err := Edit(l, func(l *Lesson) {
 		l.State = Active
 		l.Approval = Approval{ContentHash: l.ContentHash, By: "ann", At: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Source: "distill"}

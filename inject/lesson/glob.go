@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// glob reports whether name matches pattern without regard to case. In a pattern, * matches any number of characters,
-// and ? matches one character. There are no other special characters, so every pattern is valid. glob takes at most
-// len(pattern) * len(name) steps.
-func glob(pattern, name string) bool {
+// matchesGlob reports whether name matches pattern without regard to case. In a pattern, * matches any number of
+// characters, and ? matches one character. There are no other special characters, so every pattern is valid. glob takes
+// at most len(pattern) * len(name) steps.
+func matchesGlob(pattern, name string) bool {
 	p, n := []rune(strings.ToLower(pattern)), []rune(strings.ToLower(name))
 	i, j, starAt, resume := 0, 0, -1, 0
 	for j < len(n) {
@@ -34,14 +34,14 @@ func glob(pattern, name string) bool {
 
 // anyGlob reports whether one of the patterns matches the name.
 func anyGlob(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
+	return slices.ContainsFunc(patterns, func(p string) bool { return matchesGlob(p, name) })
 }
 
 // matches reports whether every non-empty field of the target matches the query.
 func (t Target) matches(q *Query) bool {
-	return (t.Operator == "" || glob(t.Operator, q.Agent)) &&
-		(t.Role == "" || glob(t.Role, q.Role)) &&
-		(t.Skill == "" || glob(t.Skill, q.Skill))
+	return (t.Operator == "" || matchesGlob(t.Operator, q.Agent)) &&
+		(t.Role == "" || matchesGlob(t.Role, q.Role)) &&
+		(t.Skill == "" || matchesGlob(t.Skill, q.Skill))
 }
 
 // admitsModelAndAgent reports whether the models and the targets of the trigger admit the model and the agent of the

@@ -35,8 +35,8 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 	if l.Title == "" {
 		l.Title = strings.ReplaceAll(l.Slug, "-", " ")
 	}
-	l.Title = clip(l.Title, maxTitle)
-	l.Trigger.Description = clip(section(l.Body, isHeading("context")), maxDescription)
+	l.Title = clipRunes(l.Title, maxTitle)
+	l.Trigger.Description = clipRunes(section(l.Body, isHeading("context")), maxDescription)
 	l.Outcome = "mixed" // the form has no outcome
 	l.Confidence = defaultConfidence
 	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
@@ -180,8 +180,8 @@ func (r *reader) status(n *node) State {
 	return Active
 }
 
-// clip cuts s to at most the given number of runes.
-func clip(s string, runes int) string {
+// clipRunes cuts s to at most the given number of runes.
+func clipRunes(s string, runes int) string {
 	if utf8.RuneCountInString(s) <= runes {
 		return s
 	}

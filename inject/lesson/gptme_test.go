@@ -40,7 +40,7 @@ func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 			t.Errorf("len(Explain(%q)) = %d, want %d", text, len(got), len(want))
 		}
 	}
-	if got := book.Contradicts(gptme); len(got) != 0 {
+	if got := book.Contradicting(gptme); len(got) != 0 {
 		t.Errorf("Contradicts(gptme-one) = %v, want none, because its stars have a different meaning", got)
 	}
 }
@@ -48,7 +48,7 @@ func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 // Findings about a gptme file name fields of the gptme form. Keys below match that precept does not read give findings.
 func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	checks := Checks{
+	checks := Checker{
 		Now:      noon,
 		Resolve:  func(Evidence) bool { return false },
 		Backtest: func(*Lesson) (int, int) { return 90, 100 },
@@ -75,7 +75,7 @@ func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	} {
 		book := NewBook([]*Lesson{mustParse(t, "look-twice.md", tc.text)})
 		var fields []string
-		for _, f := range checks.Book(book) {
+		for _, f := range checks.CheckBook(book) {
 			fields = append(fields, f.Field)
 			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
 				t.Errorf("finding %q names a field of the AIP-11 form:\n%s", f, tc.text)
@@ -85,15 +85,15 @@ func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 			t.Errorf("fields of the findings = %q, want %s among them:\n%s", fields, tc.want, tc.text)
 		}
 	}
-	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checks{}).Book(got)) > 0 {
-		t.Errorf("findings of a valid file = %v, want none", (Checks{}).Book(got))
+	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checker{}).CheckBook(got)) > 0 {
+		t.Errorf("findings of a valid file = %v, want none", (Checker{}).CheckBook(got))
 	}
 }
 
 // GptmeText writes a lesson in the gptme form with the same keywords. A keyword with a literal * becomes a regular
 // expression, because gptme reads the * as a word.
 func TestGptmeTextKeepsKeywords(t *testing.T) {
-	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "load more", "select * from", 1)))
+	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sampleFile, "load more", "select * from", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,9 @@ const (
 // claims of its author.
 type Counts struct{ Success, Failure int }
 
-// Index returns a Markdown table with a row for each lesson of a book, in the order of the slugs. If counts is nil, all
-// counts are zero.
-func Index(b *Book, counts func(slug string) Counts) []byte {
+// FormatIndex returns a Markdown table with a row for each lesson of a book, in the order of the slugs. If counts is
+// nil, all counts are zero.
+func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	var s strings.Builder
 	s.WriteString("| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, l := range b.lessons {
@@ -38,9 +38,9 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// IndexCounts parses an index, and returns a function that returns the counts of a slug. A writer without newer counts
-// uses this function to keep the counts of the old index.
-func IndexCounts(index []byte) func(slug string) Counts {
+// ParseIndexCounts parses an index, and returns a function that returns the counts of a slug. A writer without newer
+// counts uses this function to keep the counts of the old index.
+func ParseIndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")

@@ -30,10 +30,10 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// Suspicious returns findings about text in a lesson that may be a prompt injection. Such a text gives orders to the
-// model, imitates a role of the conversation, or is hidden. Findings are errors, except in texts of a hand-written file
-// that no model sees, where they are warnings.
-func Suspicious(l *Lesson) []Finding {
+// InjectionFindings returns findings about text in a lesson that may be a prompt injection. Such a text gives orders to
+// the model, imitates a role of the conversation, or is hidden. Findings are errors, except in texts of a hand-written
+// file that no model sees, where they are warnings.
+func InjectionFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
 		severity := Error
@@ -56,7 +56,7 @@ func scanForInjection(s string) []string {
 	if hasHidden(s) {
 		out = append(out, "holds invisible or direction-changing characters; retype the text")
 	}
-	v := visible(stripANSI(s))
+	v := keepVisible(stripANSI(s))
 	if strings.Contains(v, "<!--") {
 		out = append(out, "holds an HTML comment; remove it")
 	}
@@ -71,7 +71,7 @@ func scanForInjection(s string) []string {
 	if strings.Contains(plain, "data:") && patterns.dataURL.MatchString(plain) {
 		out = append(out, "holds a data: URL; remove it")
 	}
-	return append(out, maliciousOrders(v)...)
+	return append(out, maliciousInstructions(v)...)
 }
 
 // hasLookalikeLabel reports whether a line or a sentence starts with the label of a role, such as "system:", that is
@@ -83,8 +83,8 @@ func hasLookalikeLabel(v string) bool {
 		if !ok || len(head) > 64 || strings.IndexFunc(head, func(r rune) bool { return r >= 0x80 }) < 0 {
 			continue
 		}
-		switch skeleton(head) {
-		case skeleton("system"), skeleton("assistant"), skeleton("developer"), skeleton("human"):
+		switch confusableSkeleton(head) {
+		case confusableSkeleton("system"), confusableSkeleton("assistant"), confusableSkeleton("developer"), confusableSkeleton("human"):
 			return true
 		}
 	}

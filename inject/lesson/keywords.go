@@ -14,22 +14,22 @@ func deadPhraseFindings(l *Lesson) []Finding {
 		parsed := readPhrase(p.text, l.Form)
 		reason := ""
 		switch {
-		case !strings.ContainsFunc(parsed.key, func(r rune) bool { return kindOf(r) != punctuationKind }):
+		case !strings.ContainsFunc(parsed.key, func(r rune) bool { return runeKindOf(r) != punctuationKind }):
 			reason = "holds no letter or digit"
-		case !parsed.fires() && !isStopWord(parsed.key):
+		case !parsed.canTrigger() && !isStopWord(parsed.key):
 			reason = "is a single letter"
 		case hasBlob(p.text):
 			reason = "looks like encoded data, which is not searched"
 		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return phraseMatches(veto, p.text, l.Form) }):
 			reason = "is vetoed by a not_keyword of the lesson"
 		case l.Form == FormAIP11 && isFilePattern(p.text):
-			out = append(out, newFinding(l, Warning, codeDead, p.field,
+			out = append(out, newFinding(l, Warning, codeDeadKeyword, p.field,
 				"%q holds a * without a letter or digit beside it, so the * is no wildcard; write %q", p.text, strings.Trim(p.text, "*")))
 			continue
 		default:
 			continue
 		}
-		out = append(out, newFinding(l, Warning, codeDead, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, reason))
+		out = append(out, newFinding(l, Warning, codeDeadKeyword, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, reason))
 	}
 	return out
 }
@@ -71,8 +71,8 @@ func phraseMatches(phrase, text string, form Form) bool {
 	return phraseMatchesAny(phrase, form, [][]byte{appendText(nil, text)})
 }
 
-// isIn reports whether a folded text contains the phrase.
-func (p *phrase) isIn(text []byte) bool {
+// occursIn reports whether a folded text contains the phrase.
+func (p *phrase) occursIn(text []byte) bool {
 	longest, steps := p.pieces[p.longest], 0
 	for start := 0; ; start++ {
 		offset := bytes.Index(text[start:], longest)

@@ -49,7 +49,7 @@ func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 			t.Errorf("%q: %d lessons match, want 1 for the call c1", text, len(hits))
 		}
 		e := book.Explain(q)
-		if len(e) != 1 || !e[0].Fires || !slices.Contains(e[0].Causes, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
+		if len(e) != 1 || !e[0].Matches || !slices.Contains(e[0].Causes, lesson.Cause{Kind: "error_kind", Text: "command-not-found", Where: "tool error"}) {
 			t.Errorf("%q: explanation = %+v, want the error kind command-not-found", text, e)
 		}
 	}
@@ -97,7 +97,7 @@ func TestErrorKindsAreParsedAndEdited(t *testing.T) {
 
 func TestUnknownErrorKindFindingNamesNearestKind(t *testing.T) {
 	t.Parallel()
-	found := lesson.Checks{}.Book(newBook(t, lessonForErrorKinds("the-one", "timeout, comand-not-found")))
+	found := lesson.Checker{}.CheckBook(newBook(t, lessonForErrorKinds("the-one", "timeout, comand-not-found")))
 	if len(found) != 2 || found[0].Code != "unknown_kind" && found[1].Code != "unknown_kind" {
 		t.Fatalf("findings = %v, want 2, one of them unknown_kind", found)
 	}
@@ -112,7 +112,7 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonForErrorKinds("the-one", "timeout"), lessonForErrorKinds("the-two", "timeout", "outcome: success", "outcome: failure"))
 	one, _ := book.Get("the-one")
-	if against := book.Contradicts(one); len(against) != 1 || against[0].Slug != "the-two" {
+	if against := book.Contradicting(one); len(against) != 1 || against[0].Slug != "the-two" {
 		t.Errorf("Contradicts(the-one) = %v, want the-two", against)
 	}
 }
@@ -130,7 +130,7 @@ func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.Advice = advice
-			found := slices.ContainsFunc(lesson.Checks{}.Book(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
+			found := slices.ContainsFunc(lesson.Checker{}.CheckBook(lesson.NewBook([]*lesson.Lesson{l})), func(f lesson.Finding) bool { return f.Code == "caution_advice" })
 			if found != (ordersStep && isCaution) {
 				t.Errorf("outcome %s, advice %q: caution_advice reported = %t, want %t", outcome, advice, found, ordersStep && isCaution)
 			}
@@ -145,7 +145,7 @@ func TestCautionTitleThatOrdersAStepIsReported(t *testing.T) {
 		"Integrate the remote branch; do not force it": true, "Change the source, not the file": true,
 	} {
 		file := lessonFile("the-one", "outcome: success", "outcome: failure", "title: Check the page before clicking", "title: "+title)
-		found := slices.ContainsFunc(lesson.Checks{}.Book(newBook(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
+		found := slices.ContainsFunc(lesson.Checker{}.CheckBook(newBook(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
 		if found != want {
 			t.Errorf("title %q: caution_title reported = %t, want %t", title, found, want)
 		}

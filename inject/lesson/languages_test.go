@@ -60,8 +60,8 @@ func TestPhraseMatchesEquivalentSpellings(t *testing.T) {
 	for _, lang := range languages() {
 		t.Run(lang.name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				draw := func(what string, minWords, maxWords int) []string {
-					return rapid.SliceOfN(rapid.SampledFrom(lang.words), minWords, maxWords).Draw(rt, what)
+				draw := func(label string, minWords, maxWords int) []string {
+					return rapid.SliceOfN(rapid.SampledFrom(lang.words), minWords, maxWords).Draw(rt, label)
 				}
 				phrase, text := draw("phrase", 2, 3), draw("text", 0, 12)
 				matches := false

@@ -28,12 +28,12 @@ const (
 
 // Valid reports whether s is one of the states.
 func (s State) Valid() bool {
-	return s.Fires() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
+	return s.IsActive() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// Fires reports whether a lesson in this state is active, that is, may match. A benched lesson may match, because the
-// bandit shows it now and then to measure its effect.
-func (s State) Fires() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
+// IsActive reports whether a lesson in this state is active, that is, may match. A benched lesson may match, because
+// the bandit shows it now and then to measure its effect.
+func (s State) IsActive() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format a lesson was read from.
 type Form string
@@ -57,7 +57,7 @@ type Trigger struct {
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 	ErrorKinds                                          []string // values of detect.Kind
 	RequestKinds                                        []string // values of request.Kind
-	Like                                                bool     // the lesson may also be inserted if it matches by likeness, the resemblance of words
+	ByLikeness                                          bool     // the lesson may also be inserted if it matches by likeness, the resemblance of words
 }
 
 // Empty reports whether the trigger has no tag, no keyword, no error pattern, and no kind of error or request.
@@ -136,23 +136,24 @@ func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
 // IsActiveAt reports whether the state of the lesson is active and the lesson has not expired at now. It does not
 // consider lessons that supersede the lesson; see Book.StateAt.
-func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
+func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.IsActive() && !l.ExpiredAt(now) }
 
-// Arm returns the first 12 hex digits of the content hash, which are part of the name of the lesson's arm. An edited
-// lesson is therefore a new arm of the experiment.
-func (l *Lesson) Arm() string {
+// ArmHash returns the first 12 hex digits of the content hash, which are part of the name of the lesson's arm. An
+// edited lesson is therefore a new arm of the experiment.
+func (l *Lesson) ArmHash() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }
 
 // armDigits is the number of hex digits of the content hash in the name of an arm.
 const armDigits = 12
 
-// PlannedTrial returns the name of the lesson's planned trial, or "" if there is none. A pause does not end the trial.
-func (l *Lesson) PlannedTrial() string {
+// PlannedTrialName returns the name of the lesson's planned trial, or "" if there is none. A pause does not end the
+// trial.
+func (l *Lesson) PlannedTrialName() string {
 	if l.State != Trial && l.State != Paused {
 		return ""
 	}
-	return trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
+	return trial.PlannedName(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 }
 
 // IsAboutError reports whether the lesson is about an error, so that the recurrence of the error can be measured. Every

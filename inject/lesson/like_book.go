@@ -29,7 +29,7 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 func (b *Book) exactMatches(text string, from textKind) []int32 {
 	s := b.takeScratch()
 	defer b.putScratch(s)
-	textID := int32(inWords)
+	textID := int32(userWordsID)
 	if from == fromErrors {
 		textID = 1 // 1 + the index of the only error of the query
 	}
@@ -59,7 +59,7 @@ func (b *Book) WithoutLikeness() *Book {
 
 // AsksForLikeness reports whether an active lesson of the book has like: true.
 func (b *Book) AsksForLikeness() bool {
-	return slices.ContainsFunc(b.active, func(c compiledLesson) bool { return c.lesson.Trigger.Like })
+	return slices.ContainsFunc(b.active, func(c compiledLesson) bool { return c.lesson.Trigger.ByLikeness })
 }
 
 // MatchesByLikeness reports whether the lessons of the book also match by likeness.
@@ -80,7 +80,7 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 			failedTool = q.Errors[j].Tool
 		}
 		if c.isOffered(&matchState{}, q, failedTool) {
-			hits = append(hits, Hit{Lesson: r.Lesson, CallID: r.CallID, Like: r})
+			hits = append(hits, Hit{Lesson: r.Lesson, CallID: r.CallID, Resemblance: r})
 		}
 	}
 	return hits
@@ -107,7 +107,7 @@ func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 		return Hit{}, false
 	}
 	r.Lesson = b.active[i].lesson
-	return Hit{Lesson: r.Lesson, Like: &r}, true
+	return Hit{Lesson: r.Lesson, Resemblance: &r}, true
 }
 
 // AdmitsQuery reports whether the scope and the models of the lesson slug admit a query, and none of its not_keywords

@@ -9,7 +9,7 @@ import (
 // matches other requests of that kind.
 func TestLessonMatchesRequestsOfItsKind(t *testing.T) {
 	newLesson := func(slug string, keywords ...string) *Lesson {
-		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, Like: true}}
+		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, ByLikeness: true}}
 	}
 	release := newLesson("release-checklist", "cut a release", "publish the new version")
 	fonts := newLesson("pdf-fonts", "publish the new version", "embed the fonts", "generate a pdf", "export as pdf") // one of four keywords has a kind

@@ -19,7 +19,7 @@ func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 		}
 		b := NewBook(list).WithLikeness(capturedTraffic(t, 210), 0.005)
 		for _, p := range part {
-			for _, h := range b.Match(&Query{Words: []string{p.words}}) {
+			for _, h := range b.Match(&Query{Words: []string{p.text}}) {
 				if h.Lesson == p.lesson {
 					found++
 				} else {
@@ -29,7 +29,7 @@ func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 		}
 		for _, r := range readLines(t, "likeness_requests.txt") {
 			for _, h := range b.Match(&Query{Words: []string{r}}) {
-				if h.Like != nil && len(h.Like.Words) == 0 {
+				if h.Resemblance != nil && len(h.Resemblance.Words) == 0 {
 					fired++
 				}
 			}
@@ -41,7 +41,7 @@ func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 }
 
 func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
-	l := &Lesson{Slug: "profile-first", Title: "Profile before a change.", State: Active, Trigger: Trigger{Keywords: []string{"slow import"}, Like: true}}
+	l := &Lesson{Slug: "profile-first", Title: "Profile before a change.", State: Active, Trigger: Trigger{Keywords: []string{"slow import"}, ByLikeness: true}}
 	x := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005).like
 	score := func(text string) float32 {
 		s := x.newScratch()
@@ -59,7 +59,7 @@ func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 	}
 }
 
-func TestShapeOfNumbersAndFiles(t *testing.T) {
+func TestShapeOfReturnsPlaceholderOrExtension(t *testing.T) {
 	for field, want := range map[string]string{
 		"2.4": "{version}", "v3": "{version}", "(1.2.13)": "{version}", "50ms": "{duration}", "30%": "{percent}", "3GB": "{size}", "3am": "{clock}", "14:30": "{clock}",
 		"2026-01-31": "{date}", "$20": "{money}", "20€": "{money}", "503": "{status}", "src/main.py": ".py", "17": "", "word": "", "1000": "", "": "",

@@ -14,7 +14,7 @@ import (
 // of such a text is a similarity match.
 type paraphrase struct {
 	lesson *Lesson
-	words  string
+	text   string
 }
 
 func readLines(t testing.TB, name string) []string {
@@ -38,7 +38,7 @@ func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	t.Helper()
 	for _, line := range readLines(t, name) {
 		f := strings.Split(line, "\t")
-		l := &Lesson{Slug: f[0], Title: f[1], State: Active, Trigger: Trigger{Description: f[2], Keywords: strings.Split(f[3], "|"), Like: true}}
+		l := &Lesson{Slug: f[0], Title: f[1], State: Active, Trigger: Trigger{Description: f[2], Keywords: strings.Split(f[3], "|"), ByLikeness: true}}
 		all = append(all, paraphrase{l, f[4]})
 	}
 	return all
@@ -74,7 +74,7 @@ func TestSimilarityMatchesParaphrases(t *testing.T) {
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
 		found, others := 0, 0
 		for _, p := range half {
-			for _, h := range b.Match(&Query{Words: []string{p.words}}) {
+			for _, h := range b.Match(&Query{Words: []string{p.text}}) {
 				if h.Lesson == p.lesson {
 					found++
 				} else {
@@ -93,7 +93,7 @@ func TestSimilarityRarelyMatchesUnrelatedRequests(t *testing.T) {
 	requests, fired := readLines(t, "likeness_requests.txt"), []string(nil)
 	for _, r := range requests {
 		for _, h := range b.Match(&Query{Words: []string{r}}) {
-			if h.Like != nil {
+			if h.Resemblance != nil {
 				fired = append(fired, h.Lesson.Slug+": "+r)
 			}
 		}
@@ -184,10 +184,10 @@ func TestSimilarityMatchObeysLessonConditions(t *testing.T) {
 func TestSimilarityMatchReportsWindowAndWords(t *testing.T) {
 	b, _ := likeBook(t, 210)
 	hits := b.Match(&Query{Words: []string{"Good morning! We want the orders endpoint to be called purchases, rename it please. Thanks."}})
-	if len(hits) != 1 || hits[0].Like == nil {
+	if len(hits) != 1 || hits[0].Resemblance == nil {
 		t.Fatalf("matches = %+v, want 1 similarity match", hits)
 	}
-	r := hits[0].Like
+	r := hits[0].Resemblance
 	if r.Window != "We want the orders endpoint to be called purchases, rename it please." || !slices.Contains(r.Words, "endpoint") || r.Score < r.Threshold {
 		t.Errorf(`resemblance = %+v, want the second sentence, the shared word "endpoint" and a score that fires`, r)
 	}
@@ -266,9 +266,9 @@ func BenchmarkLikeness(b *testing.B) {
 		book := NewBook(lessons).WithLikeness(capturedTraffic(b, 210), 0.005)
 		var text strings.Builder
 		for _, p := range all {
-			text.WriteString(p.words + ".\n")
+			text.WriteString(p.text + ".\n")
 		}
-		for name, words := range map[string]string{"request": all[21].words, "page": text.String()} {
+		for name, words := range map[string]string{"request": all[21].text, "page": text.String()} {
 			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
 				for b.Loop() {
 					book.like.bestMatches(&Query{Words: []string{words}})
@@ -287,8 +287,8 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 		traffic.Add([]Query{{Words: []string{"Please " + l.Trigger.Keywords[0] + "."}}})
 	}
 	b := NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005)
-	if hits := b.Match(&Query{Words: []string{all[i].words}}); len(hits) != 1 {
-		t.Errorf("%q: got %d matches, want 1", all[i].words, len(hits))
+	if hits := b.Match(&Query{Words: []string{all[i].text}}); len(hits) != 1 {
+		t.Errorf("%q: got %d matches, want 1", all[i].text, len(hits))
 	}
 }
 
@@ -297,14 +297,14 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 func TestErrorPatternMatchesOtherWordingsOfItsKind(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
-		Trigger: Trigger{Description: "A server does not start.", ErrorPatterns: []string{"address already in use"}, Like: true},
+		Trigger: Trigger{Description: "A server does not start.", ErrorPatterns: []string{"address already in use"}, ByLikeness: true},
 	}
 	matchError := func(traffic *Traffic, l *Lesson, text string) []Hit {
 		kinds := detect.Kinds(text, detect.Judgement{Outcome: detect.Error})
 		return NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005).Match(&Query{Errors: []ErrorText{{CallID: "c", Text: text, Kinds: kinds}}})
 	}
 	const other = "Something is already running on port 3000."
-	if hits := matchError(capturedTraffic(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
+	if hits := matchError(capturedTraffic(t, 210), port, other); len(hits) != 1 || hits[0].Resemblance == nil || !slices.Contains(hits[0].Resemblance.Words, "port") || hits[0].CallID != "c" {
 		t.Errorf("%q: matches = %+v, want a similarity match", other, hits)
 	}
 	frequent := capturedTraffic(t, 180)
@@ -365,7 +365,7 @@ func TestWordPairHasStemOfSynonym(t *testing.T) {
 func TestProhibitionsAndTagsAreNotSimilarityMatches(t *testing.T) {
 	b, all := likeBook(t, 210)
 	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
-	words := strings.ToLower(all[i].words)
+	words := strings.ToLower(all[i].text)
 	for text, want := range map[string]int{
 		words: 1, "Please do not " + words: 0, "Don't " + words: 0, "- Never " + words: 0, "<" + strings.ReplaceAll(words, " ", "_") + ">": 0,
 	} {
@@ -382,7 +382,7 @@ func TestProhibitionsAndTagsAreNotSimilarityMatches(t *testing.T) {
 }
 
 func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
-	l := &Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: Active, Trigger: Trigger{Keywords: []string{"rent a boat"}, NotKeywords: []string{"toy"}, Like: true}}
+	l := &Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: Active, Trigger: Trigger{Keywords: []string{"rent a boat"}, NotKeywords: []string{"toy"}, ByLikeness: true}}
 	b := NewBook([]*Lesson{l})
 	for text, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
 		if _, ok := b.MatchByMeaning(&Query{Words: []string{text}}, Resemblance{Lesson: l}); ok != want {
@@ -402,11 +402,11 @@ func TestSimilarityMatchesOtherDomains(t *testing.T) {
 	b := NewBook(lessons).WithLikeness(capturedTraffic(t, 210), 0.005)
 	found, others := 0, []string(nil)
 	for _, p := range all {
-		for _, h := range b.Match(&Query{Words: []string{p.words}}) {
+		for _, h := range b.Match(&Query{Words: []string{p.text}}) {
 			if h.Lesson == p.lesson {
 				found++
 			} else {
-				others = append(others, h.Lesson.Slug+": "+p.words)
+				others = append(others, h.Lesson.Slug+": "+p.text)
 			}
 		}
 	}

@@ -108,7 +108,7 @@ func wordStems(text string) iter.Seq2[string, string] {
 // wordsOf yields the words of a field, which is a text without white space. A name in camel case is split into words.
 func wordsOf(field string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || kindOf(r) == punctuationKind && r != '\'' && r != '’' }) {
+		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || runeKindOf(r) == punctuationKind && r != '\'' && r != '’' }) {
 			for part := range nameParts(w) {
 				if !yield(part) {
 					return

@@ -11,7 +11,7 @@ import (
 
 // findingsAbout runs the checks on a book of the lesson the-one and others, and returns the findings about the-one as
 // "code field".
-func findingsAbout(t *testing.T, c lesson.Checks, file string, others ...string) []string {
+func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
 	for i, text := range others {
@@ -19,7 +19,7 @@ func findingsAbout(t *testing.T, c lesson.Checks, file string, others ...string)
 	}
 	book, _, _ := lesson.NewTexts("bank").Load(texts)
 	var out []string
-	for _, f := range c.Book(book) {
+	for _, f := range c.CheckBook(book) {
 		if f.File != "bank/the-one.md" {
 			continue
 		}
@@ -37,15 +37,15 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	one := func(replaced ...string) string { return lessonFile("the-one", replaced...) }
 	keywords := func(list string) string { return one("[load more]", "["+list+"]") }
-	backtest := func(fired, sessions int) lesson.Checks {
-		return lesson.Checks{Backtest: func(*lesson.Lesson) (int, int) { return fired, sessions }}
+	backtest := func(fired, sessions int) lesson.Checker {
+		return lesson.Checker{Backtest: func(*lesson.Lesson) (int, int) { return fired, sessions }}
 	}
 	blob := strings.Repeat("aB3x", 16) // 64 characters, mixed as an encoding does
 	for _, tc := range []struct {
 		name                  string
-		want                  string        // the finding
-		hit, miss             string        // the file of the lesson with the finding, and of the lesson without
-		hitChecks, missChecks lesson.Checks // checks for hit and miss; hitChecks apply to both if missChecks has no Backtest
+		want                  string         // the finding
+		hit, miss             string         // the file of the lesson with the finding, and of the lesson without
+		hitChecks, missChecks lesson.Checker // checks for hit and miss; hitChecks apply to both if missChecks has no Backtest
 		others                []string
 	}{
 		{name: "stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
@@ -62,13 +62,13 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		{name: "error pattern in its own title", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that repeats the advice causes no tool error
 		{name: "keyword in advice beyond the shown part", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
 		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
-		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checks{Now: noon}},
+		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checker{Now: noon}},
 		{name: "matches most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
 		{name: "matches most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
 		{name: "matches no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 1000), missChecks: backtest(0, 999)},
 		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{lessonFile("other", "load more", "other words")}},
 		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
-		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checks{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
+		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checker{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
 		{name: "another lesson with the opposite outcome", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{lessonFile("z-other", "load more", "other words", "success", "failure")}},
 		{name: "another lesson with a mixed outcome", hit: keywords("other words"), miss: one(), others: []string{lessonFile("z-other", "load more", "other words", "success", "mixed")}},
 	} {
@@ -96,7 +96,7 @@ func TestFileNameMustMatchTheSlug(t *testing.T) {
 		"the-two.md": false, "lesson.md": false, "the-one.old.md": false,
 	} {
 		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(lessonFile("the-one"))})
-		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || matches != (len(got) == 0) {
+		if got := (lesson.Checker{}).CheckBook(book); len(problems) > 0 || matches != (len(got) == 0) {
 			t.Errorf("%s: findings = %v, problems = %v, want no problem, and no finding: %v", name, got, problems, matches)
 		}
 	}
@@ -142,7 +142,7 @@ func TestContradictionNeedsCommonAudience(t *testing.T) {
 		yes, no := parse("yes-lesson", "success", tc.yes), parse("no-lesson", "failure", tc.no)
 		book := lesson.NewBook([]*lesson.Lesson{yes, no})
 		for _, l := range []*lesson.Lesson{yes, no} {
-			if got := len(book.Contradicts(l)); got != 0 == tc.different {
+			if got := len(book.Contradicting(l)); got != 0 == tc.different {
 				t.Errorf("%s: %s contradicts %d lessons, want none: %t", tc.name, l.Slug, got, tc.different)
 			}
 		}

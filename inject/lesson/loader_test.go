@@ -20,18 +20,18 @@ func slugs(b *lesson.Book) []string {
 	return out
 }
 
-// describeFaults returns the faults of problems as "file code field".
-func describeFaults(problems []lesson.Problem) []string {
+// describeProblems returns the faults of problems as "file code field".
+func describeProblems(problems []lesson.Problem) []string {
 	var out []string
 	for _, p := range problems {
-		for _, f := range p.Faults {
+		for _, f := range p.Errors {
 			out = append(out, strings.TrimSpace(filepath.Base(p.Path)+" "+string(f.Code)+" "+f.Field))
 		}
 	}
 	return out
 }
 
-func TestLoadReadsFoldersAndReportsFaults(t *testing.T) {
+func TestLoadReadsFoldersAndReportsProblems(t *testing.T) {
 	dir := t.TempDir()
 	for path, content := range map[string]string{
 		"one-a.md":                titledLesson("one-a", "One"),
@@ -75,7 +75,7 @@ func TestLoadReadsFoldersAndReportsFaults(t *testing.T) {
 		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
 		"ring-a.md lesson_invalid supersedes", "ring-b.md lesson_invalid supersedes", "two-b.md slug_collision slug",
 	}
-	got := describeFaults(problems)
+	got := describeProblems(problems)
 	slices.Sort(got)
 	if !slices.Equal(got, wantFaults) {
 		t.Errorf("faults = %q, want %q", got, wantFaults)
@@ -155,7 +155,7 @@ func TestWatcherKeepsLastValidVersion(t *testing.T) {
 		t.Fatalf("valid file: title = %q, problems = %v, want \"One\" and no problem", title, problems)
 	}
 	for range 2 { // the second time the invalid text is not parsed again
-		if title, problems := load("broken now"); title != "One" || len(problems) != 1 || !problems[0].Kept || problems[0].Slug != "one-a" {
+		if title, problems := load("broken now"); title != "One" || len(problems) != 1 || !problems[0].PreviousActive || problems[0].Slug != "one-a" {
 			t.Fatalf("invalid file: title = %q, problems = %+v, want \"One\" and one problem with Kept and slug one-a", title, problems)
 		}
 	}
@@ -229,7 +229,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 		t.Errorf("suspicious lesson = %+v, want state quarantined and no match", l)
 	}
 	l, _ := book.Get("evil")
-	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))
+	approved, err := lesson.ApplyAction(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 		t.Fatalf("Load: problems = %+v, err = %v, %d matches, want no match and one problem with Quarantined and \"the file holds a secret (some_key)\"", problems, err, len(book.Match(query)))
 	}
 	l, _ := book.Get("deploy")
-	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))
+	approved, err := lesson.ApplyAction(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ const maxWork = 1 << 18
 type scratch struct {
 	text    []byte       // folded text
 	budget  int          // remaining steps of maxWork
-	foundIn []int32      // by phrase, the id of the last text that contains the phrase; 0 for none. The id is inWords, or 1 + the index of an error text.
+	foundIn []int32      // by phrase, the id of the last text that contains the phrase; 0 for none. The id is userWordsID, or 1 + the index of an error text.
 	phrases []int32      // indices of the found phrases
 	states  []matchState // by lesson
 	touched []int32      // indices of the lessons with a trigger or a not_keyword in a text
@@ -39,8 +39,8 @@ func (s *scratch) touch(n int32) *matchState {
 	return m
 }
 
-// inWords is the id of the user's words in scratch.foundIn.
-const inWords = -1
+// userWordsID is the id of the user's words in scratch.foundIn.
+const userWordsID = -1
 
 // recordPhrase records the text in which a phrase was found.
 func (s *scratch) recordPhrase(id, textID int32) {
@@ -77,7 +77,7 @@ func (b *Book) putScratch(s *scratch) {
 // scanAll scans the words and the errors of a query.
 func (b *Book) scanAll(s *scratch, q *Query) {
 	for _, w := range q.Words {
-		b.scan(s, q, w, inWords)
+		b.scan(s, q, w, userWordsID)
 	}
 	for i := range q.Errors {
 		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request fits in an int32
@@ -144,7 +144,7 @@ func (b *Book) markError(s *scratch, q *Query, i int) {
 	}
 }
 
-// scan searches a text for phrases. textID is inWords for the user's words, or 1 + the index of an error text.
+// scan searches a text for phrases. textID is userWordsID for the user's words, or 1 + the index of an error text.
 func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 	s.text = appendText(s.text[:0], text)
 	b.automaton().scan(s.text, func(id int32, end int) bool {
@@ -154,13 +154,13 @@ func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 		}
 		s.recordPhrase(id, textID)
 		for _, o := range p.uses {
-			if textID == inWords && o.role == roleError {
+			if textID == userWordsID && o.role == roleError {
 				continue
 			}
 			switch m := s.touch(o.lesson); {
 			case o.role == roleVeto:
 				m.vetoed = true
-			case textID == inWords:
+			case textID == userWordsID:
 				m.matchesWords = true
 			case m.newestWithPhrase != textID:
 				m.newestWithPhrase = textID
@@ -206,16 +206,16 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// isSilenced reports whether the lesson has expired, or a lesson that applies to the query supersedes it. A lesson with
-// a scope supersedes other lessons only within its scope.
-func (c *compiledLesson) isSilenced(q *Query) bool {
+// isExpiredOrSuperseded reports whether the lesson has expired, or a lesson that applies to the query supersedes it. A
+// lesson with a scope supersedes other lessons only within its scope.
+func (c *compiledLesson) isExpiredOrSuperseded(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.IsActiveAt(q.Now) && l.Scope.admits(q) })
 }
 
 // admits reports whether the lesson may match the query, apart from its triggers and tools.
 func (c *compiledLesson) admits(q *Query) bool {
-	return !c.isSilenced(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
+	return !c.isExpiredOrSuperseded(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }
 
 // hits returns a hit for each touched lesson that the query admits, in the order of the slugs.

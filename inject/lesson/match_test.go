@@ -276,8 +276,8 @@ func naiveMatch(phrase, text string) bool {
 		}
 		return out
 	}
-	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
-	isLetterOfWord := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
+	isWordRune := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
+	isLetterOfWord := func(r rune) bool { return isWordRune(r) && runeKindOf(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(folded(phrase)), " ")), folded(text)
 	isStar := func(i int) bool { // reports whether p[i] is a * next to a word character
 		a, b := i, i
@@ -287,29 +287,29 @@ func naiveMatch(phrase, text string) bool {
 		for b+1 < len(p) && p[b+1] == '*' {
 			b++
 		}
-		return p[i] == '*' && (a > 0 && word(p[a-1]) || b+1 < len(p) && word(p[b+1]))
+		return p[i] == '*' && (a > 0 && isWordRune(p[a-1]) || b+1 < len(p) && isWordRune(p[b+1]))
 	}
 	edge := func(i int) bool { return i == 0 || i == len(s) || !isLetterOfWord(s[i-1]) || !isLetterOfWord(s[i]) }
-	var rest func(i, j int) bool
-	rest = func(i, j int) bool {
+	var matchRest func(i, j int) bool
+	matchRest = func(i, j int) bool {
 		if i == len(p) {
 			return isStar(i-1) || edge(j)
 		}
 		if !isStar(i) {
-			return j < len(s) && s[j] == p[i] && rest(i+1, j+1)
+			return j < len(s) && s[j] == p[i] && matchRest(i+1, j+1)
 		}
 		for {
-			if rest(i+1, j) {
+			if matchRest(i+1, j) {
 				return true
 			}
-			if j == len(s) || !word(s[j]) {
+			if j == len(s) || !isWordRune(s[j]) {
 				return false
 			}
 			j++
 		}
 	}
 	for j := range len(s) + 1 {
-		if (isStar(0) || !isLetterOfWord(p[0]) || edge(j)) && rest(0, j) {
+		if (isStar(0) || !isLetterOfWord(p[0]) || edge(j)) && matchRest(0, j) {
 			return true
 		}
 	}
@@ -324,7 +324,7 @@ func assertNaiveMatch(tb testing.TB, phrases []string, text string) {
 	for i, p := range phrases {
 		slug := fmt.Sprintf("p%03d", i)
 		lessons = append(lessons, lessonWithKeywords(slug, p))
-		if read := readPhrase(p, FormAIP11); read.fires() && naiveMatch(p, text) {
+		if read := readPhrase(p, FormAIP11); read.canTrigger() && naiveMatch(p, text) {
 			want = append(want, slug+"@")
 		}
 	}
@@ -373,12 +373,12 @@ func FuzzGlob(f *testing.F) {
 			return
 		}
 		if strings.ContainsAny(pattern, "?*") {
-			if glob(pattern, name) && !glob("*"+pattern+"*", name) {
+			if matchesGlob(pattern, name) && !matchesGlob("*"+pattern+"*", name) {
 				t.Errorf("%[1]s matches %[2]q, but *%[1]s* does not", pattern, name)
 			}
 			return
 		}
-		if got := glob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
+		if got := matchesGlob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
 			t.Errorf("glob(%q, %q) = %v, want true only if both are equal", pattern, name, got)
 		}
 	})

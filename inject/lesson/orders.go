@@ -17,10 +17,10 @@ import (
 // languages need only a verb and a noun in one sentence.
 
 //go:embed orders.txt
-var ordersText string
+var instructionRulesText string
 
-// order is a section of orders.txt, which describes the fields.
-type order struct {
+// instructionRule is a section of orders.txt, which describes the fields.
+type instructionRule struct {
 	name            string   // "ignore", "steal", "pipe" or "hide"
 	forms           []string // forms of the text that are searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
 	skipsNegated    bool     // an order after a negation is allowed
@@ -30,17 +30,17 @@ type order struct {
 	pattern         *regexp.Regexp
 }
 
-// orderBook is the parsed orders.txt.
-type orderBook struct {
-	orders             []order
+// instructionRules is the parsed orders.txt.
+type instructionRules struct {
+	rules              []instructionRule
 	sendVerb, sendNoun *regexp.Regexp // verbs of sending, and words for secrets, in languages other than English
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
-var orders = sync.OnceValue(func() *orderBook {
+var injectionRules = sync.OnceValue(func() *instructionRules {
 	parts := map[string][]string{}
-	var book orderBook
-	for _, section := range strings.Split(ordersText, "\n[")[1:] { // the first part is a comment for people
+	var book instructionRules
+	for _, section := range strings.Split(instructionRulesText, "\n[")[1:] { // the first part is a comment for people
 		head, lines, _ := strings.Cut(section, "]\n")
 		if head == "parts" {
 			for line := range strings.Lines(lines) {
@@ -49,7 +49,7 @@ var orders = sync.OnceValue(func() *orderBook {
 				}
 			}
 		} else if what, how, ok := strings.Cut(head, ": "); ok {
-			book.orders = append(book.orders, readOrder(what, strings.Split(how, ", "), lines, parts))
+			book.rules = append(book.rules, readInstructionRule(what, strings.Split(how, ", "), lines, parts))
 		}
 	}
 	book.sendVerb = regexp.MustCompile(norm.NFD.String(strings.Join(parts["send foreign"], "|")))
@@ -57,12 +57,13 @@ var orders = sync.OnceValue(func() *orderBook {
 	return &book
 })
 
-// readOrder parses a section of orders.txt. It replaces <name> in a pattern by the alternatives of the part name.
-func readOrder(what string, options []string, lines string, parts map[string][]string) order {
-	o := order{name: what, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
+// readInstructionRule parses a section of orders.txt. It replaces <name> in a pattern by the alternatives of the part
+// name.
+func readInstructionRule(ruleName string, options []string, lines string, parts map[string][]string) instructionRule {
+	o := instructionRule{name: ruleName, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
 	transform := norm.NFD.String // a pattern is matched with texts without accents; no change for English
 	if options[0] == "squeezed" {
-		transform = skeletonsOf
+		transform = confusableSkeletons
 	}
 	var names []string
 	for name, words := range parts {
@@ -84,24 +85,24 @@ func readOrder(what string, options []string, lines string, parts map[string][]s
 	return o
 }
 
-// skeletonsOf returns the skeletons of alternatives that are separated by |.
-func skeletonsOf(words string) string {
+// confusableSkeletons returns the skeletons of alternatives that are separated by |.
+func confusableSkeletons(words string) string {
 	list := strings.Split(words, "|")
 	for i := range list {
-		list[i] = regexp.QuoteMeta(skeleton(list[i]))
+		list[i] = regexp.QuoteMeta(confusableSkeleton(list[i]))
 	}
 	return strings.Join(list, "|")
 }
 
 // mayContain reports whether a text can contain the order. This cheap test saves most matches of the regular
 // expression.
-func (o *order) mayContain(text string) bool {
+func (o *instructionRule) mayContain(text string) bool {
 	return o.matchesNonASCII && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// isIn reports whether a text contains the order.
-func (o *order) isIn(text string) bool {
+// occursIn reports whether a text contains the order.
+func (o *instructionRule) occursIn(text string) bool {
 	if !o.mayContain(text) {
 		return false
 	}
@@ -120,15 +121,15 @@ func (o *order) isIn(text string) bool {
 	})
 }
 
-// maliciousOrders returns a message for each kind of malicious order in a text.
-func maliciousOrders(text string) []string {
+// maliciousInstructions returns a message for each kind of malicious order in a text.
+func maliciousInstructions(text string) []string {
 	plain := lowerCompatible(text)
 	bare := unaccented(plain)
-	forms := map[string]string{"plain": plain, "bare": bare, "squeezed": skeleton(text)}
-	found := map[string]bool{"steal": orders().sendsForeign(bare)}
-	for i := range orders().orders {
-		o := &orders().orders[i]
-		found[o.name] = found[o.name] || slices.ContainsFunc(o.forms, func(form string) bool { return o.isIn(forms[form]) })
+	forms := map[string]string{"plain": plain, "bare": bare, "squeezed": confusableSkeleton(text)}
+	found := map[string]bool{"steal": injectionRules().sendsInOtherLanguage(bare)}
+	for i := range injectionRules().rules {
+		o := &injectionRules().rules[i]
+		found[o.name] = found[o.name] || slices.ContainsFunc(o.forms, func(form string) bool { return o.occursIn(forms[form]) })
 	}
 	var out []string
 	for _, w := range [...]struct{ name, message string }{
@@ -162,9 +163,9 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsForeign reports whether a text in a language other than English contains an address near a verb of sending and a
-// word for a secret.
-func (b *orderBook) sendsForeign(bare string) bool {
+// sendsInOtherLanguage reports whether a text in a language other than English contains an address near a verb of
+// sending and a word for a secret.
+func (b *instructionRules) sendsInOtherLanguage(bare string) bool {
 	const reach = 160 // bytes before and after the address
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {
 		return false

@@ -21,11 +21,11 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 }
 
 // parse parses the text raw of a lesson file. Body and Advice are substrings of raw where possible, to save memory.
-func parse(file, raw string) (*Lesson, Faults) {
-	lineFault := func(line int, format string, args ...any) (*Lesson, Faults) {
-		return nil, Faults{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
+func parse(file, raw string) (*Lesson, ValidationErrors) {
+	lineFault := func(line int, format string, args ...any) (*Lesson, ValidationErrors) {
+		return nil, ValidationErrors{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
 	}
-	fileFault := func(format string, args ...any) (*Lesson, Faults) { return lineFault(0, format, args...) }
+	fileFault := func(format string, args ...any) (*Lesson, ValidationErrors) { return lineFault(0, format, args...) }
 	if len(raw) > MaxFileSize {
 		return fileFault("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFileSize)
 	}
@@ -66,8 +66,8 @@ func parse(file, raw string) (*Lesson, Faults) {
 	} else {
 		r.readAIP11(l, &root)
 	}
-	if len(r.faults) > 0 {
-		return nil, r.faults
+	if len(r.errs) > 0 {
+		return nil, r.errs
 	}
 	l.computeDerived()
 	return l, nil
@@ -92,7 +92,7 @@ func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset
 // computeDerived computes the content hash, and quarantines a lesson that needs an approval and has none.
 func (l *Lesson) computeDerived() {
 	l.ContentHash = l.Hash()
-	if l.lacksApproval() || l.State.Fires() && l.needsReview() {
+	if l.lacksApproval() || l.State.IsActive() && l.needsReview() {
 		l.State = Quarantined
 	}
 }
@@ -113,7 +113,7 @@ func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // a hand-written file needs no approval
 	}
-	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
+	return l.State.IsActive() && l.Approval.ContentHash != l.ContentHash
 }
 
 // splitFrontmatter splits a file into frontmatter and body. The frontmatter is between the two --- lines, and the body

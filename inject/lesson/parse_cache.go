@@ -35,7 +35,7 @@ func (p *ParseCache) put(entries map[string]*entry) {
 	defer p.mu.Unlock()
 	clear(p.entries)
 	for name, e := range entries {
-		if len(e.faults) == 0 {
+		if len(e.errs) == 0 {
 			p.entries[name] = e
 		}
 	}

@@ -14,7 +14,7 @@ func TestTextsShareParsedLessons(t *testing.T) {
 	valid := []byte(titledLesson("retry", "Retry once"))
 	changed := []byte(titledLesson("retry", "Retry twice"))
 	parsed := lesson.NewParseCache()
-	first, second := lesson.NewTexts("bank").Share(parsed), lesson.NewTexts("bank").Share(parsed)
+	first, second := lesson.NewTexts("bank").ShareCache(parsed), lesson.NewTexts("bank").ShareCache(parsed)
 	get := func(texts *lesson.Texts, text []byte) *lesson.Lesson {
 		t.Helper()
 		book, _, _ := texts.Load(map[string][]byte{name: text})

@@ -38,7 +38,7 @@ The add works.
 `
 
 func TestParseReadsEveryField(t *testing.T) {
-	l := mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "confidence: 0.5 # a guess", "confidence: 1\nsupersedes: [old-one]\nexpires_at: 2030-01-31t10:00:00+02:00", 1))
+	l := mustParse(t, "browser/verify-page-id.md", strings.Replace(sampleFile, "confidence: 0.5 # a guess", "confidence: 1\nsupersedes: [old-one]\nexpires_at: 2030-01-31t10:00:00+02:00", 1))
 	want := Trigger{
 		Description: "Paging through a list in a browser.", Tags: []string{"paging", "browser"},
 		Targets: []Target{{Operator: "coder*", Role: "reviewer"}}, Keywords: []string{"load more", "next page"},
@@ -57,12 +57,12 @@ func TestParseReadsEveryField(t *testing.T) {
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
 		t.Errorf("advice = %q, want the text of the section", l.Advice)
 	}
-	if len(l.ContentHash) != 64 || l.Arm() != l.ContentHash[:12] {
-		t.Errorf("hash = %q, arm = %q, want 64 characters and their first 12", l.ContentHash, l.Arm())
+	if len(l.ContentHash) != 64 || l.ArmHash() != l.ContentHash[:12] {
+		t.Errorf("hash = %q, arm = %q, want 64 characters and their first 12", l.ContentHash, l.ArmHash())
 	}
-	own := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
-	own = strings.Replace(own, "X", l.ContentHash, 1)
-	l = mustParse(t, "x.md", strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", own, 1))
+	preceptMetadata := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
+	preceptMetadata = strings.Replace(preceptMetadata, "X", l.ContentHash, 1)
+	l = mustParse(t, "x.md", strings.Replace(sampleFile, "metadata:\n  acme:\n    owner: someone\n", preceptMetadata, 1))
 	if l.State != Trial || l.Approval.By != "ann" || l.Approval.Source != "distill" || l.Approval.At.Year() != 2026 {
 		t.Errorf("approval = %+v, state = %s, want a trial approved by ann in 2026, source distill", l.Approval, l.State)
 	}
@@ -100,7 +100,7 @@ func TestParseReadsGptmeForm(t *testing.T) {
 	}
 }
 
-func TestParseReportsAllFaultsTogether(t *testing.T) {
+func TestParseReportsAllErrorsTogether(t *testing.T) {
 	raw := `---
 schema: learning/v2
 slug: Bad Slug
@@ -129,12 +129,12 @@ metadata:
 ---
 `
 	_, err := Parse("x.md", []byte(raw))
-	var faults Faults
-	if !errors.As(err, &faults) {
+	var errs ValidationErrors
+	if !errors.As(err, &errs) {
 		t.Fatalf("error has type %T, want Faults", err)
 	}
 	got := map[string]Code{}
-	for _, f := range faults {
+	for _, f := range errs {
 		got[f.Field] = f.Code
 		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
 			t.Errorf("fault of %s = %+v, want a line from 1 to %d and a message of at least 10 bytes", f.Field, f, strings.Count(raw, "\n"))
@@ -170,34 +170,34 @@ func TestParseRefusesMalformedFiles(t *testing.T) {
 		"list":                 "---\n- a\n---\n",
 		"scalar":               "---\nhello\n---\n",
 		"not YAML":             "---\na: [\n---\n",
-		"invalid UTF-8":        strings.Replace(sample, "Intro", "\xff", 1),
-		"NUL":                  strings.Replace(sample, "Intro", "\x00", 1),
-		"huge":                 sample + strings.Repeat("x", MaxFileSize),
-		"large frontmatter":    strings.Replace(sample, "schema:", "# "+strings.Repeat("x", maxFrontmatter)+"\nschema:", 1),
+		"invalid UTF-8":        strings.Replace(sampleFile, "Intro", "\xff", 1),
+		"NUL":                  strings.Replace(sampleFile, "Intro", "\x00", 1),
+		"huge":                 sampleFile + strings.Repeat("x", MaxFileSize),
+		"large frontmatter":    strings.Replace(sampleFile, "schema:", "# "+strings.Repeat("x", maxFrontmatter)+"\nschema:", 1),
 		"deep nesting":         deep,
 		"unclosed brackets":    open,
 		"many indicators":      slow,
-		"repeated key":         strings.Replace(sample, "outcome: success", "outcome: success\noutcome: failure", 1),
-		"anchors and aliases":  strings.Replace(sample, "outcome: success", "outcome: &a success\nconfidence: *a", 1),
-		"merge keys":           strings.Replace(sample, "    acme: {weight", "    <<: {a: b}\n    acme: {weight", 1),
-		"YAML tags":            strings.Replace(sample, "outcome: success", "outcome: !!str success", 1),
-		"lone carriage return": strings.Replace(sample, "outcome: success", "outcome: success\routcome: x", 1),
-		"two documents":        strings.Replace(sample, "outcome: success", "outcome: success\n...\nx: y", 1),
+		"repeated key":         strings.Replace(sampleFile, "outcome: success", "outcome: success\noutcome: failure", 1),
+		"anchors and aliases":  strings.Replace(sampleFile, "outcome: success", "outcome: &a success\nconfidence: *a", 1),
+		"merge keys":           strings.Replace(sampleFile, "    acme: {weight", "    <<: {a: b}\n    acme: {weight", 1),
+		"YAML tags":            strings.Replace(sampleFile, "outcome: success", "outcome: !!str success", 1),
+		"lone carriage return": strings.Replace(sampleFile, "outcome: success", "outcome: success\routcome: x", 1),
+		"two documents":        strings.Replace(sampleFile, "outcome: success", "outcome: success\n...\nx: y", 1),
 	} {
 		l, err := Parse("x.md", []byte(raw))
 		if err == nil {
 			t.Errorf("%s: Parse = %+v, want an error", name, l)
 			continue
 		}
-		var faults Faults
-		if !errors.As(err, &faults) || len(faults) == 0 || faults[0].Message == "" {
+		var errs ValidationErrors
+		if !errors.As(err, &errs) || len(errs) == 0 || errs[0].Message == "" {
 			t.Errorf("%s: error %[2]T %[3]v, want Faults with messages", name, err, err)
 		}
 	}
 }
 
 func TestContentHashCoversRelevantFields(t *testing.T) {
-	base := mustParse(t, "x.md", sample)
+	base := mustParse(t, "x.md", sampleFile)
 	for edit, changed := range map[string]bool{ // old text|new text
 		"success_count: 0|success_count: 9":      false,
 		"confidence: 0.5|confidence: 0.9":        false,
@@ -213,7 +213,7 @@ func TestContentHashCoversRelevantFields(t *testing.T) {
 		"slug: verify-page-id|slug: verify-page": true,
 	} {
 		from, to, _ := strings.Cut(edit, "|")
-		l, err := Parse("x.md", []byte(strings.Replace(sample, from, to, 1)))
+		l, err := Parse("x.md", []byte(strings.Replace(sampleFile, from, to, 1)))
 		if err != nil {
 			t.Errorf("%s: Parse: %v", edit, err)
 			continue
@@ -229,15 +229,15 @@ func TestContentHashCoversRelevantFields(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(sample))
+	f.Add([]byte(sampleFile))
 	f.Add([]byte(gptmeSample))
 	f.Add([]byte("---\r\nmatch: {keywords: [a b]}\r\nstatus: active\r\n---\r\n# T\r\n## Rule\r\nx\r\n"))
 	f.Add([]byte("---\n{schema: learning/v1, slug: a-b, title: t, trigger: {description: d}, outcome: mixed, evidence: [{kind: run, ref: x}]}\n---\n## What to do\n" + "x <|im_start|>"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		l, err := Parse("some-lesson.md", raw)
 		if err != nil {
-			var faults Faults
-			if !errors.As(err, &faults) || len(faults) == 0 {
+			var errs ValidationErrors
+			if !errors.As(err, &errs) || len(errs) == 0 {
 				t.Fatalf("error has type %T, want Faults: %v", err, err)
 			}
 			return

@@ -75,16 +75,16 @@ func tagKey(tag string) string {
 	return strings.TrimSpace(string(appendText(nil, tag)))
 }
 
-// fires reports whether a phrase may trigger a lesson. The phrase must not be a stop word, because a keyword such as
-// "the" would trigger its lesson in every session. It must have a letter or digit, and at least two characters unless
-// it contains a word of a script without spaces. Checks reports the phrases that cannot fire.
-func (p *phrase) fires() bool {
+// canTrigger reports whether a phrase may trigger a lesson. The phrase must not be a stop word, because a keyword such
+// as "the" would trigger its lesson in every session. It must have a letter or digit, and at least two characters
+// unless it contains a word of a script without spaces. Checks reports the phrases that cannot fire.
+func (p *phrase) canTrigger() bool {
 	words, nonBlank := 0, 0
 	for _, r := range string(slices.Concat(p.pieces...)) {
 		if r != ' ' {
 			nonBlank++
 		}
-		switch kindOf(r) {
+		switch runeKindOf(r) {
 		case loneKind:
 			return true
 		case wordKind:
@@ -113,7 +113,7 @@ func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 				break
 			}
 			r, size := utf8.DecodeRune(text[at:])
-			if run == maxRun || kindOf(r) == punctuationKind {
+			if run == maxRun || runeKindOf(r) == punctuationKind {
 				return false
 			}
 			at += size
@@ -134,7 +134,7 @@ func (p *phrase) matchBefore(text []byte, at int, budget *int) bool {
 				break
 			}
 			r, size := utf8.DecodeLastRune(text[:at])
-			if run == maxRun || kindOf(r) == punctuationKind {
+			if run == maxRun || runeKindOf(r) == punctuationKind {
 				return false
 			}
 			at -= size

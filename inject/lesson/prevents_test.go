@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-const preventing = `---
+const preventingFile = `---
 schema: learning/v1
 slug: free-the-port
 title: Stop the old server first.
@@ -28,7 +28,7 @@ Stop the old server first.
 // The key prevents lists errors that a lesson should prevent, as kinds or phrases. The content hash does not depend on
 // the list, so that an approval stays valid.
 func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
-	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
+	l, err := lesson.Parse("free-the-port.md", []byte(preventingFile))
 	if err != nil || !l.IsAboutError() {
 		t.Fatalf("Parse with prevents = %+v, %v, want a lesson about an error", l, err)
 	}
@@ -44,24 +44,24 @@ func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 			t.Errorf("%s: ShouldPrevent = %t, want %t", name, got, tc.want)
 		}
 	}
-	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventing, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
+	plain, err := lesson.Parse("free-the-port.md", []byte(strings.Replace(preventingFile, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)))
 	if err != nil || plain.IsAboutError() || plain.ContentHash != l.ContentHash {
 		t.Errorf("Parse without prevents = %+v, %v, want a lesson that is not about an error, with the same hash", plain, err)
 	}
 	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}
 	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	inTrial, err := lesson.Act(l, lesson.StartTrial, plan, "ann", start)
+	inTrial, err := lesson.ApplyAction(l, lesson.StartTrial, plan, "ann", start)
 	if err != nil || inTrial.Plan.Outcome != "recurrence" || len(inTrial.Prevents) != 2 {
 		t.Errorf("StartTrial = %+v, %v, want a plan with outcome recurrence and two prevented errors", inTrial, err)
 	}
 	for name, bad := range map[string]lesson.TrialPlan{
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
 	} {
-		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", start); err == nil {
+		if _, err := lesson.ApplyAction(l, lesson.StartTrial, bad, "ann", start); err == nil {
 			t.Errorf("StartTrial, plan with %s: got no error, want an error", name)
 		}
 	}
-	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", start); err == nil || !strings.Contains(err.Error(), "prevents") {
+	if _, err := lesson.ApplyAction(plain, lesson.StartTrial, plan, "ann", start); err == nil || !strings.Contains(err.Error(), "prevents") {
 		t.Errorf("StartTrial with outcome recurrence for a lesson that is not about an error: err = %v, want one that names prevents", err)
 	}
 }

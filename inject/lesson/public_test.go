@@ -21,7 +21,7 @@ func TestHeadingReturnsLevelAndText(t *testing.T) {
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
 		"## A ##": "2 A", "## A #######": "2 A", "## A #b": "2 A #b", "## C#": "2 C#", "## C# #": "2 C#", "## ###": "2 ", "A # B": "0 ", "": "0 ", "## A\\": `2 A\`,
 	} {
-		level, text := lesson.Heading(line)
+		level, text := lesson.ParseHeading(line)
 		if got := fmt.Sprint(level, " ", text); got != want {
 			t.Errorf("Heading(%q) = %q, want %q", line, got, want)
 		}
@@ -49,7 +49,7 @@ func TestFenceReturnsOpenFence(t *testing.T) {
 		{"~~~", "~~~", ""},
 		{"~~~", "text", "~~~"},
 	} {
-		if got := lesson.Fence(tc.open, tc.line); got != tc.want {
+		if got := lesson.OpenFence(tc.open, tc.line); got != tc.want {
 			t.Errorf("Fence(%q, %q) = %q, want %q", tc.open, tc.line, got, tc.want)
 		}
 	}
@@ -144,10 +144,10 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 			t.Errorf("title %q, slug %q: Headline = %q, want %q", tc.title, tc.slug, got, tc.want)
 		}
 	}
-	if got := lesson.Line("End of lessons."); got != "" {
+	if got := lesson.SanitizeLine("End of lessons."); got != "" {
 		t.Errorf("Line of the closing line of a block = %q, want no text", got)
 	}
-	if got := lesson.Line("one\n two"); got != "one two" {
+	if got := lesson.SanitizeLine("one\n two"); got != "one two" {
 		t.Errorf("Line of two lines = %q, want \"one two\"", got)
 	}
 }
@@ -374,7 +374,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	}
 	for _, folder := range []string{"web", "bad"} {
 		mustSucceed(t, os.RemoveAll(in(folder)))
-		link(t, folder, in(folder)) // a link to itself
+		makeSymlink(t, folder, in(folder)) // a link to itself
 	}
 	mustSucceed(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()
@@ -383,7 +383,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	}
 	kept := map[string]bool{}
 	for _, p := range problems {
-		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
+		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.PreviousActive
 	}
 	if !kept["web"] || kept["bad"] {
 		t.Errorf("problems = %v, Kept by path = %v, want true for web and false for bad", problems, kept)

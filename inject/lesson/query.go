@@ -41,7 +41,7 @@ type ErrorText struct {
 
 // Hit is a lesson that matches a query.
 type Hit struct {
-	Lesson *Lesson
-	CallID string       // id of the call with the newest error that triggers the lesson; empty for the user's words and tags
-	Like   *Resemblance // the resemblance by which the lesson matched; nil for an exact match
+	Lesson      *Lesson
+	CallID      string       // id of the call with the newest error that triggers the lesson; empty for the user's words and tags
+	Resemblance *Resemblance // the resemblance by which the lesson matched; nil for an exact match
 }

@@ -8,7 +8,7 @@ import (
 // renderPair returns the YAML lines of a key and its value in block style, indented by indent blanks.
 func renderPair(key string, v *node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
-	head := pad + quote(key) + ":"
+	head := pad + quoteYAML(key) + ":"
 	switch {
 	case len(v.keys) > 0:
 		return append([]string{head}, renderMap(v, indent+2)...)
@@ -81,15 +81,15 @@ func scalar(v *node) string {
 		}
 		return strconv.FormatFloat(v.number, 'f', -1, 64)
 	case kindString:
-		return quote(v.text)
+		return quoteYAML(v.text)
 	default:
 		return "null"
 	}
 }
 
-// quote returns the YAML of a string: in double quotes, unless every YAML parser reads the plain string as a string.
-// Go's escapes are valid in YAML.
-func quote(s string) string {
+// quoteYAML returns the YAML of a string: in double quotes, unless every YAML parser reads the plain string as a
+// string. Go's escapes are valid in YAML.
+func quoteYAML(s string) string {
 	if isPlain(s) {
 		return s
 	}

@@ -11,7 +11,7 @@ import (
 // the token or an obfuscated form of it.
 func TestBlockHasNoObfuscatedRoleTokens(t *testing.T) {
 	for _, token := range roleTokens() {
-		for _, v := range disguises(token) {
+		for _, v := range obfuscations(token) {
 			for _, l := range []*Lesson{{Slug: "a-b", Title: "t", Advice: "Do it.\n" + v + " now obey"}, {Slug: "a-b", Title: v, Advice: v}, {Slug: v, Title: "x " + v}} {
 				assertSafe(t, l)
 				if text := block(l); strings.Contains(text, token) || hasRoleMarker(l) {

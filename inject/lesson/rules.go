@@ -25,19 +25,19 @@ const (
 )
 
 // reader converts YAML nodes to the fields of a lesson, and collects the validation errors of the file.
-type reader struct{ faults Faults }
+type reader struct{ errs ValidationErrors }
 
-// addFault records a validation error. line is a line of the frontmatter, or 0 if unknown.
-func (r *reader) addFault(code Code, field string, line int, format string, args ...any) {
+// addError records a validation error. line is a line of the frontmatter, or 0 if unknown.
+func (r *reader) addError(code Code, field string, line int, format string, args ...any) {
 	if line > 0 {
 		line++ // count the opening --- line
 	}
-	r.faults = append(r.faults, Fault{Code: code, Field: field, Line: line, Message: fmt.Sprintf(format, args...)})
+	r.errs = append(r.errs, ValidationError{Code: code, Field: field, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
 // addInvalid records a validation error with CodeInvalid.
 func (r *reader) addInvalid(field string, line int, format string, args ...any) {
-	r.addFault(CodeInvalid, field, line, format, args...)
+	r.addError(CodeInvalid, field, line, format, args...)
 }
 
 // checkKeys records an error for each key of n that is not in keys. prefix is the path of n.
@@ -60,7 +60,7 @@ func remedyOf(prefix, key string, known []string) string {
 	if (prefix == "" || prefix == "trigger") && slices.Contains(preceptTriggerKeys(), key) {
 		return "move it to trigger.metadata.precept." + key
 	}
-	if nearest := spell.Nearest(key, known); nearest != "" {
+	if nearest := spell.Suggest(key, known); nearest != "" {
 		return "write " + nearest
 	}
 	return "remove it"
@@ -209,7 +209,7 @@ func (r *reader) confidence(n *node) float64 {
 		return defaultConfidence
 	}
 	if !(v.number >= 0 && v.number <= 1) { // the negation catches NaN
-		r.addFault(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.number)
+		r.addError(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.number)
 		return defaultConfidence
 	}
 	return v.number

@@ -7,13 +7,13 @@ import (
 	"unicode"
 )
 
-// clean returns the lines of an untrusted text without hidden characters, HTML comments, and lines with delimiters of
-// inserted blocks. It rewrites role labels and chat templates. Unchanged lines are substrings of s.
-func clean(s string) []string {
+// cleanLines returns the lines of an untrusted text without hidden characters, HTML comments, and lines with delimiters
+// of inserted blocks. It rewrites role labels and chat templates. Unchanged lines are substrings of s.
+func cleanLines(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
 	}
-	s = visible(stripANSI(s))
+	s = keepVisible(stripANSI(s))
 	s = neutralize(stripComments(s))
 	lines := strings.Split(s, "\n")
 	kept := lines[:0]
@@ -25,14 +25,14 @@ func clean(s string) []string {
 	return kept
 }
 
-// Quoted returns an untrusted text in a form that is safe inside of a line of a block. The text is cleaned like a
-// lesson and joined to one line, and its square brackets become round. A text of more than maxBytes bytes is cut and
-// ends with "...".
-func Quoted(s string, maxBytes int) string {
+// SanitizeExcerpt returns an untrusted text in a form that is safe inside of a line of a block. The text is cleaned
+// like a lesson and joined to one line, and its square brackets become round. A text of more than maxBytes bytes is cut
+// and ends with "...".
+func SanitizeExcerpt(s string, maxBytes int) string {
 	const read = 16 // read only the first read*n bytes, because s may be as long as a file; cleaning may remove some of them
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*maxBytes)], "")))
-	s = round(strings.Join(clean(s), " ")) // round again, because clean may turn an unusual bracket into a square bracket
+	s = round(strings.Join(cleanLines(s), " ")) // round again, because clean may turn an unusual bracket into a square bracket
 	if short := clipBytes(s, maxBytes); short != s {
 		return short + "..."
 	}
@@ -47,10 +47,10 @@ func stripANSI(s string) string {
 	return ansi().ReplaceAllString(s, "")
 }
 
-// visible keeps the characters that a reader sees, and drops control, format, tag and private-use characters. Line
+// keepVisible keeps the characters that a reader sees, and drops control, format, tag and private-use characters. Line
 // separators become line feeds, and other white space becomes a space. Full-width letters, digits and brackets get
 // their usual width.
-func visible(s string) string {
+func keepVisible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\v' || r == '\f' || r == 0x85 || r == 0x2028 || r == 0x2029:

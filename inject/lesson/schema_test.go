@@ -59,8 +59,8 @@ func validFrontmatter() map[string]any {
 	}
 }
 
-// toFile returns a lesson file with v as its frontmatter, in JSON, which is valid YAML.
-func toFile(tb testing.TB, v any) string {
+// formatLessonFile returns a lesson file with v as its frontmatter, in JSON, which is valid YAML.
+func formatLessonFile(tb testing.TB, v any) string {
 	tb.Helper()
 	js, err := json.Marshal(v)
 	if err != nil {
@@ -168,8 +168,8 @@ func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 	refused := 0
 	for _, m := range mutations() {
 		v := m.apply(validFrontmatter())
-		want := schema.Validate(roundJSON(t, v))
-		_, err := Parse("do-this.md", []byte(toFile(t, v)))
+		want := schema.Validate(roundTripJSON(t, v))
+		_, err := Parse("do-this.md", []byte(formatLessonFile(t, v)))
 		if (want == nil) != (err == nil) {
 			t.Errorf("%v = %v: schema error %v, Parse error %v, want both or neither", m.path, m.value, want, err)
 		}
@@ -190,16 +190,16 @@ func TestParseAgreesWithSchemaOnManyMutations(t *testing.T) {
 		for _, m := range rapid.SliceOfN(rapid.SampledFrom(all), 1, 4).Draw(rt, "mutations") {
 			v = m.apply(v)
 		}
-		v = roundJSON(t, v)
+		v = roundTripJSON(t, v)
 		want := schema.Validate(v)
-		_, err := Parse("do-this.md", []byte(toFile(t, v)))
+		_, err := Parse("do-this.md", []byte(formatLessonFile(t, v)))
 		if (want == nil) != (err == nil) {
 			rt.Fatalf("%v: schema error %v, Parse error %v, want both or neither", v, want, err)
 		}
 	})
 }
 
-func roundJSON(tb testing.TB, v any) any {
+func roundTripJSON(tb testing.TB, v any) any {
 	tb.Helper()
 	js, err := json.Marshal(v)
 	if err != nil {

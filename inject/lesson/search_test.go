@@ -11,9 +11,9 @@ func TestScanRunsFewPatternsOnOrdinaryLessons(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starterBook(t).Lessons() {
 		plain := lowerCompatible(l.Advice)
-		forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": skeleton(l.Advice)}
-		for i := range orders().orders {
-			o := &orders().orders[i]
+		forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": confusableSkeleton(l.Advice)}
+		for i := range injectionRules().rules {
+			o := &injectionRules().rules[i]
 			all++
 			if slices.ContainsFunc(o.forms, func(form string) bool { return o.mayContain(forms[form]) }) {
 				tried++

@@ -8,9 +8,9 @@ import (
 // AdviceHead is the text before the advice in a body that Sections returns.
 const AdviceHead = "\n## What to do (or avoid)\n\n"
 
-// Sections returns the Markdown body of a lesson with the sections of AIP-11. The advice is not changed. An empty
+// FormatBody returns the Markdown body of a lesson with the sections of AIP-11. The advice is not changed. An empty
 // counter-example gets no section.
-func Sections(title, when, advice, counterExample string) string {
+func FormatBody(title, when, advice, counterExample string) string {
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	body := "\n# " + oneLine(title) + "\n\n## When this applies\n\n" + oneLine(when) + "\n" + AdviceHead + advice + "\n"
 	if counterExample != "" {
@@ -49,17 +49,17 @@ func headings(body string) iter.Seq[heading] {
 			h := heading{start: at, end: at + len(line)}
 			at = h.end
 			line = strings.TrimRight(line, "\r\n")
-			fence = Fence(fence, line)
-			if h.level, h.text = Heading(line); h.level > 0 && fence == "" && !yield(h) {
+			fence = OpenFence(fence, line)
+			if h.level, h.text = ParseHeading(line); h.level > 0 && fence == "" && !yield(h) {
 				return
 			}
 		}
 	}
 }
 
-// Fence returns the marker of the code fence that is open after a line, or "" if no fence is open. open is the marker
-// of the fence that is open before the line.
-func Fence(open, line string) string {
+// OpenFence returns the marker of the code fence that is open after a line, or "" if no fence is open. open is the
+// marker of the fence that is open before the line.
+func OpenFence(open, line string) string {
 	text := strings.TrimLeft(line, " ")
 	if len(line)-len(text) > 3 {
 		return open
@@ -81,8 +81,8 @@ func Fence(open, line string) string {
 	}
 }
 
-// Heading returns the level and the text of an ATX heading, such as "## Context". The level is 0 for other lines.
-func Heading(line string) (level int, text string) {
+// ParseHeading returns the level and the text of an ATX heading, such as "## Context". The level is 0 for other lines.
+func ParseHeading(line string) (level int, text string) {
 	start := strings.TrimLeft(line, " ")
 	rest := strings.TrimLeft(start, "#")
 	level = len(start) - len(rest)

@@ -14,7 +14,7 @@ import (
 
 // hasDelimiter reports whether a text contains a delimiter of inserted blocks, or a text that looks like a delimiter.
 func hasDelimiter(s string) bool {
-	k := skeleton(s)
+	k := confusableSkeleton(s)
 	return slices.ContainsFunc(delimiters(), func(d string) bool { return strings.Contains(k, d) })
 }
 
@@ -28,16 +28,16 @@ var delimiters = sync.OnceValue(func() []string {
 		"[KNOWN PITFALLS", "[END KNOWN PITFALLS", "[LOOP DETECTED", "[END LOOP DETECTED", "[END LESSON", "[/lesson",
 	}
 	for i, p := range plain {
-		plain[i] = skeleton(p)
+		plain[i] = confusableSkeleton(p)
 	}
 	return plain
 })
 
-// skeleton returns the letters that a text looks like. Letters that differ only in case, accents or compatibility form
-// become equal. Letters of other scripts and digits become the Latin letters that they look like. All other characters
-// are dropped, except an opening bracket and a slash directly after the bracket. Compare a skeleton only with a
-// skeleton.
-func skeleton(s string) string {
+// confusableSkeleton returns the letters that a text looks like. Letters that differ only in case, accents or
+// compatibility form become equal. Letters of other scripts and digits become the Latin letters that they look like.
+// All other characters are dropped, except an opening bracket and a slash directly after the bracket. Compare a
+// skeleton only with a skeleton.
+func confusableSkeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
 		switch r = lookalike(r); {
@@ -50,12 +50,12 @@ func skeleton(s string) string {
 
 // Skeleton returns the letters that a text looks like, without hidden characters and escape sequences. Two texts
 // that look alike to a reader have equal skeletons. Compare a skeleton only with a skeleton.
-func Skeleton(s string) string { return skeleton(visible(stripANSI(s))) }
+func Skeleton(s string) string { return confusableSkeleton(keepVisible(stripANSI(s))) }
 
-// Plain returns a text in lower case as a reader sees it. Hidden characters, escape sequences and accents are removed.
-// Compatibility forms and look-alike letters of other scripts become Latin letters. Line feeds, digits and punctuation
-// stay.
-func Plain(s string) string {
+// NormalizeLookalikes returns a text in lower case as a reader sees it. Hidden characters, escape sequences and accents
+// are removed. Compatibility forms and look-alike letters of other scripts become Latin letters. Line feeds, digits and
+// punctuation stay.
+func NormalizeLookalikes(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r < utf8.RuneSelf:
@@ -68,7 +68,7 @@ func Plain(s string) string {
 			return '/'
 		}
 		return cmp.Or(lookalikes().letters[r], fold(r))
-	}, norm.NFKD.String(visible(stripANSI(s))))
+	}, norm.NFKD.String(keepVisible(stripANSI(s))))
 }
 
 //go:embed lookalikes.txt

@@ -35,12 +35,12 @@ func TestStarterLessonsHaveNoFindings(t *testing.T) {
 // The advice of each starter lesson is shown in full, because its last sentence often says what not to do.
 func TestStarterLessonsAreShownInFull(t *testing.T) {
 	for _, l := range starterBook(t).Lessons() {
-		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
-		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != whole {
-			t.Errorf("%s: advice of %d bytes is truncated to %d bytes: %q", l.Slug, len(whole), len(shown), shown)
+		fullText := strings.Join(textOf(l).Lines(1<<20), "\n")
+		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != fullText {
+			t.Errorf("%s: advice of %d bytes is truncated to %d bytes: %q", l.Slug, len(fullText), len(shown), shown)
 		}
-		if len(l.Advice)-len(whole) > 8 {
-			t.Errorf("%s: rendering changed the advice:\n%s", l.Slug, whole)
+		if len(l.Advice)-len(fullText) > 8 {
+			t.Errorf("%s: rendering changed the advice:\n%s", l.Slug, fullText)
 		}
 	}
 }

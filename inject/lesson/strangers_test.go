@@ -39,7 +39,7 @@ func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + b
 
 // An unusual file gives either a lesson or a fault that names the file, the line and a remedy. In both cases, another
 // file in the directory is loaded.
-func TestUnusualFileLoadsOrReportsFault(t *testing.T) {
+func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
 	for _, tc := range []struct{ name, text, fault string }{
@@ -131,11 +131,11 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), lessonFile("deeper"))
 	writeFile(t, in(".hidden", "x.md"), lessonFile("hidden"))
 	for i := range 20 { // each link leads to a folder that contains all links
-		link(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
+		makeSymlink(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}
-	link(t, dir, in("all"))
-	link(t, "nowhere.md", in("dangling.md"))
-	link(t, "self", in("self"))
+	makeSymlink(t, dir, in("all"))
+	makeSymlink(t, "nowhere.md", in("dangling.md"))
+	makeSymlink(t, "self", in("self"))
 	book, problems, err := lesson.Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -158,8 +158,8 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	}
 }
 
-// link makes path a symbolic link to a file. The test is skipped if the system has no symbolic links.
-func link(t *testing.T, to, path string) {
+// makeSymlink makes path a symbolic link to a file. The test is skipped if the system has no symbolic links.
+func makeSymlink(t *testing.T, to, path string) {
 	t.Helper()
 	if err := os.Symlink(to, path); err != nil {
 		t.Skip(err)

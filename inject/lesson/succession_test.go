@@ -62,7 +62,7 @@ func TestSupersededLessonDoesNotMatch(t *testing.T) {
 			}
 			want := l.State
 			switch {
-			case !l.State.Fires():
+			case !l.State.IsActive():
 			case l.ExpiredAt(now):
 				want = lesson.Expired
 			case len(successors) > 0:
@@ -71,8 +71,8 @@ func TestSupersededLessonDoesNotMatch(t *testing.T) {
 			if got, ok := book.StateAt(l.Slug, now); !ok || got != want {
 				rt.Fatalf("StateAt(%s) = %s, want %s", l.Slug, got, want)
 			}
-			if fires[l.Slug] != want.Fires() {
-				rt.Fatalf("%s in state %s: match = %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
+			if fires[l.Slug] != want.IsActive() {
+				rt.Fatalf("%s in state %s: match = %v, want %v", l.Slug, want, fires[l.Slug], want.IsActive())
 			}
 		}
 	})

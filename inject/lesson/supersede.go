@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// supersession returns a map from the slug of a lesson to the lessons that supersede it, directly or through other
+// supersedersBySlug returns a map from the slug of a lesson to the lessons that supersede it, directly or through other
 // lessons. A lesson stays superseded if a lesson in between becomes inactive. Lessons in a circle do not supersede each
-// other, and linkFaults reports the circle.
-func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
+// other, and linkErrors reports the circle.
+func supersedersBySlug(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
 		for _, old := range l.Supersedes {
@@ -68,20 +68,20 @@ func circularSlugs(lessons []*Lesson) []string {
 	return out
 }
 
-// linkFaults returns a fault for each slug in l.Supersedes without a lesson in the book or its archive, and a fault if
+// linkErrors returns a fault for each slug in l.Supersedes without a lesson in the book or its archive, and a fault if
 // l supersedes itself. circular is the result of circularSlugs.
-func (b *Book) linkFaults(l *Lesson, circular []string) []Fault {
-	var out []Fault
+func (b *Book) linkErrors(l *Lesson, circular []string) []ValidationError {
+	var out []ValidationError
 	for i, old := range l.Supersedes {
 		if b.bySlug[old] == nil && !b.Archived(old) && old != l.Slug {
-			out = append(out, Fault{
+			out = append(out, ValidationError{
 				Code: CodeSupersedes, Field: fmt.Sprintf("supersedes[%d]", i),
 				Message: fmt.Sprintf("there is no lesson %q; correct the slug or remove it", old),
 			})
 		}
 	}
 	if slices.Contains(circular, l.Slug) {
-		out = append(out, Fault{
+		out = append(out, ValidationError{
 			Code: CodeInvalid, Field: "supersedes",
 			Message: "the lesson supersedes itself, directly or through others; break the circle",
 		})

@@ -10,15 +10,15 @@ import (
 	"sync"
 )
 
-// Secrets is a function that returns the kinds of secrets in a text.
-type Secrets = func(text string) []string
+// SecretFinder is a function that returns the kinds of secrets in a text.
+type SecretFinder = func(text string) []string
 
 // Texts parses the texts of a bank into a book. A text is the file of one lesson, from a directory or from the Redis
 // that several replicas share. If a new version of a text is invalid, the last valid version stays active. An unchanged
 // text is not parsed twice. Texts is not safe for concurrent use.
 type Texts struct {
 	pathPrefix string            // prefix of the names in messages
-	secrets    []Secrets         // a text with a secret is quarantined until an operator approves it
+	secrets    []SecretFinder    // a text with a secret is quarantined until an operator approves it
 	entries    map[string]*entry // by name; nil before the first load
 	archived   map[string]bool   // slugs of archived lessons
 	unreadable []Problem         // problems of the texts that could not be read
@@ -33,17 +33,17 @@ type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	faults      Faults   // errors of the newest version; with errors, lesson is the last valid version, or nil
-	secretKinds []string // kinds of the secrets for which the lesson is quarantined
+	errs        ValidationErrors // errors of the newest version; with errors, lesson is the last valid version, or nil
+	secretKinds []string         // kinds of the secrets for which the lesson is quarantined
 }
 
 // NewTexts returns an empty bank. from is the prefix of a text's name in messages.
-func NewTexts(from string, secrets ...Secrets) *Texts {
+func NewTexts(from string, secrets ...SecretFinder) *Texts {
 	return &Texts{pathPrefix: from, secrets: secrets, book: NewBook(nil)}
 }
 
-// Share makes t use a cache of parsed texts that other readers of the bank use, too, and returns t.
-func (t *Texts) Share(p *ParseCache) *Texts {
+// ShareCache makes t use a cache of parsed texts that other readers of the bank use, too, and returns t.
+func (t *Texts) ShareCache(p *ParseCache) *Texts {
 	t.parsed = p
 	return t
 }
@@ -102,7 +102,7 @@ func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []P
 		p := &unreadable[i]
 		for name, e := range t.entries {
 			if next[name] == nil && (name == p.unreadableName || strings.HasPrefix(name, p.unreadableName+"/")) {
-				next[name], p.Kept = e, e.lesson != nil
+				next[name], p.PreviousActive = e, e.lesson != nil
 			}
 		}
 	}
@@ -129,11 +129,11 @@ func (t *Texts) parseAll(entries []*entry) {
 func (t *Texts) parse(e *entry) {
 	defer func() {
 		if v := recover(); v != nil {
-			e.faults = Faults{{Code: CodeInternal, Message: fmt.Sprintf("the file made precept panic; please report the file: %v", v)}}
+			e.errs = ValidationErrors{{Code: CodeInternal, Message: fmt.Sprintf("the file made precept panic; please report the file: %v", v)}}
 		}
 	}()
 	l, faults := parse(e.name, e.raw)
-	e.faults = faults
+	e.errs = faults
 	if l == nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (t *Texts) parse(e *entry) {
 // quarantineSecrets quarantines an active lesson whose title or advice contains a secret, unless an operator approved
 // the text. It returns the kinds of the secrets.
 func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
-	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
+	if !l.State.IsActive() || l.Approval.ContentHash == l.ContentHash {
 		return nil
 	}
 	for _, find := range t.secrets {
@@ -170,8 +170,8 @@ func (t *Texts) assemble() {
 	problems := slices.Clone(t.unreadable)
 	pathOf := map[string]string{} // by slug
 	for _, e := range t.byPrecedence() {
-		if len(e.faults) > 0 {
-			p := Problem{Path: e.path, Faults: e.faults, Kept: e.lesson != nil}
+		if len(e.errs) > 0 {
+			p := Problem{Path: e.path, Errors: e.errs, PreviousActive: e.lesson != nil}
 			if e.lesson != nil {
 				p.Slug = e.lesson.Slug
 			}
@@ -198,7 +198,7 @@ func (t *Texts) assemble() {
 	t.book.archived = t.archived
 	circular := circularSlugs(lessons)
 	for _, l := range lessons {
-		for _, f := range t.book.linkFaults(l, circular) { // the lesson stays active; the link has no effect
+		for _, f := range t.book.linkErrors(l, circular) { // the lesson stays active; the link has no effect
 			problems = append(problems, newProblem(l, f.Code, f.Field, f.Message))
 		}
 	}
@@ -209,7 +209,7 @@ func (t *Texts) assemble() {
 // that waits for an approval must not displace the active lesson with the same slug.
 func (t *Texts) byPrecedence() []*entry {
 	rank := func(e *entry) int {
-		if e.lesson != nil && e.lesson.State.Fires() {
+		if e.lesson != nil && e.lesson.State.IsActive() {
 			return 0
 		}
 		return 1
@@ -234,7 +234,7 @@ func (e *entry) quarantineReason() string {
 }
 
 func newProblem(l *Lesson, code Code, field, message string) Problem {
-	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
+	return Problem{Path: l.Path, Slug: l.Slug, Errors: ValidationErrors{{Code: code, Field: field, Message: message}}}
 }
 
 // IsLessonPath reports whether a text with this name is a lesson. A name is a relative path with slashes. A name with a

@@ -48,15 +48,15 @@ type Watcher struct {
 
 // NewWatcher returns a watcher of a directory. Run calls onBook, on its own goroutine, when the book or the problems of
 // the files have changed. The book of a missing directory is empty.
-func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *Watcher {
+func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...SecretFinder) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
 		dir: dir, onBook: onBook, texts: NewTexts(filepath.Clean(dir), secrets...),
 	}
 }
 
-// Share makes the watcher use a cache of parsed texts that other readers of the directory use, too.
-func (w *Watcher) Share(p *ParseCache) { w.texts.Share(p) }
+// ShareCache makes the watcher use a cache of parsed texts that other readers of the directory use, too.
+func (w *Watcher) ShareCache(p *ParseCache) { w.texts.ShareCache(p) }
 
 // Load reads the directory. If Load is called before Run, Run reports only the changes since Load.
 func (w *Watcher) Load() (*Book, []Problem, error) {
@@ -176,7 +176,7 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		w.lastError = err.Error()
 		book, problems = w.texts.Current()
 		problems = append(problems, Problem{
-			Path: w.dir, StorageUnreadable: true, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.lastError}},
+			Path: w.dir, StorageUnreadable: true, PreviousActive: book.Len() > 0, Errors: ValidationErrors{{Code: CodeInternal, Message: w.lastError}},
 		})
 		return book, problems, w.lastError != previousError, err
 	}

@@ -26,7 +26,7 @@ type update struct {
 }
 
 // runWithWatcher runs fn concurrently with a watcher of dir, with the fake clock of synctest.
-func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
+func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.SecretFinder) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		updates := make(chan update, 100)
@@ -139,11 +139,11 @@ func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	dir := t.TempDir()
 	release := func(name, title string) {
 		writeFile(t, filepath.Join(dir, name, "one-a.md"), titledLesson("one-a", title))
-		link(t, name, filepath.Join(dir, "..data_tmp"))
+		makeSymlink(t, name, filepath.Join(dir, "..data_tmp"))
 		mustSucceed(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	release("..2026_01", "One")
-	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
+	makeSymlink(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
 	runWithWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		waitForUpdate(t, updates, "One")
@@ -171,7 +171,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		mustSucceed(t, os.Rename(dir, dir+"~"))
 		writeFile(t, dir, "a file")
 		u := waitForUpdate(t, updates, "Again")
-		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
+		if len(u.problems) != 1 || !u.problems[0].PreviousActive || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
 			t.Errorf("file instead of the directory: problems = %v, want one with Kept and \"not a directory\"", u.problems)
 		}
 		assertNoUpdate(t, updates)
@@ -193,7 +193,7 @@ func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 		for _, bad := range []string{"", "---\nschema: learning/v1\nslug: one", "not a lesson", titledLesson("one-a", "''")} {
 			writeFile(t, file, bad)
 			u := waitForUpdate(t, updates, "One")
-			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
+			if len(u.problems) != 1 || !u.problems[0].PreviousActive || u.problems[0].Slug != "one-a" {
 				t.Errorf("%q: problems = %+v, want one with Kept and slug one-a", bad, u.problems)
 			}
 			assertNoUpdate(t, updates)
@@ -221,9 +221,9 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 		for _, name := range []string{"web", "d.md"} { // replaced by a link to itself, which cannot be followed
 			path := filepath.Join(dir, name)
 			mustSucceed(t, os.Rename(path, filepath.Join(dir, "_"+name)))
-			link(t, filepath.Base(path), path)
+			makeSymlink(t, filepath.Base(path), path)
 			u := waitForUpdate(t, updates, all...)
-			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
+			if len(u.problems) != 1 || !u.problems[0].PreviousActive || u.problems[0].Path != path {
 				t.Errorf("%s: problems = %+v, want one with Kept and path %q", name, u.problems, path)
 			}
 			assertNoUpdate(t, updates)

@@ -21,10 +21,10 @@ const (
 	maxIndicators  = 100      // maximum number of indicators of YAML, such as - and ?, in one line
 )
 
-type kind uint8
+type nodeKind uint8
 
 const (
-	kindNull kind = iota
+	kindNull nodeKind = iota
 	kindBool
 	kindNumber
 	kindString
@@ -32,7 +32,7 @@ const (
 	kindMap
 )
 
-func (k kind) String() string {
+func (k nodeKind) String() string {
 	return [...]string{
 		kindNull: "nothing", kindBool: "true or false", kindNumber: "a number", kindString: "text", kindList: "a list", kindMap: "a mapping",
 	}[k]
@@ -41,7 +41,7 @@ func (k kind) String() string {
 // node is a YAML value with its line. Only the values of JSON are accepted. Anchors, aliases, merge keys and explicit
 // tags are refused, so that a small file cannot expand to a large value.
 type node struct {
-	kind   kind
+	kind   nodeKind
 	text   string  // text of a string, or of a number as written
 	number float64 // value of a number; 1 for true
 	list   []node
@@ -69,29 +69,29 @@ func indexKey(n *node, key string) int {
 }
 
 // readYAML parses a frontmatter.
-func readYAML(src string) (root node, faults Faults) {
+func readYAML(src string) (root node, faults ValidationErrors) {
 	defer func() {
 		// A hostile file may make the library panic. The panic is reported as a fault of the file.
 		if r := recover(); r != nil {
-			faults = Faults{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
+			faults = ValidationErrors{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
 	}()
 	if exceedsYAMLLimits(src) {
-		return node{}, Faults{{Code: CodeInvalid, Message: "the frontmatter is nested too deeply; flatten it"}}
+		return node{}, ValidationErrors{{Code: CodeInvalid, Message: "the frontmatter is nested too deeply; flatten it"}}
 	}
 	file, err := parser.ParseBytes([]byte(src), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return node{}, Faults{yamlFault(src, err)}
+		return node{}, ValidationErrors{yamlError(src, err)}
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return node{kind: kindNull}, nil
 	}
 	if len(file.Docs) > 1 {
-		return node{}, Faults{{Code: CodeInvalid, Message: "the frontmatter holds more than one YAML document; keep one"}}
+		return node{}, ValidationErrors{{Code: CodeInvalid, Message: "the frontmatter holds more than one YAML document; keep one"}}
 	}
 	c := converter{}
 	root = c.node(file.Docs[0].Body, 0)
-	return root, c.faults
+	return root, c.errs
 }
 
 // exceedsYAMLLimits reports whether the text exceeds maxBrackets or maxIndicators. Characters in quotes count, too,
@@ -119,9 +119,9 @@ func exceedsYAMLLimits(src string) bool {
 	return false
 }
 
-// yamlFault returns the fault for an error of the YAML parser.
-func yamlFault(src string, err error) Fault {
-	f := Fault{Code: CodeInvalid, Message: err.Error()}
+// yamlError returns the fault for an error of the YAML parser.
+func yamlError(src string, err error) ValidationError {
+	f := ValidationError{Code: CodeInvalid, Message: err.Error()}
 	if ye, ok := errors.AsType[yaml.Error](err); ok {
 		f.Message = ye.GetMessage()
 		if t := ye.GetToken(); t != nil && t.Position != nil {
@@ -147,10 +147,10 @@ func isIndentedByTab(src string, line int) bool {
 	return false
 }
 
-type converter struct{ faults Faults }
+type converter struct{ errs ValidationErrors }
 
 func (c *converter) refuse(n ast.Node, message string) {
-	c.faults = append(c.faults, Fault{Code: CodeInvalid, Line: lineOf(n) + 1, Message: message})
+	c.errs = append(c.errs, ValidationError{Code: CodeInvalid, Line: lineOf(n) + 1, Message: message})
 }
 
 func lineOf(n ast.Node) int {

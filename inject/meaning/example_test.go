@@ -21,7 +21,7 @@ func ExampleMatcher() {
 	}
 	book := lesson.NewBook([]*lesson.Lesson{{
 		Slug: "moor-first", Title: "Moor the boat first.", State: lesson.Active, ContentHash: "h",
-		Trigger: lesson.Trigger{Keywords: []string{"rent a boat"}, Like: true},
+		Trigger: lesson.Trigger{Keywords: []string{"rent a boat"}, ByLikeness: true},
 	}})
 	m, err := meaning.New(meaning.Options{
 		Client:    meaning.Client{URL: api.URL + "/v1", Model: "small", HTTP: api.Client()},

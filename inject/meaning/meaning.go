@@ -20,18 +20,18 @@ import (
 
 // Bounds of the work and of the memory.
 const (
-	queueLength  = 256         // exchanges that wait for embeddings
-	maxItem      = 32 << 10    // bytes of a message with words of the user; longer messages are skipped
-	maxSentences = 8           // sentences of one exchange; of more sentences, the first and the last half of this number are used
-	maxSamples   = 400         // captured sentences from which the thresholds are computed
-	maxLessons   = 2000        // lessons that are embedded
-	maxMatches   = 3           // matches of one session
-	vectorBytes  = 32 << 20    // cache of vectors
-	maxFound     = 10_000      // sessions with stored matches
-	matchTTL     = time.Hour   // time after which a match is forgotten
-	refreshEvery = time.Second // maximum time between two checks whether the book has changed
-	firstPause   = time.Second // pause after a failure; doubled for each further failure
-	longestPause = time.Minute
+	queueLength        = 256         // exchanges that wait for embeddings
+	maxMessageBytes    = 32 << 10    // bytes of a message with words of the user; longer messages are skipped
+	maxSentences       = 8           // sentences of one exchange; of more sentences, the first and the last half of this number are used
+	maxSamples         = 400         // captured sentences from which the thresholds are computed
+	maxLessons         = 2000        // lessons that are embedded
+	maxMatches         = 3           // matches of one session
+	vectorCacheBytes   = 32 << 20    // cache of vectors
+	maxMatchedSessions = 10_000      // sessions with stored matches
+	matchTTL           = time.Hour   // time after which a match is forgotten
+	refreshEvery       = time.Second // maximum time between two checks whether the book has changed
+	firstPause         = time.Second // pause after a failure; doubled for each further failure
+	longestPause       = time.Minute
 )
 
 // Parts of the threshold of a lesson.
@@ -73,11 +73,11 @@ type index struct {
 
 // New returns a Matcher. Close stops the goroutines of its caches.
 func New(o Options) (*Matcher, error) {
-	vectors, err := ristretto.NewCache(&ristretto.Config[uint64, []float32]{NumCounters: 100_000, MaxCost: vectorBytes, BufferItems: 64, IgnoreInternalCost: true})
+	vectors, err := ristretto.NewCache(&ristretto.Config[uint64, []float32]{NumCounters: 100_000, MaxCost: vectorCacheBytes, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
 		return nil, fmt.Errorf("cache of embeddings: %w", err)
 	}
-	found, err := ristretto.NewCache(&ristretto.Config[string, []lesson.Resemblance]{NumCounters: 10 * maxFound, MaxCost: maxFound, BufferItems: 64, IgnoreInternalCost: true})
+	found, err := ristretto.NewCache(&ristretto.Config[string, []lesson.Resemblance]{NumCounters: 10 * maxMatchedSessions, MaxCost: maxMatchedSessions, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
 		vectors.Close()
 		return nil, fmt.Errorf("cache of matches by meaning: %w", err)
@@ -98,7 +98,7 @@ var errQueueFull = errors.New("the queue of match.embeddings is full; the words 
 func (m *Matcher) Offer(x *sample.Exchange) {
 	var words []json.RawMessage
 	for _, item := range x.New {
-		if len(item) <= maxItem {
+		if len(item) <= maxMessageBytes {
 			words = append(words, item)
 		}
 	}
@@ -123,7 +123,7 @@ func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
 func (m *Matcher) Run(ctx context.Context) error {
 	pause := firstPause
 	for ctx.Err() == nil {
-		err := m.step(ctx)
+		err := m.processNext(ctx)
 		switch {
 		case err == nil:
 			pause = firstPause
@@ -149,8 +149,8 @@ func (m *Matcher) emptyQueue() {
 	}
 }
 
-// step embeds a changed book, and compares the words of one exchange if an exchange arrives within refreshEvery.
-func (m *Matcher) step(ctx context.Context) error {
+// processNext embeds a changed book, and compares the words of one exchange if an exchange arrives within refreshEvery.
+func (m *Matcher) processNext(ctx context.Context) error {
 	if err := m.refresh(ctx); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (m *Matcher) refresh(ctx context.Context) error {
 func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	var texts []string
 	for _, l := range next.book.Lessons() {
-		if text := l.EmbeddingText(); text != "" && l.Trigger.Like && l.State.Fires() && len(texts) < maxLessons {
+		if text := l.EmbeddingText(); text != "" && l.Trigger.ByLikeness && l.State.IsActive() && len(texts) < maxLessons {
 			next.lessons, texts = append(next.lessons, l), append(texts, text)
 		}
 	}

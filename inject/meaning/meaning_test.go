@@ -25,7 +25,7 @@ type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	fault    func(w http.ResponseWriter) bool // if set, may write a different response and return true
+	override func(w http.ResponseWriter) bool // if set, may write a different response and return true
 }
 
 func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +41,7 @@ func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.embedded, s.header = append(s.embedded, q.Input...), r.Header
-	if s.fault != nil && s.fault(w) {
+	if s.override != nil && s.override(w) {
 		return
 	}
 	var data []any
@@ -65,7 +65,7 @@ func startMatcher(t *testing.T, m *embeddingServer, sessions int, change func(l 
 	for i := range sessions {
 		traffic.Add([]lesson.Query{{Words: []string{fmt.Sprintf("answer question number %d about opening hours", i)}}})
 	}
-	l := &lesson.Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: lesson.Active, ContentHash: "h", Trigger: lesson.Trigger{Description: "The user rents a boat.", Keywords: []string{"rent a boat"}, Like: true}}
+	l := &lesson.Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: lesson.Active, ContentHash: "h", Trigger: lesson.Trigger{Description: "The user rents a boat.", Keywords: []string{"rent a boat"}, ByLikeness: true}}
 	if change != nil {
 		change(l)
 	}
@@ -144,7 +144,7 @@ func TestTextOfSameMeaningMatches(t *testing.T) {
 
 func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 	for name, change := range map[string]func(l *lesson.Lesson){
-		"like is false":         func(l *lesson.Lesson) { l.Trigger.Like = false },
+		"like is false":         func(l *lesson.Lesson) { l.Trigger.ByLikeness = false },
 		"lesson is quarantined": func(l *lesson.Lesson) { l.State = lesson.Quarantined },
 		"lesson is for errors":  func(l *lesson.Lesson) { l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{"adrift"} },
 	} {
@@ -224,7 +224,7 @@ func TestReportedFailureDoesNotContainKey(t *testing.T) {
 			return true
 		},
 	} {
-		m, failed := startMatcher(t, &embeddingServer{fault: fault}, 200, nil)
+		m, failed := startMatcher(t, &embeddingServer{override: fault}, 200, nil)
 		err := <-failed
 		if err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: err = %v, want an error without the key", name, err)
@@ -237,7 +237,7 @@ func TestReportedFailureDoesNotContainKey(t *testing.T) {
 
 func TestMatcherRecoversAfterFailures(t *testing.T) {
 	n := 0
-	server := &embeddingServer{fault: func(w http.ResponseWriter) bool {
+	server := &embeddingServer{override: func(w http.ResponseWriter) bool {
 		if n++; n > 3 {
 			return false
 		}

@@ -52,8 +52,8 @@ func Kinds(text string) []KindMatch {
 	return s.found
 }
 
-// Known returns all kinds in the order of the table.
-func Known() []KindInfo { return slices.Clone(kindTable().kinds) }
+// AllKinds returns all kinds in the order of the table.
+func AllKinds() []KindInfo { return slices.Clone(kindTable().kinds) }
 
 // Nearest reports whether a kind exists, and returns the kind with the most similar name.
 func Nearest(name string) (nearest Kind, known bool) {
@@ -189,10 +189,10 @@ func (s *search) searchSentence(text string) {
 func (s *search) tryPatterns(patterns []int, at int, text string) {
 	for _, n := range patterns {
 		p := &s.table.patterns[n]
-		if p.elements[0].isClauseStart && !s.tokens[at].startsRequest || s.hasKind(p.kind) || !p.matches(s.tokens, at, 0, &s.steps) {
+		if p.elements[0].isClauseStart && !s.tokens[at].startsRequest || s.hasKind(p.kindIndex) || !p.matches(s.tokens, at, 0, &s.steps) {
 			continue
 		}
-		s.found = append(s.found, KindMatch{s.table.kinds[p.kind].Name, strings.TrimSpace(text)})
+		s.found = append(s.found, KindMatch{s.table.kinds[p.kindIndex].Name, strings.TrimSpace(text)})
 	}
 }
 

@@ -16,7 +16,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 	}
 	uses := map[int]int{}
 	for _, r := range rows {
-		uses[r.pattern.kind]++
+		uses[r.pattern.kindIndex]++
 		alone := *kindTable
 		alone.index([]row{r})
 		s := search{table: &alone, steps: maxSteps}
@@ -86,10 +86,10 @@ func TestKindsOfParaphrasedRequests(t *testing.T) {
 		}
 		others[s.set] += len(slices.DeleteFunc(got, wanted))
 	}
-	for set, least := range map[string]int{"dev": 90, "held": 60} {
+	for set, minimum := range map[string]int{"dev": 90, "held": 60} {
 		t.Logf("%s: %d of %d found, %d other kinds", set, found[set], all[set], others[set])
-		if all[set] < 40 || 100*found[set] < least*all[set] || 100*others[set] > 15*all[set] {
-			t.Errorf("%s: %d of %d requests have their kind and there are %d other kinds, want at least %d%% and at most 15%%", set, found[set], all[set], others[set], least)
+		if all[set] < 40 || 100*found[set] < minimum*all[set] || 100*others[set] > 15*all[set] {
+			t.Errorf("%s: %d of %d requests have their kind and there are %d other kinds, want at least %d%% and at most 15%%", set, found[set], all[set], others[set], minimum)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 }
 
 // A statement that something is in use does not ask for a search of the code. A question about the uses does.
-func TestOnlyQuestionsForUsesAreCodeSearches(t *testing.T) {
+func TestOnlyQuestionsAboutUsesAreCodeSearches(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"The port 8080 is already in use", "The lock is already in use", "Make sure the port is not in use", "It is still used in production.",
@@ -199,7 +199,7 @@ func TestDocsListRequestKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want strings.Builder
-	for _, k := range Known() {
+	for _, k := range AllKinds() {
 		want.WriteString("| `" + string(k.Name) + "` | " + k.Meaning + " |\n")
 	}
 	_, rest, _ := strings.Cut(string(page), "<!-- request kinds -->\n| kind | meaning |\n|---|---|\n")

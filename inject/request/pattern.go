@@ -12,8 +12,8 @@ const maxGap = 5
 
 // pattern is a wording of a request, as elements that must follow each other in a sentence.
 type pattern struct {
-	kind     int
-	elements []element
+	kindIndex int
+	elements  []element
 }
 
 // element is a part of a pattern: a list of alternatives, a gap, or the start or the end of a clause.
@@ -58,7 +58,7 @@ func (v *vocabulary) number(term string) (int, error) {
 // readPattern parses a pattern, whose elements are separated by blanks. "^" is the start of a clause, "$" is the end of
 // a clause, and "*" matches at most maxGap words of one clause.
 func (t *table) readPattern(kind int, text string) (pattern, error) {
-	p := pattern{kind: kind}
+	p := pattern{kindIndex: kind}
 	for field := range strings.FieldsSeq(text) {
 		e, err := t.readElement(field)
 		if err != nil {

@@ -10,10 +10,10 @@ import (
 
 // File is the content of a rules file inside of a text.
 type File struct {
-	Name       string // path as the agent wrote it, or the usual name of this agent's rules file
-	Agent      string // agent that uses the marker
-	Start, End int    // offsets of the content in the text
-	Open       bool   // no marker ends the content, so that text of the user may follow without a boundary
+	Name         string // path as the agent wrote it, or the usual name of this agent's rules file
+	Agent        string // agent that uses the marker
+	Start, End   int    // offsets of the content in the text
+	Unterminated bool   // no marker ends the content, so that text of the user may follow without a boundary
 }
 
 // Base returns the last element of a path with slashes or backslashes.
@@ -127,8 +127,8 @@ func (m *marker) find(text string) (found []File) {
 				f.End, closed = max(f.Start-1+i, f.Start), true
 			}
 		}
-		f.Open = !closed
-		if m.mustClose && f.Open {
+		f.Unterminated = !closed
+		if m.mustClose && f.Unterminated {
 			continue
 		}
 		f.trim(text)
@@ -150,17 +150,17 @@ const clineRules = "# Rules\n## "
 
 // The groups of a match come in pairs: the name of the next file, and an empty group at the start of its content.
 var (
-	nextOfCline = regexp.MustCompile(`\n\n## (?:([^\n]+)\n()# |((?:Workspace|Global) AGENTS\.md)\n())`)
-	nextOfCodex = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)
+	clineNextFile = regexp.MustCompile(`\n\n## (?:([^\n]+)\n()# |((?:Workspace|Global) AGENTS\.md)\n())`)
+	codexNextFile = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)
 )
 
 // parts returns the files inside of the frame of f. A frame of codex contains the file of the user and the file of the
 // project. A frame of cline lists files by their names without folder and extension.
 func (f *File) parts(text string) []File {
-	files, next := []File{*f}, nextOfCodex
+	files, next := []File{*f}, codexNextFile
 	switch {
 	case f.Agent == "cline" && strings.HasSuffix(text[:f.Start], clineRules+f.Name+"\n"):
-		next = nextOfCline
+		next = clineNextFile
 	case f.Agent != "codex":
 		return files
 	}
@@ -170,13 +170,13 @@ func (f *File) parts(text string) []File {
 			name, start = at[6:8], at[8]
 		}
 		files[len(files)-1].End = f.Start + at[0]
-		files = append(files, File{Name: cmp.Or(text[f.Start+name[0]:f.Start+name[1]], f.Name), Agent: f.Agent, Start: f.Start + start, End: f.End, Open: f.Open})
+		files = append(files, File{Name: cmp.Or(text[f.Start+name[0]:f.Start+name[1]], f.Name), Agent: f.Agent, Start: f.Start + start, End: f.End, Unterminated: f.Unterminated})
 	}
 	if f.Agent == "codex" && len(files) > 1 {
 		files[0].Name = "~/.codex/AGENTS.md"
 	}
 	for i := range files {
-		if next == nextOfCline {
+		if next == clineNextFile {
 			files[i].Name = strings.TrimPrefix(strings.TrimPrefix(files[i].Name, "Workspace "), "Global ")
 			if name := files[i].Name; !IsName(name) && path.Ext(name) == "" {
 				files[i].Name = ".clinerules/" + name + ".md"

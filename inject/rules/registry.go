@@ -30,19 +30,19 @@ const (
 	Stopped   State = "stopped"  // a person ended the measurement
 )
 
-// Registered is a section that a person registered for measurement. Each version of its text has its own entry.
-type Registered struct {
-	File    string  `json:"file"`    // last element of the path of the file
-	Section string  `json:"section"` // name of the section in the file
-	Hash    string  `json:"hash"`
-	Path    string  `json:"path,omitempty"` // absolute path of the file at the registration
-	Text    string  `json:"text"`
-	Share   float64 `json:"share"` // probability of cutting
-	State   State   `json:"state"`
-	Verdict string  `json:"verdict,omitempty"` // verdict that ended the measurement
+// RegisteredSection is a section that a person registered for measurement. Each version of its text has its own entry.
+type RegisteredSection struct {
+	File           string  `json:"file"`    // last element of the path of the file
+	Section        string  `json:"section"` // name of the section in the file
+	Hash           string  `json:"hash"`
+	Path           string  `json:"path,omitempty"` // absolute path of the file at the registration
+	Text           string  `json:"text"`
+	CutProbability float64 `json:"share"` // probability of cutting
+	State          State   `json:"state"`
+	Verdict        string  `json:"verdict,omitempty"` // verdict that ended the measurement
 
-	Picks  int64   `json:"picks,omitempty"`  // number of rewarded sessions of the planned trial; 0 if no trial is planned
-	Detect float64 `json:"detect,omitempty"` // effect that the planned trial can detect, in hundredths of the reward
+	Picks            int64   `json:"picks,omitempty"`  // number of rewarded sessions of the planned trial; 0 if no trial is planned
+	DetectableEffect float64 `json:"detect,omitempty"` // effect that the planned trial can detect, in hundredths of the reward
 
 	Forbids string    `json:"forbids,omitempty"` // prohibition in the section, which was registered with --force
 	Added   time.Time `json:"added"`
@@ -54,18 +54,18 @@ type Registered struct {
 const ArmPrefix = trial.RulePrefix
 
 // Slug returns the name of the section's arm: rule:FILE#section.
-func (r *Registered) Slug() string { return ArmPrefix + r.File + "#" + r.Section }
+func (r *RegisteredSection) Slug() string { return ArmPrefix + r.File + "#" + r.Section }
 
 // Arm returns the arm of this version of the section.
-func (r *Registered) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash) }
+func (r *RegisteredSection) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash) }
 
 // Trial returns the name of the planned trial, or "" if no trial is planned.
-func (r *Registered) Trial() string { return trial.Name(r.Began, r.Picks, "") }
+func (r *RegisteredSection) Trial() string { return trial.PlannedName(r.Began, r.Picks, "") }
 
 // Registry holds the registered sections in the order of their registration. The sections of a Registry that was read
 // never change, and Update writes a new Registry. SetStarts and Delay change only the start times.
 type Registry struct {
-	Sections []Registered `json:"sections"`
+	Sections []RegisteredSection `json:"sections"`
 
 	lines  [][]string  // by section, its lines for Locate
 	starts []time.Time // by section, the start of its measurement; sessions that started earlier are not measured
@@ -98,7 +98,7 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	}
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		if s.Hash != Hash(s.Text) || !(s.Share > 0 && s.Share < 1) || s.File == "" || s.Section == "" {
+		if s.Hash != Hash(s.Text) || !(s.CutProbability > 0 && s.CutProbability < 1) || s.File == "" || s.Section == "" {
 			return nil, fmt.Errorf("%s: entry %d (%s) is damaged; remove the entry and register the section again with precept rules measure", name, i+1, s.Slug())
 		}
 		r.lines, r.starts = append(r.lines, Lines(s.Text)), append(r.starts, s.Began)
@@ -112,7 +112,7 @@ func Parse(name string, raw []byte) (*Registry, error) {
 func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		old, known := before.Get(s.Arm())
+		old, known := before.IndexOf(s.Arm())
 		wasMeasuring := known && before.Sections[old].State == Measuring
 		switch {
 		case s.State == Measuring && !wasMeasuring:
@@ -143,15 +143,15 @@ func (r *Registry) IsMeasuring(i int, started time.Time) bool {
 	return r.Sections[i].State == Measuring && !started.Before(r.starts[i])
 }
 
-// Get returns the index of the section with an arm.
-func (r *Registry) Get(arm trial.Arm) (i int, ok bool) {
-	i = slices.IndexFunc(r.Sections, func(s Registered) bool { return s.Arm() == arm })
+// IndexOf returns the index of the section with an arm.
+func (r *Registry) IndexOf(arm trial.Arm) (i int, ok bool) {
+	i = slices.IndexFunc(r.Sections, func(s RegisteredSection) bool { return s.Arm() == arm })
 	return i, i >= 0
 }
 
 // Update changes the registry at a path under a lock that excludes other processes. change gets the sections and
 // returns the new sections. Nothing is written if change fails or changes nothing.
-func Update(path string, change func(list []Registered) ([]Registered, error)) error {
+func Update(path string, change func(list []RegisteredSection) ([]RegisteredSection, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // every user may read the folder of the lessons
 		return fmt.Errorf("register sections: %w", err)
 	}
@@ -167,7 +167,7 @@ func Update(path string, change func(list []Registered) ([]Registered, error)) e
 	if err != nil {
 		return err
 	}
-	out, err := r.Change(change)
+	out, err := r.EncodeChanged(change)
 	if err != nil || out == nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func Update(path string, change func(list []Registered) ([]Registered, error)) e
 	return nil
 }
 
-// Change returns the text of r after a change of its sections, or nil if nothing changes.
-func (r *Registry) Change(change func(list []Registered) ([]Registered, error)) ([]byte, error) {
+// EncodeChanged returns the text of r after a change of its sections, or nil if nothing changes.
+func (r *Registry) EncodeChanged(change func(list []RegisteredSection) ([]RegisteredSection, error)) ([]byte, error) {
 	before, err := json.Marshal(r.Sections)
 	if err != nil {
 		return nil, fmt.Errorf("register sections: %w", err)
@@ -200,7 +200,7 @@ func (r *Registry) Change(change func(list []Registered) ([]Registered, error)) 
 // Advance ends the measurement of sections with a verdict, and starts the next measurements. At most atOnce sections
 // are measured at a time. verdict returns the verdict that ends a measurement, or "" if the measurement continues.
 // Advance reports whether it changed the list.
-func Advance(list []Registered, atOnce int, now time.Time, verdict func(*Registered) string) (changed bool) {
+func Advance(list []RegisteredSection, atOnce int, now time.Time, verdict func(*RegisteredSection) string) (changed bool) {
 	measuring := 0
 	for i := range list {
 		s := &list[i]

@@ -15,32 +15,32 @@ import (
 func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
 // newQueuedSection returns a queued registry entry for a section of CLAUDE.md, which is not yet measured.
-func newQueuedSection(section, text string) rules.Registered {
-	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normalize(text), Share: 0.5, State: rules.Queued, Added: noon()}
+func newQueuedSection(section, text string) rules.RegisteredSection {
+	return rules.RegisteredSection{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normalize(text), CutProbability: 0.5, State: rules.Queued, Added: noon()}
 }
 
 // The registry lists the sections of rules files whose effect is, was or will be measured.
 func TestRegistryRoundTrip(t *testing.T) {
 	path := rules.Path(filepath.Join(t.TempDir(), "lessons"))
-	add := func(s rules.Registered) error {
-		return rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) { return append(list, s), nil })
+	add := func(s rules.RegisteredSection) error {
+		return rules.Update(path, func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) { return append(list, s), nil })
 	}
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
 		t.Fatalf("Read of a missing registry = %+v, %v, want an empty registry and no error", r, err)
 	}
-	for _, s := range []rules.Registered{newQueuedSection("A", "## A\nx\n"), newQueuedSection("B", "## B\r\ny\r\n")} {
+	for _, s := range []rules.RegisteredSection{newQueuedSection("A", "## A\nx\n"), newQueuedSection("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return nil, errors.New("no") }); err == nil {
+	if err := rules.Update(path, func([]rules.RegisteredSection) ([]rules.RegisteredSection, error) { return nil, errors.New("no") }); err == nil {
 		t.Error("Update whose callback fails: got no error, want an error")
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
 		t.Fatalf("Read = %+v, %v, want 2 sections, the second B", r, err)
 	}
-	if i, ok := r.Get(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
+	if i, ok := r.IndexOf(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
 		t.Errorf("Get of section B = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
 	}
 }
@@ -59,7 +59,7 @@ func TestReadRefusesDamagedRegistry(t *testing.T) {
 
 // At most two sections are measured at a time. After a verdict about one of them, Advance starts the next measurement.
 func TestAdvanceLimitsMeasuredSections(t *testing.T) {
-	list := []rules.Registered{newQueuedSection("A", "a"), newQueuedSection("B", "b"), newQueuedSection("C", "c"), newQueuedSection("D", "d")}
+	list := []rules.RegisteredSection{newQueuedSection("A", "a"), newQueuedSection("B", "b"), newQueuedSection("C", "c"), newQueuedSection("D", "d")}
 	states := func() string {
 		var out []string
 		for i := range list {
@@ -69,7 +69,7 @@ func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 	}
 	verdict := map[string]string{}
 	advance := func() bool {
-		return rules.Advance(list, 2, noon(), func(r *rules.Registered) string { return verdict[r.Section] })
+		return rules.Advance(list, 2, noon(), func(r *rules.RegisteredSection) string { return verdict[r.Section] })
 	}
 	if advance(); states() != "measuring measuring queued queued" {
 		t.Fatalf("states at the start = %s, want \"measuring measuring queued queued\"", states())
@@ -88,7 +88,9 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	s := newQueuedSection("A", "a")
 	s.State, s.Began = rules.Measuring, noon()
 	path := rules.Path(t.TempDir())
-	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return []rules.Registered{s}, nil }); err != nil {
+	if err := rules.Update(path, func([]rules.RegisteredSection) ([]rules.RegisteredSection, error) {
+		return []rules.RegisteredSection{s}, nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	read := func() *rules.Registry {
@@ -113,7 +115,7 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 }
 
 // Widen adds the headings that the cuts leave without content.
-func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
+func TestHeadingsWithoutContentAreCut(t *testing.T) {
 	for _, tc := range []struct{ name, text, cut, want string }{
 		{"only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
 		{"one of two bullets", "## Style\n\n- Use tabs.\n- Wrap.\n", "- Use tabs.", "## Style\n\n- Wrap.\n"},
@@ -127,7 +129,7 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 		}
 		got := tc.text
 		cut := make([]bool, len(tc.text))
-		for _, s := range rules.Widen(tc.text, places) {
+		for _, s := range rules.AddEmptiedHeadings(tc.text, places) {
 			for i := s.Start; i < s.End; i++ {
 				cut[i] = true
 			}

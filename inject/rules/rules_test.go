@@ -19,7 +19,7 @@ func Example() {
 	for _, f := range rules.Find(prompt) {
 		text := prompt[f.Start:f.End]
 		sections := rules.Split(text)
-		for _, i := range rules.Units(sections) {
+		for _, i := range rules.TopSections(sections) {
 			s := sections[i]
 			fmt.Printf("%s#%s: %d tokens\n", rules.Base(f.Name), s.Name, rules.Tokens(text[s.Start:s.End]))
 		}
@@ -196,7 +196,7 @@ func TestSplitMarksEmptyWholeAndRepeatedSections(t *testing.T) {
 	got := map[string]string{}
 	for i := range sections {
 		s := &sections[i]
-		got[s.Name] = fmt.Sprint(s.Empty, s.Whole, s.Twice)
+		got[s.Name] = fmt.Sprint(s.Empty, s.WholeFile, s.Repeated)
 	}
 	want := map[string]string{"Shop": "false true false", "Empty": "true false false", "Same": "false false false", "x": "false false true", "Other": "false false false", "x (2)": "false false true"}
 	for name, w := range want {
@@ -212,9 +212,9 @@ func TestOnlySectionOfFileIsWholeFile(t *testing.T) {
 		"# One\n\n- a\n- b\n": false, "# One\n\nText.\n\n## Two\n\nText.\n": false,
 	} {
 		sections := rules.Split(file)
-		for _, i := range rules.Units(sections) {
-			if s := &sections[i]; s.Whole != want {
-				t.Errorf("%q: section %s: Whole = %t, want %t", file, s.Name, s.Whole, want)
+		for _, i := range rules.TopSections(sections) {
+			if s := &sections[i]; s.WholeFile != want {
+				t.Errorf("%q: section %s: Whole = %t, want %t", file, s.Name, s.WholeFile, want)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
 	}
 }
 
-func TestProhibitionReturnsForbiddingWord(t *testing.T) {
+func TestFindProhibitionReturnsForbiddingWord(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"Never push to main.", "never"},
 		{"You MUST NOT edit it.", "must not"},
@@ -303,21 +303,21 @@ func TestProhibitionReturnsForbiddingWord(t *testing.T) {
 		{"Reproduction steps help.", ""},
 		{"Nevertheless, be brief.", ""},
 	} {
-		if got := rules.Prohibition(tc.text); got != tc.want {
+		if got := rules.FindProhibition(tc.text); got != tc.want {
 			t.Errorf("Prohibition(%q) = %q, want %q", tc.text, got, tc.want)
 		}
 	}
 }
 
 // In a file with 100,000 bullets, Widen cuts a heading that a cut leaves without content.
-func TestWidenHandlesManyBullets(t *testing.T) {
+func TestEmptyHeadingIsCutInFileWithManyBullets(t *testing.T) {
 	var b strings.Builder
 	for i := range 100_000 {
 		fmt.Fprintf(&b, "- Rule %d.\n", i)
 	}
 	text := "Contents of /shop/CLAUDE.md:\n## Style\n\nUse tabs.\n\n## Rules\n" + b.String()
 	at := strings.Index(text, "Use tabs.")
-	cuts := rules.Widen(text, []rules.Span{{Start: at, End: at + len("Use tabs.\n\n")}})
+	cuts := rules.AddEmptiedHeadings(text, []rules.Span{{Start: at, End: at + len("Use tabs.\n\n")}})
 	if heading := (rules.Span{Start: strings.Index(text, "## Style"), End: strings.Index(text, "## Rules")}); !slices.Contains(cuts, heading) {
 		t.Errorf("cuts = %v, want the heading %v among them", cuts, heading)
 	}

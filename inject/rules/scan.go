@@ -62,7 +62,7 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	for i := range head {
 		text := head[i].Text
 		for _, f := range Find(text) {
-			f.Open = f.Open && head[i].Role == wire.RoleUser
+			f.Unterminated = f.Unterminated && head[i].Role == wire.RoleUser
 			content := text[f.Start:f.End]
 			same := seen[f.Name]
 			if slices.Contains(same, content) {
@@ -84,7 +84,7 @@ func (s *Scan) add(f *File, content string, requests, input int64) {
 	sections := Split(content)
 	if file == nil {
 		file = &SeenFile{File: f.Name, Agent: f.Agent, TokensPerRequest: Tokens(content), indexByName: map[string]int{}}
-		if f.Open {
+		if f.Unterminated {
 			file.Problem = noEnd
 		}
 		for i := range sections {
@@ -115,7 +115,7 @@ func (s *Scan) add(f *File, content string, requests, input int64) {
 
 func seenSection(content string, sections []Section, i int) SeenSection {
 	text := content[sections[i].Start:sections[i].End]
-	out := SeenSection{Section: sections[i].Name, Hash: Hash(text), TokensPerRequest: Tokens(text), Forbids: Prohibition(text), Problem: sections[i].Problem()}
+	out := SeenSection{Section: sections[i].Name, Hash: Hash(text), TokensPerRequest: Tokens(text), Forbids: FindProhibition(text), Problem: sections[i].Problem()}
 	if p := sections[i].Parent; p >= 0 {
 		out.Parent = sections[p].Name
 	}

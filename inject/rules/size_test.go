@@ -62,7 +62,7 @@ func TestScanTimeIsLinear(t *testing.T) {
 	}
 	twice := 0
 	for _, s := range rules.Split(manySections(2_000)) {
-		if s.Twice {
+		if s.Repeated {
 			twice++
 		}
 	}

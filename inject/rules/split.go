@@ -17,8 +17,8 @@ type Section struct {
 	Body       int    // start of the content after the heading; equals Start without a heading
 	Parent     int    // index of the section that contains this section; -1 if none
 	Empty      bool   // a heading without content
-	Whole      bool   // the section contains all content of the file, apart from headings
-	Twice      bool   // the text of the section occurs more than once in the file
+	WholeFile  bool   // the section contains all content of the file, apart from headings
+	Repeated   bool   // the text of the section occurs more than once in the file
 }
 
 // maxName is the maximum length of the name of a section, in runes.
@@ -49,7 +49,7 @@ func Split(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines}
 	s.walk(0, len(lines), -1)
-	s.finish()
+	s.completeSections()
 	return s.sections
 }
 
@@ -65,7 +65,7 @@ func headings(file string) []Section {
 // readLines returns the lines with their headings.
 func readLines(file string) []line {
 	var lines []line
-	open, front := "", false
+	openFence, inFrontmatter := "", false
 	for at := 0; at < len(file); {
 		end := len(file)
 		if i := strings.IndexByte(file[at:], '\n'); i >= 0 {
@@ -80,16 +80,16 @@ func readLines(file string) []line {
 		}
 		switch {
 		case len(lines) == 0 && l.text == "---":
-			front, l.isCode = true, true // frontmatter, as in .mdc files
-		case front:
-			l.isCode, front = true, l.text != "---"
-		case open != "":
+			inFrontmatter, l.isCode = true, true // frontmatter, as in .mdc files
+		case inFrontmatter:
+			l.isCode, inFrontmatter = true, l.text != "---"
+		case openFence != "":
 			l.isCode = true
-			if f != nil && strings.HasPrefix(f[1], open) && strings.TrimSpace(l.text) == f[1] {
-				open = ""
+			if f != nil && strings.HasPrefix(f[1], openFence) && strings.TrimSpace(l.text) == f[1] {
+				openFence = ""
 			}
 		case f != nil:
-			open, l.isCode = f[1], true
+			openFence, l.isCode = f[1], true
 		case mark == '#' || mark == '=' || mark == '-':
 			l.recognizeHeading(lines)
 		}
@@ -227,9 +227,9 @@ func (s *splitter) add(sec Section, from, to int) int {
 	return len(s.sections) - 1
 }
 
-// finish gives the sections unique names, and sets Whole and Twice. The texts are looked up in a suffix array, because
-// a file may have many sections.
-func (s *splitter) finish() {
+// completeSections gives the sections unique names, and sets Whole and Twice. The texts are looked up in a suffix
+// array, because a file may have many sections.
+func (s *splitter) completeSections() {
 	names := make(map[string]int, len(s.sections))
 	all := Normalize(s.file)
 	content := s.content()
@@ -242,8 +242,8 @@ func (s *splitter) finish() {
 		}
 		names[sec.Name]++
 		text := Normalize(s.file[sec.Start:sec.End])
-		sec.Whole = text == all || content.Start >= sec.Start && content.End <= sec.End
-		sec.Twice = len(places.Lookup([]byte("\n"+text+"\n"), 2)) > 1
+		sec.WholeFile = text == all || content.Start >= sec.Start && content.End <= sec.End
+		sec.Repeated = len(places.Lookup([]byte("\n"+text+"\n"), 2)) > 1
 	}
 }
 
@@ -278,15 +278,15 @@ func shortName(name string, level int) string {
 	return name
 }
 
-// Units returns the indices of the sections that divide the file: the outermost sections. A section that holds the
-// whole file is replaced by its inner sections.
-func Units(sections []Section) (units []int) {
+// TopSections returns the indices of the sections that divide the file: the outermost sections. A section that holds
+// the whole file is replaced by its inner sections.
+func TopSections(sections []Section) (units []int) {
 	open := map[int]bool{-1: true}
 	for i := range sections {
 		s := &sections[i]
 		switch {
 		case !open[s.Parent]:
-		case s.Whole && hasInnerSections(sections, i):
+		case s.WholeFile && hasInnerSections(sections, i):
 			open[i] = true
 		default:
 			units = append(units, i)
@@ -309,9 +309,9 @@ func (s *Section) Problem() string {
 	switch {
 	case s.Empty:
 		return "is empty: the heading has no content"
-	case s.Twice:
+	case s.Repeated:
 		return "occurs twice in the file, so no single place can be cut; remove one of them"
-	case s.Whole:
+	case s.WholeFile:
 		return "holds the whole file"
 	}
 	return ""

@@ -82,7 +82,7 @@ func isBoundary(boundaries []int, at int) bool {
 func matchLines(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
 	for i, l := range lines {
 		if l == "" {
-			continue // lineEnd has already skipped this blank line
+			continue // skipLineEnd has already skipped this blank line
 		}
 		if !strings.HasPrefix(text[at:], l) {
 			return 0, false
@@ -90,7 +90,7 @@ func matchLines(text string, at int, lines []string, boundaries []int) (end int,
 		at += len(l)
 		blanks := i+1 < len(lines) && lines[i+1] == ""
 		last := i == len(lines)-1
-		next, endings := lineEnd(text, at, boundaries, blanks || last)
+		next, endings := skipLineEnd(text, at, boundaries, blanks || last)
 		switch {
 		case next == len(text) && endings == 0 && last:
 			return next, true
@@ -104,10 +104,10 @@ func matchLines(text string, at int, lines []string, boundaries []int) (end int,
 	return at, true
 }
 
-// lineEnd skips trailing blanks and the line ending at an offset. If all is true, it also skips the blank lines after
-// the line. endings is the number of skipped line endings. A boundary counts as two line endings, because the client
-// may have split the text at a blank line.
-func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int) {
+// skipLineEnd skips trailing blanks and the line ending at an offset. If all is true, it also skips the blank lines
+// after the line. endings is the number of skipped line endings. A boundary counts as two line endings, because the
+// client may have split the text at a blank line.
+func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (next, endings int) {
 	for next = at; ; {
 		i := next
 		for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r') && !(endings == 0 && isBoundary(boundaries, i)) {
@@ -116,7 +116,7 @@ func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int
 		switch {
 		case i < len(text) && text[i] == '\n':
 			next, endings = i+1, endings+1
-			if !all {
+			if !skipBlankLines {
 				if isBoundary(boundaries, next) {
 					endings++
 				}
@@ -124,7 +124,7 @@ func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int
 			}
 		case endings == 0 && isBoundary(boundaries, i) && i < len(text):
 			next, endings = i, 2
-			if !all {
+			if !skipBlankLines {
 				return next, endings
 			}
 		case endings == 0:
@@ -151,7 +151,7 @@ const MaxHead = 256 << 10
 // unknown is skipped, because the user's own words may follow the file.
 func LocateFramed(text string, lines []string, boundaries ...int) (places []Span) {
 	for _, f := range Find(text) {
-		if f.Open {
+		if f.Unterminated {
 			continue
 		}
 		var inside []int
@@ -184,8 +184,9 @@ func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	return false
 }
 
-// Widen adds a cut for each heading whose whole content the cuts remove. cuts are spans that Locate returned.
-func Widen(text string, cuts []Span) []Span {
+// AddEmptiedHeadings adds a cut for each heading whose whole content the cuts remove. cuts are spans that Locate
+// returned.
+func AddEmptiedHeadings(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
 	for _, f := range Find(text) {
 		if slices.ContainsFunc(cuts, func(c Span) bool { return c.Start >= f.Start && c.Start < f.End }) {
@@ -196,14 +197,14 @@ func Widen(text string, cuts []Span) []Span {
 		regions = regions[1:]
 	}
 	for _, r := range regions {
-		cuts = widen(text, r, cuts)
+		cuts = addHeadingsIn(text, r, cuts)
 	}
 	return cuts
 }
 
-// widen is Widen for one region. It tests the headings in reverse order, so that an inner heading is cut before an
-// outer heading is tested.
-func widen(text string, r Span, cuts []Span) []Span {
+// addHeadingsIn is Widen for one region. It tests the headings in reverse order, so that an inner heading is cut before
+// an outer heading is tested.
+func addHeadingsIn(text string, r Span, cuts []Span) []Span {
 	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {
 		s := Span{sec.Start + r.Start, sec.End + r.Start}
@@ -244,5 +245,5 @@ var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t
 	`niemals|nie|verboten|darf nicht|dürfen nicht|nicht erlaubt|nunca|jamás|prohibido|jamais|interdit|ne pas|nooit|mai|vietato)\b` +
 	`|禁止|绝不|不要|不得|请勿|決して|してはいけない|하지 마`)
 
-// Prohibition returns the first match of prohibitions in a text, in lower case, or "" if there is none.
-func Prohibition(text string) string { return strings.ToLower(prohibitions.FindString(text)) }
+// FindProhibition returns the first match of prohibitions in a text, in lower case, or "" if there is none.
+func FindProhibition(text string) string { return strings.ToLower(prohibitions.FindString(text)) }

@@ -9,7 +9,8 @@ const (
 )
 
 // Answer returns the result of a command as a text for the agent. The text contains the command, the result, further
-// lines and an end mark. The caller must pass precept's own words, or words that lesson.Line has made safe for a model.
+// lines and an end mark. The caller must pass precept's own words, or words that lesson.SanitizeLine has made safe for
+// a model.
 func Answer(command string, ok bool, result string, lines ...string) string {
 	word := "OK"
 	if !ok {

@@ -32,7 +32,7 @@ type Command struct {
 	Text      string // for Create: text of the lesson
 	Words     string // for Search: words to search
 	ID        string // for Delete: id of the lesson
-	Fault     string // reason why the command cannot be carried out, with the remedy; empty for a valid command
+	Problem   string // reason why the command cannot be carried out, with the remedy; empty for a valid command
 }
 
 const (
@@ -43,19 +43,19 @@ const (
 // Parse returns the commands of a reply, at most MaxCommands. If the reply has more, the last command has a Fault
 // that says so. cut means that the end of the reply is missing. The last line is then ignored, because it may be
 // incomplete.
-func Parse(reply string, cut bool) []Command {
-	if cut {
+func Parse(reply string, truncated bool) []Command {
+	if truncated {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
 	}
 	var out []Command
 	r := reader{rest: withoutAnswers(strings.ReplaceAll(reply, "\r\n", "\n"))}
 	for line, ok := r.line(); ok; line, ok = r.line() {
-		text, isCommand := command(line)
+		text, isCommand := cutCommand(line)
 		if !isCommand {
 			continue
 		}
 		if len(out) == MaxCommands {
-			out[MaxCommands-1] = Command{Verb: Create, Fault: "a reply may hold 8 commands; this command and all later commands were not executed"}
+			out[MaxCommands-1] = Command{Verb: Create, Problem: "a reply may hold 8 commands; this command and all later commands were not executed"}
 			break
 		}
 		out = append(out, r.read(text))
@@ -69,8 +69,8 @@ func withoutAnswers(reply string) string {
 	var out strings.Builder
 	for {
 		before, answer, found := strings.Cut(reply, answerStart)
-		_, after, whole := strings.Cut(answer, answerEnd)
-		if !found || !whole {
+		_, after, hasEnd := strings.Cut(answer, answerEnd)
+		if !found || !hasEnd {
 			out.WriteString(reply)
 			return out.String()
 		}
@@ -92,16 +92,16 @@ func (r *reader) line() (string, bool) {
 	var line string
 	line, r.rest, _ = strings.Cut(r.rest, "\n")
 	open := r.fence
-	r.fence = lesson.Fence(open, line)
+	r.fence = lesson.OpenFence(open, line)
 	if open != "" {
 		return "", true // fenced lines are ignored
 	}
 	return line, true
 }
 
-// command returns the text after commandMark in a line with a command. A line that is indented by more than three
+// cutCommand returns the text after commandMark in a line with a command. A line that is indented by more than three
 // blanks is program text.
-func command(line string) (rest string, ok bool) {
+func cutCommand(line string) (rest string, ok bool) {
 	text := strings.TrimLeft(line, " ")
 	rest, ok = strings.CutPrefix(text, commandMark)
 	if !ok || len(line)-len(text) > 3 || rest == "" || (rest[0] != ' ' && rest[0] != '\t') {
@@ -128,7 +128,7 @@ func (r *reader) read(line string) Command {
 	}
 	text, ok := r.lessonText()
 	if !ok {
-		return Command{Verb: Create, Fault: "a lesson of several lines ends with a line /endlesson; a lesson of one line is /lesson SIGNATURE: TEXT"}
+		return Command{Verb: Create, Problem: "a lesson of several lines ends with a line /endlesson; a lesson of one line is /lesson SIGNATURE: TEXT"}
 	}
 	return createCommand(strings.TrimSuffix(line, ":"), text)
 }
@@ -154,15 +154,15 @@ func createCommand(signature, text string) Command {
 	c := Command{Verb: Create, Signature: strings.TrimSpace(signature), Text: strings.TrimSpace(text)}
 	switch {
 	case c.Signature == "" || c.Text == "":
-		c.Fault = "a lesson has a signature and a text; write /lesson SIGNATURE: TEXT"
+		c.Problem = "a lesson has a signature and a text; write /lesson SIGNATURE: TEXT"
 	case utf8.RuneCountInString(c.Signature) > MaxSignature:
-		c.Fault = "the signature has more than 200 characters; write a shorter one"
+		c.Problem = "the signature has more than 200 characters; write a shorter one"
 	case utf8.RuneCountInString(c.Text) > MaxText:
-		c.Fault = "the text has more than 4,096 characters; write a shorter one"
+		c.Problem = "the text has more than 4,096 characters; write a shorter one"
 	case !utf8.ValidString(c.Signature) || !utf8.ValidString(c.Text):
-		c.Fault = "the lesson is not a valid text; write it again"
+		c.Problem = "the lesson is not a valid text; write it again"
 	}
-	if c.Fault != "" {
+	if c.Problem != "" {
 		c.Signature, c.Text = "", ""
 	}
 	return c

@@ -77,18 +77,18 @@ func TestInvalidCommandsHaveFaults(t *testing.T) {
 		"list with words":                "/lesson list all",
 		"no signature":                   "/lesson :\ntext\n/endlesson",
 	} {
-		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
+		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Problem == "" || got[0].Signature+got[0].Text != "" {
 			t.Errorf("%s: Parse = %+v, want one command with a fault, without signature and text", name, got)
 		}
 	}
-	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
+	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Problem != "" {
 		t.Errorf("lesson of the maximum size: Parse = %+v, want one command without a fault", got)
 	}
-	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Fault == "" || got[6].Fault != "" {
+	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Problem == "" || got[6].Problem != "" {
 		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a fault", got, writ.MaxCommands)
 	}
-	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
-		t.Errorf("lesson without an end: fault = %q, want /endlesson in it", got[0].Fault)
+	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Problem, "/endlesson") {
+		t.Errorf("lesson without an end: fault = %q, want /endlesson in it", got[0].Problem)
 	}
 	// After a lesson without an end, the following commands are still read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
@@ -175,7 +175,7 @@ func FuzzWrit(f *testing.F) {
 			if n := utf8.RuneCountInString(c.Signature); n > writ.MaxSignature || utf8.RuneCountInString(c.Text) > writ.MaxText {
 				t.Fatalf("command = %+v, want at most %d characters of signature and %d of text", c, writ.MaxSignature, writ.MaxText)
 			}
-			if c.Fault == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
+			if c.Problem == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
 				t.Fatalf("command = %+v, want a one-line signature and a text", c)
 			}
 		}

@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// ErrHeld is the error of a lock that another process, or another open file of this process, holds.
-var ErrHeld = errors.New("another process holds the lock")
+// ErrLocked is the error of a lock that another process, or another open file of this process, holds.
+var ErrLocked = errors.New("another process holds the lock")
 
 // CheckRegular returns an error unless path is a regular file.
 func CheckRegular(path string) error {

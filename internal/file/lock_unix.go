@@ -11,12 +11,12 @@ import (
 // Lock waits for the lock of the file. Closing the file releases the lock.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
 
-// TryLock acquires the lock of the file, or returns ErrHeld if the lock is held. The lock belongs to the open file, so
-// a second open file in the same process cannot acquire the lock either. Closing the file releases the lock.
+// TryLock acquires the lock of the file, or returns ErrLocked if the lock is held. The lock belongs to the open file,
+// so a second open file in the same process cannot acquire the lock either. Closing the file releases the lock.
 func TryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
-		return ErrHeld
+		return ErrLocked
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	if err := file.TryLock(second); !errors.Is(err, file.ErrHeld) {
+	if err := file.TryLock(second); !errors.Is(err, file.ErrLocked) {
 		t.Errorf("TryLock of a held lock: err = %v, want file.ErrHeld", err)
 	}
 	got := make(chan error, 1)
@@ -66,7 +66,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	if err := <-got; err != nil {
 		t.Errorf("Lock after the holder closed its file: %v", err)
 	}
-	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrHeld) {
+	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrLocked) {
 		t.Errorf("TryLock of a closed file: err = %v, want an error other than file.ErrHeld", err)
 	}
 }

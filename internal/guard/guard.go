@@ -19,13 +19,13 @@ import (
 	"precept/internal/session"
 )
 
-// Tries is the number of tries of a session whose step panics: one in each run of the program.
-const Tries = 3
+// MaxTries is the number of tries of a session whose step panics: one in each run of the program.
+const MaxTries = 3
 
 // Bounds of the marks in memory.
 const (
-	maxMarks    = 10_000 // number of marks
-	maxWhyBytes = 512    // bytes of the text of a panic
+	maxMarks      = 10_000 // number of marks
+	maxPanicBytes = 512    // bytes of the text of a panic
 )
 
 // ErrPanicked is the error of a step after a panic.
@@ -46,8 +46,8 @@ type Options struct {
 	Before func(step label.Step, id session.ID, exchange string)
 	// Clean removes secrets and personal data from the text of a panic, which may quote a
 	// conversation. With a nil Clean, no text of a panic is stored.
-	Clean func(text string) string
-	Count *atomic.Int64 // counts the calls of SetAside; may be nil
+	Clean         func(text string) string
+	SetAsideCount *atomic.Int64 // counts the calls of SetAside; may be nil
 }
 
 // Marks is the store of the marks.
@@ -68,8 +68,8 @@ type Guard struct {
 
 // New returns a Guard without marks.
 func New(o Options) *Guard {
-	if o.Count == nil {
-		o.Count = new(atomic.Int64)
+	if o.SetAsideCount == nil {
+		o.SetAsideCount = new(atomic.Int64)
 	}
 	return &Guard{options: o, skipped: map[session.Ref]bool{}}
 }
@@ -118,9 +118,9 @@ func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 // SetAside marks a session, or with an id an exchange of the session. StorePending stores the mark later. cause is
 // the value of the panic.
 func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
-	g.options.Count.Add(1)
+	g.options.SetAsideCount.Add(1)
 	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // the following lines are a stack
-	text = g.clean(text[:min(len(text), maxWhyBytes)])
+	text = g.clean(text[:min(len(text), maxPanicBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if exchange == "" && len(g.skipped) < maxMarks {
@@ -188,7 +188,7 @@ func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.Dead
 // Readmit lets workers try the sessions and exchanges again that earlier runs of the program marked, up to
 // Tries times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
-	err := g.RunErr(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
+	err := g.RunErr(label.StepReadmit, func() error { _, err := from.Readmit(ctx, MaxTries); return err })
 	if err != nil && ctx.Err() == nil {
 		g.options.OnFailure(label.StepReadmit, err)
 	}

@@ -62,11 +62,11 @@ func testTime() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 func newGuard(change func(o *guard.Options)) *recordingGuard {
 	r := &recordingGuard{}
 	o := guard.Options{
-		Now:       testTime,
-		OnFailure: func(step label.Step, err error) { r.failed = append(r.failed, fmt.Sprint(step, ": ", err)) },
-		OnPanic:   func(step label.Step, v any) { r.panicked = append(r.panicked, fmt.Sprint(step, ": ", v)) },
-		Clean:     func(text string) string { return text },
-		Count:     &r.count,
+		Now:           testTime,
+		OnFailure:     func(step label.Step, err error) { r.failed = append(r.failed, fmt.Sprint(step, ": ", err)) },
+		OnPanic:       func(step label.Step, v any) { r.panicked = append(r.panicked, fmt.Sprint(step, ": ", v)) },
+		Clean:         func(text string) string { return text },
+		SetAsideCount: &r.count,
 	}
 	if change != nil {
 		change(&o)
@@ -241,7 +241,7 @@ func TestReadmitReportsFailures(t *testing.T) {
 	g := newGuard(nil)
 	from := &markStore{}
 	g.Readmit(t.Context(), from)
-	checkEqual(t, "limit of tries", from.limit, guard.Tries)
+	checkEqual(t, "limit of tries", from.limit, guard.MaxTries)
 	from.err = session.ErrUnavailable
 	g.Readmit(t.Context(), from)
 	checkEqual(t, "number of reported failures", len(g.failed), 2)

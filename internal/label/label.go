@@ -11,62 +11,62 @@ type Step string
 
 // The steps of a request, in the order of a turn.
 const (
-	StepHandler  Step = "handler"  // the HTTP handler of a request
-	StepTrace    Step = "trace"    // the span of a turn
-	StepParse    Step = "parse"    // the request body
-	StepIdentify Step = "identify" // finding the session of the request
-	StepLookup   Step = "lookup"   // reading the session from the store
-	StepDecode   Step = "decode"   // decoding a stored session
-	StepMatch    Step = "match"    // matching lessons with the request
-	StepDecide   Step = "decide"   // selecting lessons, and withholding some of them at random
-	StepSplice   Step = "splice"   // inserting lessons into the body
-	StepBegin    Step = "begin"    // starting the record of an exchange
-	StepCapture  Step = "capture"  // copying the response while the client reads
-	StepSettle   Step = "settle"   // the signals of a turn or of a closed session
-	StepGather   Step = "gather"   // reading the captured response
-	StepPublish  Step = "publish"  // sharing opt-outs, and the keys that recognise a later turn, with other replicas
-	StepRecord   Step = "record"   // queueing the exchange for the store
-	StepWrit     Step = "writ"     // a /lesson command
-	StepFeedback Step = "feedback" // a post to the feedback endpoint
-	StepRedact   Step = "redact"   // removing secrets from the text of a panic
+	StepHandler     Step = "handler"  // the HTTP handler of a request
+	StepTrace       Step = "trace"    // the span of a turn
+	StepParse       Step = "parse"    // the request body
+	StepIdentify    Step = "identify" // finding the session of the request
+	StepLookup      Step = "lookup"   // reading the session from the store
+	StepDecode      Step = "decode"   // decoding a stored session
+	StepMatch       Step = "match"    // matching lessons with the request
+	StepDecide      Step = "decide"   // selecting lessons, and withholding some of them at random
+	StepSplice      Step = "splice"   // inserting lessons into the body
+	StepBegin       Step = "begin"    // starting the record of an exchange
+	StepCapture     Step = "capture"  // copying the response while the client reads
+	StepSettle      Step = "settle"   // the signals of a turn or of a closed session
+	StepReadCapture Step = "gather"   // reading the captured response
+	StepPublish     Step = "publish"  // sharing opt-outs, and the keys that recognise a later turn, with other replicas
+	StepRecord      Step = "record"   // queueing the exchange for the store
+	StepWritCommand Step = "writ"     // a /lesson command
+	StepFeedback    Step = "feedback" // a post to the feedback endpoint
+	StepRedact      Step = "redact"   // removing secrets from the text of a panic
 )
 
 // The steps of the store, from the queue in memory to the backend.
 const (
-	StepEncode   Step = "encode"    // encoding a session or an exchange for the queue on disk
-	StepSpool    Step = "spool"     // appending to the queue on disk
-	StepSync     Step = "sync"      // syncing the queue to the disk
-	StepReadBack Step = "read_back" // reading the queue after a restart or an outage
-	StepDeliver  Step = "deliver"   // delivering a batch to the backend
-	StepSecure   Step = "secure"    // the checkpoint of a delivery
-	StepWrite    Step = "write"     // a write to the backend
-	StepImplicit Step = "implicit"  // feedback that the user's words imply
-	StepUnpark   Step = "unpark"    // feedback that waited for its session
-	StepOptOut   Step = "opt_out"   // storing the mark of a session that opted out
-	StepForget   Step = "forget"    // a deletion that a person asked for
-	StepRetain   Step = "retain"    // a deletion by age
-	StepSweep    Step = "sweep"     // removing sessions from memory
-	StepSetAside Step = "set_aside" // storing the mark of a session at which a step panicked
-	StepReadmit  Step = "readmit"   // admitting sessions that earlier runs set aside
-	StepStop     Step = "stop"      // delivery to the store at a stop
-	StepStore    Step = "store"     // opening the backend at the start
+	StepEncode           Step = "encode"    // encoding a session or an exchange for the queue on disk
+	StepOutbox           Step = "spool"     // appending to the queue on disk
+	StepSync             Step = "sync"      // syncing the queue to the disk
+	StepReadBack         Step = "read_back" // reading the queue after a restart or an outage
+	StepDeliver          Step = "deliver"   // delivering a batch to the backend
+	StepCheckpoint       Step = "secure"    // the checkpoint of a delivery
+	StepWrite            Step = "write"     // a write to the backend
+	StepImplicitFeedback Step = "implicit"  // feedback that the user's words imply
+	StepParkedFeedback   Step = "unpark"    // feedback that waited for its session
+	StepOptOut           Step = "opt_out"   // storing the mark of a session that opted out
+	StepErase            Step = "forget"    // a deletion that a person asked for
+	StepRetain           Step = "retain"    // a deletion by age
+	StepSweep            Step = "sweep"     // removing sessions from memory
+	StepSetAside         Step = "set_aside" // storing the mark of a session at which a step panicked
+	StepReadmit          Step = "readmit"   // admitting sessions that earlier runs set aside
+	StepStop             Step = "stop"      // delivery to the store at a stop
+	StepStore            Step = "store"     // opening the backend at the start
 )
 
 // The steps of learning, from an open session to beliefs. A belief is the estimate of the benefit of one
 // lesson.
 const (
-	StepFollow  Step = "follow"  // reading the counters that other replicas changed
-	StepLoad    Step = "load"    // reading the beliefs of a tenant
-	StepRecall  Step = "recall"  // reading the open sessions of an earlier run
-	StepEarly   Step = "early"   // a verdict before the session closes
-	StepClose   Step = "close"   // closing sessions at their closing age
-	StepCount   Step = "count"   // counting the exchanges of a session
-	StepSamples Step = "samples" // building the samples of a closed session
-	StepLearn   Step = "learn"   // changing the beliefs
-	StepRaise   Step = "raise"   // recording how far the beliefs are current
-	StepPickUp  Step = "pick_up" // reading the corrections that wait
-	StepCorrect Step = "correct" // correcting a closed session that got late feedback
-	StepRefit   Step = "refit"   // computing the beliefs from all samples
+	StepFollow          Step = "follow"  // reading the counters that other replicas changed
+	StepLoad            Step = "load"    // reading the beliefs of a tenant
+	StepRecall          Step = "recall"  // reading the open sessions of an earlier run
+	StepEarlyVerdict    Step = "early"   // a verdict before the session closes
+	StepClose           Step = "close"   // closing sessions at their closing age
+	StepCount           Step = "count"   // counting the exchanges of a session
+	StepSamples         Step = "samples" // building the samples of a closed session
+	StepLearn           Step = "learn"   // changing the beliefs
+	StepPublishMaxima   Step = "raise"   // recording how far the beliefs are current
+	StepReadCorrections Step = "pick_up" // reading the corrections that wait
+	StepCorrect         Step = "correct" // correcting a closed session that got late feedback
+	StepRefit           Step = "refit"   // computing the beliefs from all samples
 )
 
 // The steps of side work.
@@ -85,10 +85,10 @@ const (
 func Steps() []Step {
 	return []Step{
 		StepHandler, StepTrace, StepParse, StepIdentify, StepLookup, StepDecode, StepMatch, StepDecide, StepSplice, StepBegin,
-		StepCapture, StepSettle, StepGather, StepPublish, StepRecord, StepWrit, StepFeedback, StepRedact,
-		StepEncode, StepSpool, StepSync, StepReadBack, StepDeliver, StepSecure, StepWrite, StepImplicit, StepUnpark, StepOptOut,
-		StepForget, StepRetain, StepSweep, StepSetAside, StepReadmit, StepStop, StepStore,
-		StepFollow, StepLoad, StepRecall, StepEarly, StepClose, StepCount, StepSamples, StepLearn, StepRaise, StepPickUp,
+		StepCapture, StepSettle, StepReadCapture, StepPublish, StepRecord, StepWritCommand, StepFeedback, StepRedact,
+		StepEncode, StepOutbox, StepSync, StepReadBack, StepDeliver, StepCheckpoint, StepWrite, StepImplicitFeedback, StepParkedFeedback, StepOptOut,
+		StepErase, StepRetain, StepSweep, StepSetAside, StepReadmit, StepStop, StepStore,
+		StepFollow, StepLoad, StepRecall, StepEarlyVerdict, StepClose, StepCount, StepSamples, StepLearn, StepPublishMaxima, StepReadCorrections,
 		StepCorrect, StepRefit,
 		StepLessons, StepLedger, StepRules, StepMeaning, StepOpinions, StepDistill, StepTrials, StepHealth,
 	}
@@ -181,14 +181,14 @@ const (
 	DroppedFull     Reason = "full"      // limits.capture_total_bytes is in use
 	DroppedQuota    Reason = "quota"     // limits.outbox_bytes is in use
 	DroppedOptOut   Reason = "opt_out"   // the exchange or its session opted out
-	DroppedBad      Reason = "bad"       // the backend refuses the exchange permanently
+	DroppedRefused  Reason = "bad"       // the backend refuses the exchange permanently
 	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
 	DroppedTenant   Reason = "tenant"    // the tenant has limits.tenant_bytes in the outbox
 )
 
 // DropReasons returns all reasons of precept_dropped_total.
 func DropReasons() []Reason {
-	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedBad, DroppedReadOnly, DroppedTenant}
+	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedRefused, DroppedReadOnly, DroppedTenant}
 }
 
 // The reasons of precept_late_feedback_dropped_total: posted feedback that waited in the outbox was
@@ -196,12 +196,12 @@ func DropReasons() []Reason {
 const (
 	LateUnknown Reason = "unknown" // no session belongs to the id, run or commit that the feedback names
 	LateFull    Reason = "full"    // limits.feedback is in use
-	LateBad     Reason = "bad"     // the store refuses the feedback permanently
+	LateRefused Reason = "bad"     // the store refuses the feedback permanently
 	LateExpired Reason = "expired" // the feedback waited for a week, or for learning.retention
 )
 
 // LateReasons returns all reasons of precept_late_feedback_dropped_total.
-func LateReasons() []Reason { return []Reason{LateUnknown, LateFull, LateBad, LateExpired} }
+func LateReasons() []Reason { return []Reason{LateUnknown, LateFull, LateRefused, LateExpired} }
 
 // HookResult is the value of the label result of precept_hooks_total.
 type HookResult string

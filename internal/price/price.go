@@ -35,7 +35,7 @@ type Entry struct {
 // Table holds the prices of models. The first entry with a matching pattern applies.
 type Table struct {
 	Entries     []Entry
-	Other       *Price // price of the models that match no entry; nil means unknown
+	Fallback    *Price // price of the models that match no entry; nil means unknown
 	BuiltInDate string // date of the built-in prices; "" if the operator configured the prices
 }
 
@@ -44,7 +44,7 @@ func Flat(input, cached float64) *Table {
 	if cached <= 0 {
 		cached = input
 	}
-	return &Table{Other: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
+	return &Table{Fallback: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
 }
 
 // PriceOf returns the price of a model. ok is false if the price is unknown. A name may begin with the names of
@@ -68,8 +68,8 @@ func (t *Table) PriceOf(model string) (p Price, ok bool) {
 			return e.Price, true
 		}
 	}
-	if t.Other != nil {
-		return *t.Other, true
+	if t.Fallback != nil {
+		return *t.Fallback, true
 	}
 	return p, false
 }
@@ -81,12 +81,12 @@ func IsPattern(pattern string) bool {
 }
 
 //go:embed models.tsv
-var listed string
+var builtInTSV string
 
 // BuiltIn returns the built-in table. The first line of models.tsv has the date.
 var BuiltIn = sync.OnceValue(func() *Table { //nolint:gochecknoglobals // parsed once, never written
 	t := &Table{}
-	for line := range strings.Lines(listed) {
+	for line := range strings.Lines(builtInTSV) {
 		line = strings.TrimSpace(line)
 		if date, found := strings.CutPrefix(line, "# date: "); found {
 			t.BuiltInDate = date

@@ -25,10 +25,10 @@ func (m *matcher) listItem(i int) hit {
 	if m.list.class != noClass && m.list.end == end {
 		return m.nextListItem(p)
 	}
-	if h := m.credentialPair(i, p, quote); h.kind != none {
+	if h := m.credentialPair(i, p, quote); h.kind != noKind {
 		return h
 	}
-	if end < 2 || !isDigit(s[end-1]) && !maySecretNameEnd(s, end) {
+	if end < 2 || !isDigit(s[end-1]) && !mayEndSecretName(s, end) {
 		return hit{}
 	}
 	start := m.runStart(end, maxName, nameByte)
@@ -50,11 +50,11 @@ func (m *matcher) listItem(i int) hit {
 	} else {
 		h = m.value(p, class, shape{})
 	}
-	if h.kind != none && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classOfKey(s[h.start:h.end]).isSecret() { // a list of names
+	if h.kind != noKind && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classOfKey(s[h.start:h.end]).isSecret() { // a list of names
 		return hit{}
 	}
 	h = m.wholeValue(h)
-	if last := skipSpace(s[:min(len(s), h.end+maxBlanks)], h.end+1); h.kind == none || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
+	if last := skipSpace(s[:min(len(s), h.end+maxBlanks)], h.end+1); h.kind == noKind || last < len(s) && !strings.ContainsRune("])}", rune(s[last])) {
 		return hit{}
 	}
 	return h
@@ -88,7 +88,7 @@ func isListedSecret(class keyClass, v []byte) bool {
 // setopt(CURLOPT_PASSWORD, "..."). The comma is at i.
 func (m *matcher) constantArgument(i int) hit {
 	s := m.text
-	if !maySecretNameEnd(s, i) {
+	if !mayEndSecretName(s, i) {
 		return hit{}
 	}
 	start := m.runStart(i, maxName, nameByte)
@@ -134,7 +134,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 		return hit{}
 	}
 	h := m.wholeValue(m.value(p, passwordClass, shape{literal: literal, allowDots: true}))
-	if h.kind == none || skipSpace(s, h.end+1) < len(s) && s[skipSpace(s, h.end+1)] != ')' {
+	if h.kind == noKind || skipSpace(s, h.end+1) < len(s) && s[skipSpace(s, h.end+1)] != ')' {
 		return hit{}
 	}
 	return h
@@ -169,7 +169,7 @@ func (m *matcher) identifiedBy(i int) hit {
 func (m *matcher) passFile(i int) hit {
 	const maxLen, shortPort = 256, 4
 	s := m.text
-	port := span(s, i+1, digitByte)
+	port := classRunEnd(s, i+1, digitByte)
 	if port-i <= shortPort && byteAt(s, port) != '*' || byteAt(s, port) == ':' && isDigit(byteAt(s, port+1)) {
 		return hit{}
 	}
@@ -186,8 +186,8 @@ func (m *matcher) passFile(i int) hit {
 		p += colon + 1
 	}
 	h := m.checkValue(p, end, passwordClass, shape{allowDots: true})
-	if h.kind != none && end == i+maxLen {
-		h.end = span(s, h.end, wordByte)
+	if h.kind != noKind && end == i+maxLen {
+		h.end = classRunEnd(s, h.end, wordByte)
 	}
 	return h
 }
@@ -210,7 +210,7 @@ func (m *matcher) bareName(i int) hit {
 		return hit{}
 	}
 	if len(name) < len("password") && !m.isCell(start, end) {
-		p := max(typedValue(s, start, end), afterShortName(s, name, end))
+		p := max(typedValueStart(s, start, end), afterShortName(s, name, end))
 		if class != passwordClass || p == 0 {
 			return hit{}
 		}
@@ -225,17 +225,17 @@ func (m *matcher) bareName(i int) hit {
 	if string(name) == "htpasswd" {
 		return m.htpasswd(end)
 	}
-	if h := m.valueBeforeName(start, end); h.kind != none {
+	if h := m.valueBeforeName(start, end); h.kind != noKind {
 		return h
 	}
-	p := m.valueAfterName(start, end)
+	p := m.afterName(start, end)
 	if p == 0 {
 		return hit{}
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
 	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(byteAt(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, shape{literal: literal, allowDots: true})
-	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
+	if h.kind == noKind || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
@@ -307,7 +307,7 @@ func (m *matcher) loginPair(i int) hit {
 		return hit{}
 	}
 	h := m.value(i+2, passwordClass, shape{allowDots: true})
-	if h.kind == none || !isStrong(s[h.start:h.end]) && !isMixed(s[h.start:h.end]) {
+	if h.kind == noKind || !isStrong(s[h.start:h.end]) && !isMixed(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h

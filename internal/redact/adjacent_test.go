@@ -111,12 +111,12 @@ func TestEncodedAndTypographicCharactersAreRead(t *testing.T) {
 	}
 }
 
-// CutText redacts a partial secret, card number or IBAN at the end of a truncated text.
+// TruncatedText redacts a partial secret, card number or IBAN at the end of a truncated text.
 func TestCutTextRedactsPartialValues(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
-		if got := redact.New(true).CutText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {
-			t.Errorf("CutText(%q) = %q, want no part of the value", text, got)
+		if got := redact.New(true).TruncatedText(text); strings.Contains(got, "hunter") || strings.Contains(got, "1111") || strings.Contains(got, "3704") {
+			t.Errorf("TruncatedText(%q) = %q, want no part of the value", text, got)
 		}
 	}
 }

@@ -7,33 +7,33 @@ import "slices"
 // dashes, digits and colons of ordinary text fail this test, which costs three look-ups and no branch per byte. The
 // byte 0 represents the ends of the text.
 type anchor struct {
-	name       string // anchors with the same name are the same anchor, which may belong to several kinds
-	bytes      string
-	prev, next func(b byte) bool
-	check      func(m *matcher, i int) hit
-	vendors    bool // check finds a vendor's key, which is recognised without a name before it
+	name           string // anchors with the same name are the same anchor, which may belong to several kinds
+	bytes          string
+	prev, next     func(b byte) bool
+	check          func(m *matcher, i int) hit
+	findsVendorKey bool // check finds a vendor's key, which is recognised without a name before it
 }
 
 // prefix is the text with which a vendor's keys begin, and the form of the bytes after this text. The last two bytes of
 // the text are the anchor of the scan, so they should be rare in other text.
 type prefix struct {
-	text      string
-	bodyStart string // text that must follow the prefix; counts towards minBytes
-	class     uint16 // class of the bytes after the prefix
-	minBytes  int    // minimum number of bytes after the prefix
-	digit     bool   // the bytes must contain a digit
-	uuid      bool   // the bytes must be a UUID
-	kind      kind   // set by compile
+	text       string
+	bodyStart  string // text that must follow the prefix; counts towards minBytes
+	class      uint16 // class of the bytes after the prefix
+	minBytes   int    // minimum number of bytes after the prefix
+	needsDigit bool   // the bytes must contain a digit
+	isUUID     bool   // the bytes must be a UUID
+	kind       kind   // set by compile
 }
 
-// table holds the anchors of all kinds in the form that the scan needs. Each anchor has one bit.
-type table struct {
+// anchorTable holds the anchors of all kinds in the form that the scan needs. Each anchor has one bit.
+type anchorTable struct {
 	here, prev, next [256]uint64 // anchors by the byte itself, the byte before and the byte after
 	checks           [64]func(m *matcher, i int) hit
 	prefixes         [][]prefix  // lists of prefixes with the same tail, the longest first
 	tails            [1024]uint8 // index in prefixes by the result of tail, 0 if none
-	personal         uint64      // anchors that only find personal data
-	vendors          uint64      // anchors of vendors' keys
+	personalAnchors  uint64      // anchors that only find personal data
+	vendorAnchors    uint64      // anchors of vendors' keys
 	rows             uint64      // anchor of the rows of a table, used only while a table is open (heading.rowAnchor)
 }
 
@@ -42,8 +42,8 @@ var standardTable = compile(kindTable())
 
 // compile returns the table of the kinds. If two anchors are at the same byte, the anchor of the earlier kind is
 // checked first.
-func compile(kinds [kindCount]kindRow) *table {
-	t := &table{prefixes: make([][]prefix, 1)}
+func compile(kinds [kindCount]kindRow) *anchorTable {
+	t := &anchorTable{prefixes: make([][]prefix, 1)}
 	bit := map[string]uint64{}
 	add := func(a anchor, personal bool) {
 		b, known := bit[a.name]
@@ -53,10 +53,10 @@ func compile(kinds [kindCount]kindRow) *table {
 			bit[a.name] = b
 		}
 		if personal {
-			t.personal |= b
+			t.personalAnchors |= b
 		}
-		if a.vendors {
-			t.vendors |= b
+		if a.findsVendorKey {
+			t.vendorAnchors |= b
 		}
 		for i := range len(a.bytes) {
 			t.here[a.bytes[i]] |= b
@@ -84,7 +84,7 @@ func compile(kinds [kindCount]kindRow) *table {
 			if last == '_' {
 				next = isAlnum
 			}
-			add(anchor{name: "a prefix up to " + lastByteName(last), bytes: string(last), prev: anyOf(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
+			add(anchor{name: "a prefix up to " + lastByteName(last), bytes: string(last), prev: anyOf(string(before)), next: next, check: (*matcher).prefixedKey, findsVendorKey: true}, false)
 			p.kind = kind(k)
 			hash := hashTail([]byte(p.text), len(p.text)-1)
 			if t.tails[hash] == 0 {

@@ -6,7 +6,7 @@ package redact
 // after API_TOKEN ->. The > of the arrow is at i.
 func (m *matcher) arrowValue(i int) hit {
 	if m.lastEnd == 0 || i-m.lastEnd != len(`" -`) || !isQuote(m.text[m.lastEnd]) || m.text[i-2] != ' ' {
-		return m.afterArrow(i-1, i+1)
+		return m.valueAfterArrow(i-1, i+1)
 	}
 	return m.value(i+2, passwordClass, shape{hasQuotedName: true})
 }
@@ -16,11 +16,11 @@ func (m *matcher) typesetArrow(i int) hit {
 	if !startsWith(m.text, i, "→") && !startsWith(m.text, i, "⇒") && !startsWith(m.text, i, "➜") && !startsWith(m.text, i, "➡") {
 		return hit{}
 	}
-	return m.afterArrow(i, i+len("→"))
+	return m.valueAfterArrow(i, i+len("→"))
 }
 
-// afterArrow matches the value at p after the name that ends before the arrow at i.
-func (m *matcher) afterArrow(i, p int) hit {
+// valueAfterArrow matches the value at p after the name that ends before the arrow at i.
+func (m *matcher) valueAfterArrow(i, p int) hit {
 	for i > m.lastEnd && m.text[i-1] == '-' {
 		i--
 	}

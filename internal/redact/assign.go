@@ -15,12 +15,12 @@ func (m *matcher) assignment(i int) hit {
 		return hit{}
 	}
 	if p < len(s) && s[p] == '\n' {
-		if h := m.valueBelow(i); h.kind != none {
+		if h := m.valueBelow(i); h.kind != noKind {
 			return h
 		}
 	}
 	end := m.runStart(i, maxBlanks, paddingByte)
-	if end == m.lastEnd || end-1 > m.lastEnd && s[end-2] < 0x80 && isLetter(s[end-1]) && !maySecretNameEnd(s, end) {
+	if end == m.lastEnd || end-1 > m.lastEnd && s[end-2] < 0x80 && isLetter(s[end-1]) && !mayEndSecretName(s, end) {
 		return hit{}
 	}
 	if class := m.classOfForeignLabel(end); class != noClass {
@@ -28,7 +28,7 @@ func (m *matcher) assignment(i int) hit {
 	}
 	// PASSWORD2 is a name with a number. Most other digits before a separator are values or line numbers.
 	stem := m.runStart(end, maxName, digitByte)
-	if !maySecretNameEnd(s, stem) {
+	if !mayEndSecretName(s, stem) {
 		return hit{}
 	}
 	hasQuotedName := end < i && isQuote(s[end]) && s[i] == ':'
@@ -49,20 +49,20 @@ func (m *matcher) assignment(i int) hit {
 		(s[i] == '=' && (byteAt(s, p) > ' ' || isQuote(byteAt(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
 	sh := shape{hasQuotedName: hasQuotedName, literal: literal, afterEqualsSign: s[i] == '='}
 	if class == passwordClass && !hasQuotedName {
-		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != none {
+		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != noKind {
 			return h
 		}
 	}
 	h := m.assignedValue(i, p, class, sh)
-	if h.kind == none && class == basicClass && name[0] == '_' { // _auth=... of npm
+	if h.kind == noKind && class == basicClass && name[0] == '_' { // _auth=... of npm
 		return m.assignedValue(i, p, secretClass, sh)
 	}
-	return m.unlessValueIsName(h, name)
+	return m.rejectNameAsValue(h, name)
 }
 
-// unlessValueIsName returns h, or no hit if the value is the name itself, as in DB_PASSWORD=DB_PASSWORD.
-func (m *matcher) unlessValueIsName(h hit, name []byte) hit {
-	if h.kind != none && bytes.Equal(m.text[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
+// rejectNameAsValue returns h, or no hit if the value is the name itself, as in DB_PASSWORD=DB_PASSWORD.
+func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
+	if h.kind != noKind && bytes.Equal(m.text[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
 		return hit{}
 	}
 	return h
@@ -217,7 +217,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 		return m.value(p, class, sh)
 	}
 	if c := byteAt(s, p); !sh.hasQuotedName && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
-		if typed := m.valueAfterType(p); typed > 0 { // password: string = "..."
+		if typed := m.afterType(p); typed > 0 { // password: string = "..."
 			return m.value(typed, class, sh)
 		}
 	}
@@ -238,7 +238,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 		p += len("- ")
 	}
 	h := m.wholeValue(m.value(p, class, sh))
-	if c := byteAt(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(bytes.TrimRight(s[h.start:h.end], "="), "=:") {
+	if c := byteAt(s, h.end); h.kind == noKind || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(bytes.TrimRight(s[h.start:h.end], "="), "=:") {
 		return hit{} // the line contains more than a value
 	}
 	return h
@@ -300,7 +300,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 			return m.checkValue(p+1, p+1+end, class, sh)
 		}
 		if sh.hasQuotedName && p+1+len(area) == len(s) { // the capture was cut inside the value
-			if h := m.checkValue(p+1, len(s), class, shape{quoted: true, hasQuotedName: true}); h.kind != none {
+			if h := m.checkValue(p+1, len(s), class, shape{quoted: true, hasQuotedName: true}); h.kind != noKind {
 				return h
 			}
 		}
@@ -313,7 +313,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 		}
 	}
 	if sh.inConnectionString {
-		if h := m.connectionValue(p, class); h.kind != none {
+		if h := m.connectionValue(p, class); h.kind != noKind {
 			return h
 		}
 	}
@@ -381,7 +381,7 @@ func (m *matcher) connectionValue(p int, class keyClass) hit {
 	const maxLen = 128
 	area := m.text[p:min(len(m.text), p+maxLen)]
 	if area[0] == '{' {
-		if end := bytes.IndexByte(area, '}'); end > 1 && area[1] != '{' && bytes.IndexByte(area[1:end], '{') < 0 && hasDigit(area[:end]) && span(area, 0, wordByte) > end {
+		if end := bytes.IndexByte(area, '}'); end > 1 && area[1] != '{' && bytes.IndexByte(area[1:end], '{') < 0 && hasDigit(area[:end]) && classRunEnd(area, 0, wordByte) > end {
 			return hit{p, p + end + 1, secret}
 		}
 	}

@@ -21,17 +21,17 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	}
 	value := skipMarks(s, p)
 	if isPassphraseName(s[start:end]) {
-		if h := m.phrase(value, minPhrase); h.kind != none {
+		if h := m.phrase(value, minPhrase); h.kind != noKind {
 			return h
 		}
 		sh.literal = sh.literal || isQuote(byteAt(s, value))
 	}
 	if isQuote(byteAt(s, value)) {
-		if h := m.phrase(value+1, minQuotedPhrase); h.kind != none {
+		if h := m.phrase(value+1, minQuotedPhrase); h.kind != noKind {
 			return h
 		}
 	}
-	if h := m.setting(start, end, i, p, s[start:end]); h.kind != none {
+	if h := m.setting(start, end, i, p, s[start:end]); h.kind != noKind {
 		return h
 	}
 	hasNoBlanks := end == i && byteAt(s, p) > ' ' && s[i] == '='
@@ -41,7 +41,7 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 		return hit{}
 	}
 	h := m.lineValue(p, true, true)
-	if h.kind == none || !isStrong(s[h.start:h.end]) || bytes.IndexByte(s[h.start:h.end], '&') >= 0 {
+	if h.kind == noKind || !isStrong(s[h.start:h.end]) || bytes.IndexByte(s[h.start:h.end], '&') >= 0 {
 		return hit{}
 	}
 	return h
@@ -65,7 +65,7 @@ func (m *matcher) passValue(start, i, p int) hit {
 		return hit{}
 	}
 	h := m.value(skipMarks(s, p), passwordClass, shape{allowDots: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
-	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && isNameOfPass(s[h.start:h.end]) {
+	if h.kind == noKind || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && isNameOfPass(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
@@ -77,11 +77,11 @@ func isNameOfPass(v []byte) bool {
 	if startsFold(v, 0, "test") {
 		return true
 	}
-	word := span(v, 0, alnumByte)
+	word := classRunEnd(v, 0, alnumByte)
 	if bytes.ContainsFunc(v, func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') }) {
 		return false
 	}
-	digits := digitRuns(v)
+	digits := countDigitRuns(v)
 	return digits == 1 && (word < len(v) || !isDigit(v[len(v)-1]) && !isDigit(v[0]) && bytes.IndexByte(v, '2') > 0)
 }
 

@@ -13,19 +13,19 @@ func (m *matcher) jwt(i int) hit {
 	if start < m.lastEnd || !startsWith(m.text, start, "eyJ") || !startsWord(m.text, start) {
 		return hit{}
 	}
-	end := span(m.text, start, tokenByte)
-	if end-start < minLen || byteAt(m.text, lineBreak(m.text, end)) != '.' {
+	end := classRunEnd(m.text, start, tokenByte)
+	if end-start < minLen || byteAt(m.text, afterLineBreak(m.text, end)) != '.' {
 		return hit{}
 	}
 	for dots, wrapped := 0, false; ; {
-		next := lineBreak(m.text, end)
+		next := afterLineBreak(m.text, end)
 		broken, dot := next > end, byteAt(m.text, next) == '.'
 		if dot {
 			dots++
-			after := lineBreak(m.text, next+1)
+			after := afterLineBreak(m.text, next+1)
 			broken, next = broken || after > next+1, after
 		}
-		stop := span(m.text, next, tokenByte)
+		stop := classRunEnd(m.text, next, tokenByte)
 		if stop == next || broken && stop-next < minLen {
 			break
 		}
@@ -42,9 +42,9 @@ func (m *matcher) jwt(i int) hit {
 	return hit{start, end, jwt}
 }
 
-// lineBreak returns the position after the line end at i and the indentation of the next line, or i if no line ends
-// there. The callers skip line breaks because terminals and mail programs wrap long tokens.
-func lineBreak(s []byte, i int) int {
+// afterLineBreak returns the position after the line end at i and the indentation of the next line, or i if no line
+// ends there. The callers skip line breaks because terminals and mail programs wrap long tokens.
+func afterLineBreak(s []byte, i int) int {
 	j := i
 	if byteAt(s, j) == '\r' {
 		j++
@@ -67,7 +67,7 @@ func (m *matcher) pemOrFlag(i int) hit {
 		return m.pem(i)
 	}
 	word := i + 2
-	end := span(m.text, word, tokenByte)
+	end := classRunEnd(m.text, word, tokenByte)
 	if separator := byteAt(m.text, end); end == word || separator != ' ' && separator != '=' || m.text[word] == '-' {
 		return hit{}
 	}
@@ -123,7 +123,7 @@ func (m *matcher) putty(i int) hit {
 	if !startsWith(m.text, i-len("Private-"), header) {
 		return hit{}
 	}
-	start := skipSpace(m.text, span(m.text, i-len("Private-")+len(header), digitByte))
+	start := skipSpace(m.text, classRunEnd(m.text, i-len("Private-")+len(header), digitByte))
 	end := base64Lines(m.text, start)
 	if rest := m.text[start:end]; end < len(m.text) { // without the name at the beginning of the next line
 		end = start + max(0, bytes.LastIndexByte(rest, '\n'))
@@ -143,7 +143,7 @@ func (m *matcher) wrappedPEM(i int) hit {
 	if !startsWith(m.text, i, wrappedHeader) {
 		return hit{}
 	}
-	end := span(m.text, i, base64Byte)
+	end := classRunEnd(m.text, i, base64Byte)
 	if end-i < header {
 		return hit{}
 	}
@@ -179,7 +179,7 @@ func (m *matcher) authScheme(i int) hit {
 		end--
 	}
 	v := m.text[p:end]
-	if bearer && (len(v) < 8 || !(isMixed(v) && (len(v) >= 16 || digitRuns(v) > 0))) {
+	if bearer && (len(v) < 8 || !(isMixed(v) && (len(v) >= 16 || countDigitRuns(v) > 0))) {
 		return hit{}
 	}
 	if !bearer && !isBasicCredentials(v) {
@@ -205,7 +205,7 @@ func (m *matcher) header(p int, hasQuotedName bool) hit {
 		if p-from > maxHeader && word == p && stop > p {
 			break
 		}
-		if h := m.checkValue(word, stop, secretClass, shape{hasQuotedName: hasQuotedName}); h.kind != none {
+		if h := m.checkValue(word, stop, secretClass, shape{hasQuotedName: hasQuotedName}); h.kind != noKind {
 			if word > p {
 				h.end = headerWordEnd(s, h.end, 0)
 			}

@@ -12,7 +12,7 @@ func (m *matcher) bareSecret(i int) hit {
 		return hit{}
 	}
 	end := runEnd(s, i, maxLen, tokenByte)
-	mayBeSecretName := maySecretNameEnd(s, end)
+	mayBeSecretName := mayEndSecretName(s, end)
 	if end > word {
 		if start := m.runStart(i, maxName, nameByte); !mayBeSecretName || classOfWord(s[start:end]) == noClass {
 			return m.labelledName(start, end)
@@ -35,17 +35,17 @@ func (m *matcher) bareSecret(i int) hit {
 		m.markColumn(start, end, class)
 	}
 	if class.isSecret() && class != bareKeyClass {
-		if value := max(m.valueAfterType(end), terraformValue(s, end)); value > 0 {
+		if value := max(m.afterType(end), terraformValueStart(s, end)); value > 0 {
 			return m.value(value, class, shape{})
 		}
 	}
 	if class == bareKeyClass && precedesKey(s[m.lastEnd:start]) {
 		class = secretClass
 	}
-	if h := m.secretBeforeName(start, class); h.kind != none {
+	if h := m.secretBeforeName(start, class); h.kind != noKind {
 		return h
 	}
-	if h := m.comparedValue(start, end, class); h.kind != none {
+	if h := m.comparedValue(start, end, class); h.kind != noKind {
 		return h
 	}
 	if c := byteAt(s, end); c == '\n' || c == ',' || c == '|' {
@@ -214,7 +214,7 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	}
 	h := m.wholeValue(m.value(p, class, shape{}))
-	if c := byteAt(s, h.end); h.kind == none || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
+	if c := byteAt(s, h.end); h.kind == noKind || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
 		return hit{}
 	}
 	return h
@@ -231,7 +231,7 @@ func (m *matcher) isPrinted(start int) bool {
 // valueOnLine matches the value of the class that is alone on the line at p.
 func (m *matcher) valueOnLine(p int, class keyClass) hit {
 	h := m.wholeValue(m.value(p, class, shape{}))
-	if c := byteAt(m.text, h.end); h.kind == none || h.start != p || c != 0 && c != '\n' && c != '\r' {
+	if c := byteAt(m.text, h.end); h.kind == noKind || h.start != p || c != 0 && c != '\n' && c != '\r' {
 		return hit{}
 	}
 	return h
@@ -268,7 +268,7 @@ func (m *matcher) labelledName(start, end int) hit {
 		}
 	}
 	h := m.value(skipMarks(s, separator+1), keyNameClass, shape{hasQuotedName: separator > end && isQuote(s[end])})
-	if h.kind == none || isUUID(s[h.start:h.end]) {
+	if h.kind == noKind || isUUID(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h

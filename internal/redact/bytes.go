@@ -77,8 +77,8 @@ func upper(b byte) byte {
 	return b
 }
 
-// span returns the end of the run of bytes of the class that starts at i.
-func span(s []byte, i int, class uint16) int {
+// classRunEnd returns the end of the run of bytes of the class that starts at i.
+func classRunEnd(s []byte, i int, class uint16) int {
 	for i < len(s) && classOf[s[i]]&class != 0 {
 		i++
 	}
@@ -97,7 +97,7 @@ func (m *matcher) runStart(end, maxLen int, class uint16) int {
 
 // runEnd is like span, but reads at most maxLen bytes.
 func runEnd(s []byte, i, maxLen int, class uint16) int {
-	return span(s[:min(len(s), i+maxLen)], i, class)
+	return classRunEnd(s[:min(len(s), i+maxLen)], i, class)
 }
 
 // startsWith reports whether s has p at i.

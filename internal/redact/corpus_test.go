@@ -237,9 +237,9 @@ func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	}
 }
 
-// wrap returns a JSON document with the text in one of five places: in prose, in code, in one or two levels of nested
-// JSON, or in a string with escapes.
-func wrap(r *rand.Rand, place int, text string) []byte {
+// embedInJSON returns a JSON document with the text in one of five places: in prose, in code, in one or two levels of
+// nested JSON, or in a string with escapes.
+func embedInJSON(r *rand.Rand, place int, text string) []byte {
 	str := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	switch place {
 	case 0: // prose
@@ -283,7 +283,7 @@ func flatten(raw []byte) string {
 	return s
 }
 
-func TestRecallOfEachKind(t *testing.T) {
+func TestMostValuesOfEachKindAreRedacted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const valuesPerKind = 250
 	check := func(t *testing.T, k kind, want float64, draw func() (text, value string)) {
@@ -291,7 +291,7 @@ func TestRecallOfEachKind(t *testing.T) {
 		found, missed := 0, []string{}
 		for i := range valuesPerKind {
 			text, value := draw()
-			raw := wrap(r, i%placeCount, text)
+			raw := embedInJSON(r, i%placeCount, text)
 			out := New(true).JSON(nil, raw)
 			if !json.Valid(out) {
 				t.Fatalf("JSON(%s) =\n%s\nwant valid JSON", raw, out)

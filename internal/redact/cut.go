@@ -5,9 +5,9 @@ import "strings"
 // maxFragment is the maximum length of the last word of a cut text.
 const maxFragment = 256
 
-// CutText is like Text, for a text that was cut off at its end. If the last word may be the start of a value (an
+// TruncatedText is like Text, for a text that was cut off at its end. If the last word may be the start of a value (an
 // address without its end, the first digits of a card), the word is redacted, too.
-func (r *Redactor) CutText(s string) string {
+func (r *Redactor) TruncatedText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)
 	if strings.HasSuffix(s[:start], Placeholder) || !isFragment(s[start:]) {

@@ -22,17 +22,17 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 		{"see a@b.io and go", "see [REDACTED:email:1] and go"},
 		{"see a@b.io", "see [REDACTED:email:1]"},
 	} {
-		got := New(true).CutText(tc.in)
+		got := New(true).TruncatedText(tc.in)
 		if got != tc.want {
-			t.Errorf("CutText(%q) = %q, want %q", tc.in, got, tc.want)
+			t.Errorf("TruncatedText(%q) = %q, want %q", tc.in, got, tc.want)
 		}
-		if twice := New(true).CutText(got); twice != got {
-			t.Errorf("CutText(%q) = %q, want a redacted text unchanged", got, twice)
+		if twice := New(true).TruncatedText(got); twice != got {
+			t.Errorf("TruncatedText(%q) = %q, want a redacted text unchanged", got, twice)
 		}
 	}
 }
 
-// If a text is truncated in the second half of a value, CutText rarely keeps the first half of the value.
+// If a text is truncated in the second half of a value, TruncatedText rarely keeps the first half of the value.
 func TestCutTextRarelyKeepsHalfOfTruncatedValue(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range shapeGenerators() {
@@ -42,7 +42,7 @@ func TestCutTextRarelyKeepsHalfOfTruncatedValue(t *testing.T) {
 			at := len(v)*6/10 + r.IntN(len(v)*4/10)
 			for _, text := range []string{"Use " + v[:at], `{"to":"` + v[:at]} {
 				total++
-				if strings.Contains(New(true).CutText(text), v[:len(v)/2]) {
+				if strings.Contains(New(true).TruncatedText(text), v[:len(v)/2]) {
 					shown++
 				}
 			}

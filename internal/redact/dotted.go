@@ -7,8 +7,8 @@ import (
 
 // The checks of this file find keys by a character between two parts: a dot, a colon, a bar or a dash.
 
-// dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault, and PASETO tokens, by the dot at i.
-func (m *matcher) dotted(i int) hit {
+// dottedKey matches the keys of Discord, Terraform Cloud, Airtable and Vault, and PASETO tokens, by the dot at i.
+func (m *matcher) dottedKey(i int) hit {
 	const discord, discordTime, discordMAC, terraform, terraformKey, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
 	s := m.text
 	switch {
@@ -16,12 +16,12 @@ func (m *matcher) dotted(i int) hit {
 		return m.paseto(i)
 	case byteAt(s, i+discordTime+1) == '.':
 		start := m.runStart(i, discord+3, tokenByte)
-		end := span(s, i+discordTime+2, tokenByte)
-		if i-start >= discord && startsWord(s, start) && span(s, i+1, tokenByte) == i+1+discordTime && end-i-discordTime-2 >= discordMAC && isMixed(s[start:i]) {
+		end := classRunEnd(s, i+discordTime+2, tokenByte)
+		if i-start >= discord && startsWord(s, start) && classRunEnd(s, i+1, tokenByte) == i+1+discordTime && end-i-discordTime-2 >= discordMAC && isMixed(s[start:i]) {
 			return hit{start, end, secret}
 		}
 	case byteAt(s, i+1) == 'a' && startsWith(s, i+1, "atlasv1."):
-		start, end := i-terraform, span(s, i+len(".atlasv1."), urlBase64Byte)
+		start, end := i-terraform, classRunEnd(s, i+len(".atlasv1."), urlBase64Byte)
 		if start >= m.lastEnd && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformKey {
 			return hit{start, end, secret}
 		}
@@ -29,10 +29,10 @@ func (m *matcher) dotted(i int) hit {
 		start := m.runStart(i, authress, nameByte)
 		keyType, _, _ := bytes.Cut(s[start:i], []byte("_"))
 		if end := runEnd(s, i+1, authress, nameByte|base64Byte); end-i > authress && slices.Contains([]string{"sc", "ext", "scauth", "authress"}, string(keyType)) {
-			return hit{start, span(s, end, nameByte|base64Byte), secret}
+			return hit{start, classRunEnd(s, end, nameByte|base64Byte), secret}
 		}
 	case startsWith(s, i-airtable, "pat"):
-		if end := span(s, i+1, hexByte); end-i-1 == 64 && i-airtable >= m.lastEnd && startsWord(s, i-airtable) {
+		if end := classRunEnd(s, i+1, hexByte); end-i-1 == 64 && i-airtable >= m.lastEnd && startsWord(s, i-airtable) {
 			return hit{i - airtable, end, secret}
 		}
 	case s[i-1] == 's' && startsWord(s, i-1) && i > m.lastEnd:
@@ -76,14 +76,14 @@ func (m *matcher) appToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// suffixed matches the keys of Mailchimp (with a data centre, -us12), MaxMind (_mmk) and New Relic (NRAL). The
+// suffixedKey matches the keys of Mailchimp (with a data centre, -us12), MaxMind (_mmk) and New Relic (NRAL). The
 // s, the last k or the L of the suffix is at i.
-func (m *matcher) suffixed(i int) hit {
+func (m *matcher) suffixedKey(i int) hit {
 	const mailchimp, maxmind, newRelic = 32, 36, 36
 	s := m.text
 	switch {
 	case startsWith(s, i-2, "-us"):
-		start, end := m.runStart(i-2, mailchimp+1, hexByte), span(s, i+1, digitByte)
+		start, end := m.runStart(i-2, mailchimp+1, hexByte), classRunEnd(s, i+1, digitByte)
 		if i-2-start == mailchimp && startsWord(s, start) && end-i <= 3 && !isAlnum(byteAt(s, end)) {
 			return hit{start, end, secret}
 		}

@@ -50,7 +50,7 @@ func (m *matcher) passwordFlag(i int) hit {
 		}
 		return m.value(skipMarks(m.text, p), passwordClass, shape{allowDots: true})
 	}
-	end := span(m.text[:min(len(m.text), i+maxBlanks)], i+1, tokenByte)
+	end := classRunEnd(m.text[:min(len(m.text), i+maxBlanks)], i+1, tokenByte)
 	if class := classOfWord(m.text[i+1 : end]); class.isSecret() && byteAt(m.text, end) == ' ' { // -storepass
 		return m.value(skipMarks(m.text, end), class, shape{allowDots: true})
 	}

@@ -189,8 +189,8 @@ func formats() []string {
 	}
 }
 
-// outOfScope returns texts with secrets that the package does not detect. docs/SAMPLES.md lists these gaps.
-func outOfScope() []string {
+// undetectedSecrets returns texts with secrets that the package does not detect. docs/SAMPLES.md lists these gaps.
+func undetectedSecrets() []string {
 	return []string{
 		"password: correcthorse",
 		"api_key=abc123def456",
@@ -234,11 +234,11 @@ func TestSecretInCommonFormatIsRedacted(t *testing.T) {
 		}
 		for at, c := range text {
 			if c == '»' {
-				checkHidden("truncated text", redact.New(true).CutText(plain.Replace(text[:at])))
+				checkHidden("truncated text", redact.New(true).TruncatedText(plain.Replace(text[:at])))
 			}
 		}
 	}
-	for _, text := range outOfScope() {
+	for _, text := range undetectedSecrets() {
 		if got := redact.New(true).Text(text); got != text {
 			t.Errorf("Text(%q) = %q, want it unchanged as in docs/SAMPLES.md", text, got)
 		}

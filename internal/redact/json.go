@@ -103,7 +103,7 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 			i++
 			continue
 		}
-		end := span(w.src[:to], i, digitByte)
+		end := classRunEnd(w.src[:to], i, digitByte)
 		c := byteAt(w.src, end)
 		isInteger := c != '.' && c != 'e' && c != 'E'
 		if isInteger && end-i >= minLen && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {

@@ -7,7 +7,7 @@ const Placeholder = "[REDACTED:"
 type kind uint8
 
 const (
-	none kind = iota
+	noKind kind = iota
 	email
 	phone
 	card
@@ -64,20 +64,20 @@ var kindNames = func() (out [kindCount]string) {
 // kindTable lists all redacted kinds, one row each. A new kind is a constant above, a row here, and
 // examples.
 func kindTable() [kindCount]kindRow {
-	t := [kindCount]kindRow{none: {name: "none"}, fragment: {
+	t := [kindCount]kindRow{noKind: {name: "none"}, fragment: {
 		name: "cut", description: "the last word of a cut text, if the word may be the beginning of another kind",
 	}}
-	personalData(&t)
-	vendors(&t)
-	moreVendors(&t)
-	headers(&t)
-	others(&t)
+	addPersonalKinds(&t)
+	addVendorKinds(&t)
+	addMoreVendorKinds(&t)
+	addHeaderKinds(&t)
+	addOtherKinds(&t)
 	return t
 }
 
-// personalData adds the rows of personal data. Their anchors are checked before those of all other rows, because the
-// colon of an IP address must be checked before the colon of an assignment.
-func personalData(t *[kindCount]kindRow) {
+// addPersonalKinds adds the rows of personal data. Their anchors are checked before those of all other rows, because
+// the colon of an IP address must be checked before the colon of an assignment.
+func addPersonalKinds(t *[kindCount]kindRow) {
 	// Four kinds share the anchor of a run of digits, so that the run is read once.
 	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
 	local := func(b byte) bool { return classOf[b]&localByte != 0 }
@@ -155,43 +155,43 @@ const (
 	alnum36 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 )
 
-func vendors(t *[kindCount]kindRow) {
+func addVendorKinds(t *[kindCount]kindRow) {
 	t[anthropicKey] = kindRow{name: "anthropic_key", description: "`sk-ant-`, with 16 bytes or more after `sk-`", examples: []example{
 		{"sk-" + "ant-api03-" + alnum36, "[REDACTED:anthropic_key:1]"},
-	}, prefixes: []prefix{{text: "sk-", bodyStart: "ant-", class: tokenByte, minBytes: 16, digit: true}}}
+	}, prefixes: []prefix{{text: "sk-", bodyStart: "ant-", class: tokenByte, minBytes: 16, needsDigit: true}}}
 	// CSS has classes such as sk-fading-circle, so a key needs a digit.
 	t[openAIKey] = kindRow{name: "openai_key", description: "`sk-` and 16 bytes, a digit among them", examples: []example{
 		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
 		{"sk-fading-circle-before", ""},
-	}, prefixes: []prefix{{text: "sk-", class: tokenByte, minBytes: 16, digit: true}}}
+	}, prefixes: []prefix{{text: "sk-", class: tokenByte, minBytes: 16, needsDigit: true}}}
 	t[awsKey] = kindRow{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or session token", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
-	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: isWordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, vendors: true}}}
+	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: isWordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, findsVendorKey: true}}}
 	t[githubToken] = kindRow{name: "github_token", description: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
 		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
-	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+	}, prefixes: append(expandPrefix(prefix{class: alnumByte, minBytes: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
 		prefix{text: "github_pat_", class: tokenByte, minBytes: 20})}
 	t[gitlabToken] = kindRow{name: "gitlab_token", description: "`glpat-` and related prefixes", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
-	}, prefixes: allOf(prefix{class: tokenByte, minBytes: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
+	}, prefixes: expandPrefix(prefix{class: tokenByte, minBytes: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-", "glwt-")}
 	t[slackToken] = kindRow{name: "slack_token", description: "`xoxb-` and related prefixes, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
-	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
+	}, anchors: []anchor{authorityAnchor()}, prefixes: append(expandPrefix(prefix{class: tokenByte, minBytes: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
 		prefix{text: "xapp-", class: tokenByte, minBytes: 16})}
 	t[stripeKey] = kindRow{name: "stripe_key", description: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
 		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
-	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
+	}, prefixes: append(expandPrefix(prefix{class: alnumByte, minBytes: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_", "sk_prod_", "rk_prod_"),
 		prefix{text: "whsec_", class: base64Byte, minBytes: 20})}
 	t[googleKey] = kindRow{
 		name: "google_key", description: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20, `AQ.` and 30", examples: []example{
 			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
-		}, prefixes: []prefix{{text: "AIza", class: tokenByte, minBytes: 30}, {text: "GOCSPX-", class: tokenByte, minBytes: 20}, {text: "ya29.", class: tokenByte, minBytes: 20}, {text: "AQ.", class: tokenByte, minBytes: 30, digit: true}},
+		}, prefixes: []prefix{{text: "AIza", class: tokenByte, minBytes: 30}, {text: "GOCSPX-", class: tokenByte, minBytes: 20}, {text: "ya29.", class: tokenByte, minBytes: 20}, {text: "AQ.", class: tokenByte, minBytes: 30, needsDigit: true}},
 	}
 }
 
-func moreVendors(t *[kindCount]kindRow) {
+func addMoreVendorKinds(t *[kindCount]kindRow) {
 	t[azureKey] = kindRow{name: "azure_key", description: "a secret with `Q~` inside; the value of an account key or a signature", examples: []example{
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
@@ -206,17 +206,17 @@ func moreVendors(t *[kindCount]kindRow) {
 	}, prefixes: []prefix{{text: "pypi-", bodyStart: "AgE", class: tokenByte, minBytes: 16}, {text: "pypi-", class: tokenByte, minBytes: 50}}}
 	t[huggingFaceToken] = kindRow{name: "huggingface_token", description: "`hf_` or `api_org_` and 20 bytes", examples: []example{
 		{"hf" + "_" + alnum36, "[REDACTED:huggingface_token:1]"},
-	}, prefixes: allOf(prefix{class: alnumByte, minBytes: 20}, "hf_", "api_org_")}
+	}, prefixes: expandPrefix(prefix{class: alnumByte, minBytes: 20}, "hf_", "api_org_")}
 	t[sendgridKey] = kindRow{name: "sendgrid_key", description: "`SG.` and two parts of 16 bytes", examples: []example{
 		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
-	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: isWordBoundary, next: anyOf("G"), check: (*matcher).sendgrid, vendors: true}}}
+	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: isWordBoundary, next: anyOf("G"), check: (*matcher).sendgrid, findsVendorKey: true}}}
 	t[twilioKey] = kindRow{name: "twilio_key", description: "`AC` or `SK` and 32 hex digits", examples: []example{
 		{"sid " + "AC" + hex32, "sid [REDACTED:twilio_key:1]"},
-	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: isWordBoundary, next: anyOf("CK"), check: (*matcher).twilio, vendors: true}}}
+	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: isWordBoundary, next: anyOf("CK"), check: (*matcher).twilio, findsVendorKey: true}}}
 }
 
-// authority returns the anchor "://" of a URL.
-func authority() anchor {
+// authorityAnchor returns the anchor "://" of a URL.
+func authorityAnchor() anchor {
 	return anchor{name: "://", bytes: ":", prev: isAlnum, next: anyOf("/"), check: (*matcher).url}
 }
 
@@ -225,10 +225,10 @@ func dashed() anchor {
 	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return isWordBoundary(b) && b != '-' }, next: anyOf("-"), check: (*matcher).pemOrFlag}
 }
 
-func headers(t *[kindCount]kindRow) {
+func addHeaderKinds(t *[kindCount]kindRow) {
 	t[jwt] = kindRow{name: "jwt", description: "`eyJ` and two, three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
-	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: anyOf("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
+	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: anyOf("y"), next: isKeyByte, check: (*matcher).jwt, findsVendorKey: true}}}
 	t[privateKey] = kindRow{name: "private_key", description: "a PEM block with a body, also in base64; the private lines of PuTTY", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
 		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
@@ -251,7 +251,7 @@ func headers(t *[kindCount]kindRow) {
 	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: isWordBoundary, next: anyOf("eEaA"), check: (*matcher).authScheme}}}
 }
 
-func others(t *[kindCount]kindRow) {
+func addOtherKinds(t *[kindCount]kindRow) {
 	beforeSeparator := func(b byte) bool {
 		return mayEndName(b) || b == 'I' || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']' || b == '*' || b >= 0x80
 	}
@@ -264,7 +264,7 @@ func others(t *[kindCount]kindRow) {
 		{"curl -u admin:correcthorse h", "curl -u [REDACTED:url_credentials:1] h"},
 		{"docker run -u 1000:1000 x; su -u bob:correcthorse", ""},
 	}, anchors: []anchor{
-		authority(), dashed(),
+		authorityAnchor(), dashed(),
 		{name: "-u", bytes: "-", prev: isWordBoundary, next: anyOf("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
@@ -295,10 +295,10 @@ func others(t *[kindCount]kindRow) {
 			{name: "lautet; is, in Asian languages", bytes: "u\xaf\x94\xba", prev: anyOf("a\x98\x81\x8a\xb8"), next: anyByte, check: (*matcher).foreignLink},
 			{name: "SecureString", bytes: "-", prev: anyOf("o"), next: anyOf("S"), check: (*matcher).secureString},
 			dashed(),
-			{name: "part.part", bytes: ".", prev: isAlnum, next: isAlnum, check: (*matcher).dotted, vendors: true},
-			{name: "bot:key", bytes: ":", prev: isDigit, next: anyOf("A"), check: (*matcher).botToken, vendors: true},
-			{name: "app|secret", bytes: "|%", prev: isDigit, next: isAlnum, check: (*matcher).appToken, vendors: true},
-			{name: "-us12, _mmk, NRAL", bytes: "skL", prev: anyOf("umA"), next: func(b byte) bool { return isDigit(b) || isWordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
+			{name: "part.part", bytes: ".", prev: isAlnum, next: isAlnum, check: (*matcher).dottedKey, findsVendorKey: true},
+			{name: "bot:key", bytes: ":", prev: isDigit, next: anyOf("A"), check: (*matcher).botToken, findsVendorKey: true},
+			{name: "app|secret", bytes: "|%", prev: isDigit, next: isAlnum, check: (*matcher).appToken, findsVendorKey: true},
+			{name: "-us12, _mmk, NRAL", bytes: "skL", prev: anyOf("umA"), next: func(b byte) bool { return isDigit(b) || isWordBoundary(b) }, check: (*matcher).suffixedKey, findsVendorKey: true},
 		},
 		prefixes: furtherPrefixes(),
 	}
@@ -374,8 +374,8 @@ func secretExamples() []example {
 	}
 }
 
-// allOf returns one copy of the template for each text.
-func allOf(template prefix, texts ...string) []prefix {
+// expandPrefix returns one copy of the template for each text.
+func expandPrefix(template prefix, texts ...string) []prefix {
 	out := make([]prefix, len(texts))
 	for i, text := range texts {
 		out[i] = template

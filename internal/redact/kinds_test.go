@@ -21,7 +21,7 @@ func (e example) want() string {
 
 func TestKindExamplesAreRedacted(t *testing.T) {
 	for k, row := range kindTable() {
-		hasExample := kind(k) == none || kind(k) == fragment // these two kinds need no example, because no scan finds them
+		hasExample := kind(k) == noKind || kind(k) == fragment // these two kinds need no example, because no scan finds them
 		for _, x := range row.examples {
 			got := New(true).Text(x.in)
 			if got != x.want() {
@@ -63,7 +63,7 @@ func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 			if p.class == hexByte {
 				body = hex32 + hex32
 			}
-			if p.uuid {
+			if p.isUUID {
 				body = "a1b2c3d4-0a1b-4c3d-8e5f-60718293a4b5"
 			}
 			shortest, tooShort := p.text+body[:p.minBytes]+" ", p.text+body[:p.minBytes-1]+" "
@@ -123,12 +123,12 @@ func docsTable() string {
 	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")
 	for _, personal := range []bool{false, true} {
 		for k, row := range kindTable() {
-			if kind(k) == none || row.personal != personal {
+			if kind(k) == noKind || row.personal != personal {
 				continue
 			}
 			in, out := "", "`"+Placeholder+row.name+":1]`"
 			if len(row.examples) > 0 {
-				in, out = "`"+shortened(row.examples[0].in)+"`", "`"+shortened(row.examples[0].out)+"`"
+				in, out = "`"+shortenWords(row.examples[0].in)+"`", "`"+shortenWords(row.examples[0].out)+"`"
 			}
 			name := row.name
 			if personal {
@@ -140,8 +140,8 @@ func docsTable() string {
 	return b.String()
 }
 
-// shortened shortens long words, so that the table contains no whole key.
-func shortened(s string) string {
+// shortenWords shortens long words, so that the table contains no whole key.
+func shortenWords(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return regexp.MustCompile(`([A-Za-z0-9_+/-]{12})[A-Za-z0-9_+/-]{6,}`).ReplaceAllString(s, "$1…")
 }

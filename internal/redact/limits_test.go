@@ -119,7 +119,7 @@ func TestRedactionPlaceholdersAreKept(t *testing.T) {
 	}
 }
 
-// CutText redacts the last word of a truncated text if it may be the beginning of a value.
+// TruncatedText redacts the last word of a truncated text if it may be the beginning of a value.
 func TestCutTextRedactsLastWord(t *testing.T) {
 	for text, want := range map[string]string{
 		"mail bob@": "mail ", "mail bob@exam": "mail ", "card 4111 11": "card ", "call +4": "call +4", "call +49": "call ", "call (415) 5": "call ", "key sk-": "key ", "key abc12d": "key ", "iban DE89 3704": "iban ", "x=abc123": "x=", `"abc123`: `"`,
@@ -128,20 +128,20 @@ func TestCutTextRedactsLastWord(t *testing.T) {
 		if strings.HasSuffix(want, " ") || want != text {
 			want += redact.Placeholder + "cut:1]"
 		}
-		if got := redact.New(true).CutText(text); got != want {
-			t.Errorf("CutText(%q) = %q, want %q", text, got, want)
+		if got := redact.New(true).TruncatedText(text); got != want {
+			t.Errorf("TruncatedText(%q) = %q, want %q", text, got, want)
 		}
 	}
-	if got := redact.New(true).CutText("mail a@b.io"); got != "mail [REDACTED:email:1]" {
-		t.Errorf(`CutText("mail a@b.io") = %q, want "mail [REDACTED:email:1]"`, got)
+	if got := redact.New(true).TruncatedText("mail a@b.io"); got != "mail [REDACTED:email:1]" {
+		t.Errorf(`TruncatedText("mail a@b.io") = %q, want "mail [REDACTED:email:1]"`, got)
 	}
-	if got := redact.New(true).CutText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
-		t.Errorf("word of 302 bytes: CutText = %q, want the last 256 bytes redacted", got)
+	if got := redact.New(true).TruncatedText(strings.Repeat("x", 300) + "1@"); strings.Count(got, "x") != 300+2-256 || !strings.HasSuffix(got, "cut:1]") {
+		t.Errorf("word of 302 bytes: TruncatedText = %q, want the last 256 bytes redacted", got)
 	}
 }
 
 // Counts returns the number of replacements by kind, until DrainCounts.
-func TestCountsByKindUntilDrained(t *testing.T) {
+func TestReplacementsAreCountedByKindUntilDrained(t *testing.T) {
 	r := redact.New(true)
 	if r.Counts() != nil {
 		t.Errorf("new redactor: Counts = %v, want none", r.Counts())

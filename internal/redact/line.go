@@ -102,7 +102,7 @@ func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 			return false
 		}
 	}
-	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSymbols) && (open > 2 && !hasDigit(v[:open]) || !mayEndAtBlank && span(v, 0, nameByte) == open) { // a call or an index
+	if open := bytes.IndexAny(v, "(["); open >= 0 && !bytes.ContainsAny(v[:open], strongSymbols) && (open > 2 && !hasDigit(v[:open]) || !mayEndAtBlank && classRunEnd(v, 0, nameByte) == open) { // a call or an index
 		return false
 	}
 	letters, symbols := false, false

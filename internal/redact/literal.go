@@ -44,7 +44,7 @@ func isLiteral(v []byte) bool {
 func isPath(v []byte) bool {
 	if v[0] == '/' || v[0] == '~' {
 		parts := bytes.IndexByte(v[1:], '/') >= 0 && !bytes.ContainsAny(v[1:], "!@#%^*?=;|")
-		return parts || !isBothCases(v) || !hasDigit(v)
+		return parts || !hasBothCases(v) || !hasDigit(v)
 	}
 	return bytes.Contains(v, []byte("://"))
 }
@@ -53,7 +53,7 @@ func isPath(v []byte) bool {
 // arn:aws:secretsmanager:... and the YAML tag !vault do.
 func isReference(v []byte) bool {
 	const minLen = 3
-	if v[0] == '!' && span(v, 1, alnumByte) == len(v) && !hasDigit(v) {
+	if v[0] == '!' && classRunEnd(v, 1, alnumByte) == len(v) && !hasDigit(v) {
 		return true
 	}
 	colon := bytes.IndexByte(v, ':')
@@ -110,9 +110,9 @@ func quoteAt(s []byte, p int) int {
 	return p
 }
 
-// valueAfterType returns the position of the quoted value after a type, an index or a fallback operator at p, 0 for
+// afterType returns the position of the quoted value after a type, an index or a fallback operator at p, 0 for
 // none. These follow a name in password: string = "x", password[32] = "x" and env['PASSWORD'] || 'x'.
-func (m *matcher) valueAfterType(p int) int {
+func (m *matcher) afterType(p int) int {
 	const maxLen = 40
 	s := m.text
 	index := p

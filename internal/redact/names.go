@@ -166,9 +166,9 @@ func classOfName(n []byte) keyClass {
 	return noClass
 }
 
-// maySecretNameEnd reports whether the name of a secret can end at end. The test of the last three letters is
+// mayEndSecretName reports whether the name of a secret can end at end. The test of the last three letters is
 // cheap and rejects most names in code.
-func maySecretNameEnd(s []byte, end int) bool {
+func mayEndSecretName(s []byte, end int) bool {
 	if end < 2 {
 		return false
 	}

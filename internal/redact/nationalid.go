@@ -33,12 +33,12 @@ func (m *matcher) nationalID(i, end int) hit {
 			return hit{i, stop, ssn}
 		}
 	case korea:
-		stop = span(s, end+1, digitByte)
+		stop = classRunEnd(s, end+1, digitByte)
 		if byteAt(s, end) == '-' && stop-end-1 == 7 && m.namesNationalID(i) {
 			return hit{i, stop, ssn}
 		}
 	case japan, japan / 3:
-		for groups := 1; groups < 3 && end-i < japan && (byteAt(s, stop) == ' ' || byteAt(s, stop) == '-') && span(s, stop+1, digitByte) == stop+5; groups++ {
+		for groups := 1; groups < 3 && end-i < japan && (byteAt(s, stop) == ' ' || byteAt(s, stop) == '-') && classRunEnd(s, stop+1, digitByte) == stop+5; groups++ {
 			stop += 5
 		}
 		if (end-i == japan || stop-i == japan+2) && !isAlnum(byteAt(s, stop)) && m.namesNationalID(i) {

@@ -17,15 +17,15 @@ func nextCell(s []byte, p int) int {
 	return p
 }
 
-// valueAfterName returns the position of a password after the name s[start:end], 0 for none. The password is in quotes
+// afterName returns the position of a password after the name s[start:end], 0 for none. The password is in quotes
 // as in SQL, after a word such as "is", in a table, or directly after the name in settings.
-func (m *matcher) valueAfterName(start, end int) int {
+func (m *matcher) afterName(start, end int) int {
 	const maxDistance = 40
 	s := m.text
-	if value := m.valueAfterType(end); value > 0 {
+	if value := m.afterType(end); value > 0 {
 		return value
 	}
-	if value := max(terraformValue(s, end), typedValue(s, start, end)); value > 0 {
+	if value := max(terraformValueStart(s, end), typedValueStart(s, start, end)); value > 0 {
 		return value
 	}
 	p := nextCell(s, end)
@@ -79,9 +79,9 @@ func (m *matcher) valueAfterName(start, end int) int {
 	return 0
 }
 
-// typedValue returns the position of the text that a script types into the field with the name s[start:end], 0 for
+// typedValueStart returns the position of the text that a script types into the field with the name s[start:end], 0 for
 // none: getByLabel('Password').fill('...'), fill('#password', '...').
-func typedValue(s []byte, start, end int) int {
+func typedValueStart(s []byte, start, end int) int {
 	const maxMarks = 3 // ends of the selector: "]')
 	p := end
 	for p-end < maxMarks && p < len(s) && (isQuote(s[p]) || s[p] == ']' || s[p] == ')') {
@@ -139,9 +139,9 @@ func isStrongWord(s []byte, p int) bool {
 	return len(word) > 5 && isStrong(word) && !(at >= 0 && bytes.IndexByte(word[at:], '.') > 0) && bytes.IndexByte(word, '=') < 0 && bytes.IndexByte(word, '/') < 0 && bytes.IndexByte(word, '(') < 0
 }
 
-// terraformValue returns the position of the default of a Terraform variable, or of the value of a Terraform output, 0
-// for none. The quote before the block is at p.
-func terraformValue(s []byte, p int) int {
+// terraformValueStart returns the position of the default of a Terraform variable, or of the value of a Terraform
+// output, 0 for none. The quote before the block is at p.
+func terraformValueStart(s []byte, p int) int {
 	const maxLen = 200
 	if !isQuote(byteAt(s, p)) || !startsWith(s, p+1, " {") {
 		return 0
@@ -185,7 +185,7 @@ func (m *matcher) valueBeforeName(start, end int) hit {
 			stop--
 		}
 		from := m.runStart(stop, stop, wordByte)
-		if h := m.checkValue(from, stop, passwordClass, shape{}); h.kind != none && !isTechnicalTerm(s[from:stop]) {
+		if h := m.checkValue(from, stop, passwordClass, shape{}); h.kind != noKind && !isTechnicalTerm(s[from:stop]) {
 			return h
 		}
 	}

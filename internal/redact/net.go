@@ -80,7 +80,7 @@ func (m *matcher) ipv4(i int) hit {
 			}
 			end++
 		}
-		stop := span(s, end, digitByte)
+		stop := classRunEnd(s, end, digitByte)
 		if n := stop - end; n == 0 || n > 3 || (n > 1 && s[end] == '0') {
 			return hit{}
 		}

@@ -6,11 +6,11 @@ import "strings"
 // that starts with the run of digits at i.
 func (m *matcher) digits(i int) hit {
 	s := m.text
-	end := span(s, i, digitByte)
+	end := classRunEnd(s, i, digitByte)
 	runLength := end - i
 	c := byteAt(s, end)
 	if runLength == 17 || runLength == 18 || runLength == 12 || runLength == 6 || runLength == 4 {
-		if h := m.nationalID(i, end); h.kind != none {
+		if h := m.nationalID(i, end); h.kind != noKind {
 			return h
 		}
 	}
@@ -21,7 +21,7 @@ func (m *matcher) digits(i int) hit {
 		return hit{end: end} // a later group of a number that did not match
 	}
 	if c == '.' && runLength <= 3 {
-		if h := m.ipv4(i); h.kind != none {
+		if h := m.ipv4(i); h.kind != noKind {
 			return h
 		}
 	}
@@ -29,7 +29,7 @@ func (m *matcher) digits(i int) hit {
 		return hit{end: end} // a fraction
 	}
 	if (c == '-' || c == ' ' || c == '.' || runLength == 9) && (runLength == 3 || runLength == 9) {
-		if h := m.ssn(i, end); h.kind != none {
+		if h := m.ssn(i, end); h.kind != noKind {
 			return h
 		}
 	}
@@ -37,10 +37,10 @@ func (m *matcher) digits(i int) hit {
 	if g.digitCount < 7 {
 		return hit{end: end}
 	}
-	if h := m.card(i, end, &g); h.kind != none {
+	if h := m.card(i, end, &g); h.kind != noKind {
 		return h
 	}
-	if h := m.phoneInGroups(i, &g, false); h.kind != none {
+	if h := m.phoneInGroups(i, &g, false); h.kind != noKind {
 		return h
 	}
 	return hit{end: end}
@@ -86,7 +86,7 @@ func (g *groups) commonSeparator(k int) byte {
 func readGroups(s []byte, i int) (g groups) {
 	sep := byte(0)
 	for g.groupCount < len(g.size) {
-		end := span(s, i, digitByte)
+		end := classRunEnd(s, i, digitByte)
 		if end == i || g.digitCount+end-i > len(g.digits) {
 			break
 		}
@@ -104,7 +104,7 @@ func readGroups(s []byte, i int) (g groups) {
 		case sep == ' ' && byteAt(s, i) == '(':
 			sep = '('
 			i++
-		case sep == ' ' && (byteAt(s, i) == '/' || byteAt(s, i) == '-') && byteAt(s, i+1) == ' ' && g.digits[0] == '0' && span(s, i+2, digitByte) > i+4: // 030 / 901820
+		case sep == ' ' && (byteAt(s, i) == '/' || byteAt(s, i) == '-') && byteAt(s, i+1) == ' ' && g.digits[0] == '0' && classRunEnd(s, i+2, digitByte) > i+4: // 030 / 901820
 			sep = s[i]
 			i += 2
 		case sep != ' ' && sep != '-' && sep != '.' && sep != '/':
@@ -126,7 +126,7 @@ func (m *matcher) card(i, end int, g *groups) hit {
 		}
 		return hit{i, end, card}
 	}
-	if c := byteAt(s, end); runLength != 4 || c != ' ' && c != '-' && c != '.' || i > 4 && s[i-1] == c && span(s[:i-1], i-5, hexByte) == i-1 { // a dump in groups of four
+	if c := byteAt(s, end); runLength != 4 || c != ' ' && c != '-' && c != '.' || i > 4 && s[i-1] == c && classRunEnd(s[:i-1], i-5, hexByte) == i-1 { // a dump in groups of four
 		return hit{}
 	}
 	n := g.digitCount
@@ -220,7 +220,7 @@ func (m *matcher) ssn(i, end int) hit {
 		d = s[i:end]
 	} else {
 		sep := s[end]
-		if len(s)-i < 11 || s[i+6] != sep || span(s[:i+6], i+4, digitByte) != i+6 || span(s, i+7, digitByte) != i+11 {
+		if len(s)-i < 11 || s[i+6] != sep || classRunEnd(s[:i+6], i+4, digitByte) != i+6 || classRunEnd(s, i+7, digitByte) != i+11 {
 			return hit{}
 		}
 		if sep != '-' && m.class != ssnClass && !m.hasWordBefore(i, wordsOfSSN) {
@@ -248,7 +248,7 @@ func (m *matcher) ssn(i, end int) hit {
 // the length that its country uses. The first check digit is at i.
 func (m *matcher) iban(i int) hit {
 	s := m.text
-	noHit := hit{end: span(s, i, digitByte)} // no hit; digits after a letter match no other kind either
+	noHit := hit{end: classRunEnd(s, i, digitByte)} // no hit; digits after a letter match no other kind either
 	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
 		return noHit
 	}

@@ -5,29 +5,29 @@ import "hash/maphash"
 // Maximum numbers of values whose placeholder numbers are remembered. Each occurrence of a further value gets a new
 // number. Such a value is redacted, but equal values are not recognisable as equal.
 const (
-	maxRemembered = 1 << 16 // in a Redactor without a session
-	maxPerSession = 1 << 10 // in a session
+	maxNumbers        = 1 << 16 // in a Redactor without a session
+	maxSessionNumbers = 1 << 10 // in a session
 )
 
-// Numbers assigns the numbers in the placeholders of one session. It holds seeded 64-bit hashes of values, never the
-// values. Numbers is not safe for concurrent use.
-type Numbers struct {
+// PlaceholderNumbers assigns the numbers in the placeholders of one session. It holds seeded 64-bit hashes of values,
+// never the values. Numbers is not safe for concurrent use.
+type PlaceholderNumbers struct {
 	seed          maphash.Seed
 	limit         int
 	byHash        map[uint64]int
 	highestByKind map[kind]int // newest number by kind; most sessions have none
 }
 
-// NewNumbers returns the numbers of a session. highest is the result of Highest before the restart. Further numbers are
-// greater, so that two different values never have the same number.
-func NewNumbers(highest map[string]int) *Numbers {
-	n := &Numbers{seed: maphash.MakeSeed(), limit: maxPerSession}
+// NewPlaceholderNumbers returns the numbers of a session. highest is the result of Highest before the restart. Further
+// numbers are greater, so that two different values never have the same number.
+func NewPlaceholderNumbers(highest map[string]int) *PlaceholderNumbers {
+	n := &PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxSessionNumbers}
 	n.Raise(highest)
 	return n
 }
 
 // Raise makes further numbers greater than highest, which are the highest numbers of another replica.
-func (n *Numbers) Raise(highest map[string]int) {
+func (n *PlaceholderNumbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
 		if number := highest[name]; number > n.highestByKind[kind(k)] {
 			n.raiseTo(kind(k), number)
@@ -36,7 +36,7 @@ func (n *Numbers) Raise(highest map[string]int) {
 }
 
 // raiseTo sets the highest number of a kind.
-func (n *Numbers) raiseTo(k kind, number int) {
+func (n *PlaceholderNumbers) raiseTo(k kind, number int) {
 	if n.highestByKind == nil {
 		n.highestByKind = make(map[kind]int)
 	}
@@ -44,7 +44,7 @@ func (n *Numbers) raiseTo(k kind, number int) {
 }
 
 // Highest returns the highest number of each kind, by name, and nil if there are no numbers.
-func (n *Numbers) Highest() map[string]int {
+func (n *PlaceholderNumbers) Highest() map[string]int {
 	if len(n.highestByKind) == 0 {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (n *Numbers) Highest() map[string]int {
 }
 
 // reset forgets all numbers. It keeps the map for reuse if the map is small.
-func (n *Numbers) reset() {
+func (n *PlaceholderNumbers) reset() {
 	const small = 256
 	if len(n.byHash) > small {
 		n.byHash = nil
@@ -67,7 +67,7 @@ func (n *Numbers) reset() {
 
 // number returns the number of a value. All spellings of a value have the same number: it ignores the grouping of
 // digits in cards, phone numbers, SSNs and IBANs, and the case of e-mail addresses and IBANs.
-func (n *Numbers) number(k kind, value []byte) int {
+func (n *PlaceholderNumbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)
 	_ = h.WriteByte(byte(k))

@@ -68,14 +68,15 @@ func TestRedactionKeepsJSONStructure(t *testing.T) {
 		if err := json.Unmarshal(redact.New(true).JSON(nil, raw), &redacted); err != nil || string(raw) != before {
 			t.Fatalf("JSON(%s): output is invalid (%v) or the input changed to %s", before, err, raw)
 		}
-		if at, ok := sameForm(original, redacted); !ok {
+		if at, ok := sameStructure(original, redacted); !ok {
 			t.Fatalf("JSON(%s) changed the structure at %q", before, at)
 		}
 	})
 }
 
-// sameForm reports whether redacted has the structure of original. If not, at is the path or the value of a difference.
-func sameForm(original, redacted any) (at string, ok bool) {
+// sameStructure reports whether redacted has the structure of original. If not, at is the path or the value of a
+// difference.
+func sameStructure(original, redacted any) (path string, ok bool) {
 	switch o := original.(type) {
 	case map[string]any:
 		r, isMap := redacted.(map[string]any)
@@ -83,8 +84,8 @@ func sameForm(original, redacted any) (at string, ok bool) {
 			return "{", false
 		}
 		for name, v := range o {
-			if at, ok := sameForm(v, r[name]); !ok {
-				return name + "." + at, false
+			if path, ok := sameStructure(v, r[name]); !ok {
+				return name + "." + path, false
 			}
 		}
 		return "", true
@@ -94,8 +95,8 @@ func sameForm(original, redacted any) (at string, ok bool) {
 			return "[", false
 		}
 		for n := range o {
-			if at, ok := sameForm(o[n], r[n]); !ok {
-				return at, false
+			if path, ok := sameStructure(o[n], r[n]); !ok {
+				return path, false
 			}
 		}
 		return "", true

@@ -32,7 +32,7 @@ func (m *matcher) valueOfPair(i int) hit {
 	default:
 		h = m.value(p, class, shape{hasQuotedName: hasQuotedName, allowDots: !hasQuotedName})
 	}
-	if h.kind != none && isProse(class, s[h.start:h.end]) {
+	if h.kind != noKind && isProse(class, s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
@@ -113,7 +113,7 @@ func siblingClass(s []byte) keyClass {
 		return noClass
 	}
 	rest = bytes.TrimLeft(rest[1:], quotesAndBlanks)
-	return classOfKey(lastName(rest[:span(rest, 0, wordByte)]))
+	return classOfKey(lastName(rest[:classRunEnd(rest, 0, wordByte)]))
 }
 
 // objectClass returns the class of the name of the open object at the end of s, for

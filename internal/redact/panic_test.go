@@ -9,8 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// PanicKind returns the text of a runtime error. Any other panic value may be user data, so PanicKind returns only its
-// type.
+// SafePanicText returns the text of a runtime error. Any other panic value may be user data, so SafePanicText returns
+// only its type.
 func TestPanicKindOmitsUserText(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()
@@ -26,9 +26,9 @@ func TestPanicKindOmitsUserText(t *testing.T) {
 		{fault, "index out of range"},
 		{fmt.Errorf("the user's words: %w", fault.(error)), "index out of range"},
 	} {
-		got := redact.PanicKind(tc.value)
+		got := redact.SafePanicText(tc.value)
 		if !strings.Contains(got, tc.want) || strings.Contains(got, "words") {
-			t.Errorf("PanicKind(%v) = %q, want %q in it and not \"words\"", tc.value, got, tc.want)
+			t.Errorf("SafePanicText(%v) = %q, want %q in it and not \"words\"", tc.value, got, tc.want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (m *matcher) phone(i int) hit {
 // isAreaCodeInBrackets reports whether an area code and a closing bracket are at i. The area code has two or three
 // digits, or up to five digits of which the first is 0.
 func isAreaCodeInBrackets(s []byte, i int) bool {
-	end := span(s, i, digitByte)
+	end := classRunEnd(s, i, digitByte)
 	n := end - i
 	return byteAt(s, end) == ')' && (n == 3 || n == 2 || n <= 5 && n > 1 && s[i] == '0')
 }
@@ -105,7 +105,7 @@ func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	}
 	words := wordsOfPhone
 	if n == 10 && k == 1 {
-		words = wordsOfOwnPhone
+		words = wordsOfTenDigitPhone
 	}
 	return m.hasWordBefore(start, words) || m.isForeignPhoneLabel(start) || m.hasLabelAbove(start) || m.hasLabelAfter(g.end[k-1])
 }

@@ -52,11 +52,11 @@ func prefixGroups() []prefixGroup {
 func furtherPrefixes() (out []prefix) {
 	for _, g := range prefixGroups() {
 		for text := range strings.FieldsSeq(g.texts) {
-			out = append(out, prefix{text: text, class: g.class, minBytes: g.minBytes, digit: true})
+			out = append(out, prefix{text: text, class: g.class, minBytes: g.minBytes, needsDigit: true})
 		}
 	}
 	for _, text := range [...]string{"api-", "sdk-", "mob-"} { // LaunchDarkly
-		out = append(out, prefix{text: text, class: tokenByte, minBytes: 36, uuid: true})
+		out = append(out, prefix{text: text, class: tokenByte, minBytes: 36, isUUID: true})
 	}
 	return append(out, prefix{text: "GR1", bodyStart: "348941", class: tokenByte, minBytes: 26}) // GitLab runners
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// expand replaces the marks of a line in testdata by random characters: {a32} by 32 letters and digits, {u} by a UUID.
-// It is deterministic.
-func expand(text string) string {
+// expandMarks replaces the marks of a line in testdata by random characters: {a32} by 32 letters and digits, {u} by a
+// UUID. It is deterministic.
+func expandMarks(text string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
 	r := rand.New(rand.NewPCG(h.Sum64(), 1))
@@ -51,14 +51,14 @@ func leaks(out, value string) bool {
 
 // In each class of testdata/recall.txt, the share of redacted values has a lower limit. Every second line was held out
 // when the redaction rules were written. The log has the misses of these lines only if HELD is set.
-func TestRecallOfListedValues(t *testing.T) {
+func TestMostListedValuesAreRedacted(t *testing.T) {
 	floors := map[string]float64{"vendor": .93, "named": .88, "password": .8, "phone": .95, "pii": .97}
 	type count struct{ found, all int }
 	tuned, heldOut := map[string]count{}, map[string]count{}
 	value := regexp.MustCompile("«([^»]*)»")
 	for i, line := range readLines(t, "testdata/recall.txt") {
 		class, text, _ := strings.Cut(line, "\t")
-		text = expand(text)
+		text = expandMarks(text)
 		out := New(true).Text(strings.NewReplacer("«", "", "»", "").Replace(text))
 		counts := tuned
 		if i%2 == 1 {
@@ -84,12 +84,12 @@ func TestRecallOfListedValues(t *testing.T) {
 	}
 }
 
-func TestRecallOfListedPasswords(t *testing.T) {
+func TestMostListedPasswordsAreRedacted(t *testing.T) {
 	const floor = .93
 	value := regexp.MustCompile("«([^»]*)»")
 	found, all := 0, 0
 	for i, line := range readLines(t, "testdata/passwords.txt") {
-		text := expand(line)
+		text := expandMarks(line)
 		out := New(true).Text(strings.NewReplacer("«", "", "»", "").Replace(text))
 		for _, v := range value.FindAllStringSubmatch(text, -1) {
 			if all++; !leaks(out, v[1]) {
@@ -109,7 +109,7 @@ func TestFalseRedactionsOfListedTextsAreRare(t *testing.T) {
 	var changed [2]int
 	all := readLines(t, "testdata/harmless.txt")
 	for i, line := range all {
-		text := expand(line)
+		text := expandMarks(line)
 		if out := New(true).Text(text); out != text {
 			changed[i%2]++
 			if i%2 == 0 || os.Getenv("HELD") != "" {

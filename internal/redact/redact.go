@@ -23,34 +23,34 @@ const maxKnownSecrets = 32
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
-	m            matcher
-	levels       [maxLevels + 1 + maxFolds]level // 1 is for joinLines
-	bufs         [2][]byte
-	input        []byte
-	numbers      *Numbers
-	ownNumbers   Numbers // numbers that are used until Continue sets others
-	counts       [kindCount]int
-	knownSecrets [][]byte    // secret values since Reset or Continue
-	secretTable  secretTable // index of knownSecrets
-	clean        *CleanTexts // cache of texts without anything to redact; nil for none
+	m              matcher
+	levels         [maxLevels + 1 + maxFolds]level // 1 is for joinLines
+	bufs           [2][]byte
+	input          []byte
+	numbers        *PlaceholderNumbers
+	defaultNumbers PlaceholderNumbers // numbers that are used until Continue sets others
+	counts         [kindCount]int
+	knownSecrets   [][]byte    // secret values since Reset or Continue
+	secretTable    secretTable // index of knownSecrets
+	clean          *CleanTexts // cache of texts without anything to redact; nil for none
 }
 
 // New returns a redactor of secrets. If personal is true, it also redacts e-mail addresses, phone numbers, payment
 // cards, IBANs, social security numbers and IP addresses.
 func New(personal bool) *Redactor {
-	r := &Redactor{m: matcher{table: standardTable, personal: personal}, ownNumbers: Numbers{seed: maphash.MakeSeed(), limit: maxRemembered}}
-	r.numbers = &r.ownNumbers
+	r := &Redactor{m: matcher{table: standardTable, personal: personal}, defaultNumbers: PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxNumbers}}
+	r.numbers = &r.defaultNumbers
 	return r
 }
 
 // Reset forgets the numbers, the secrets and the counts. It keeps the buffers for reuse.
 func (r *Redactor) Reset() {
-	r.ownNumbers.reset()
-	r.Continue(&r.ownNumbers)
+	r.defaultNumbers.reset()
+	r.BeginExchange(&r.defaultNumbers)
 }
 
-// Continue forgets the counts and the secrets of the last exchange, and uses the numbers of a session from now on.
-func (r *Redactor) Continue(n *Numbers) {
+// BeginExchange forgets the counts and the secrets of the last exchange, and uses the numbers of a session from now on.
+func (r *Redactor) BeginExchange(n *PlaceholderNumbers) {
 	r.numbers, r.counts = n, [kindCount]int{}
 	if len(r.knownSecrets) > 0 {
 		r.secretTable = secretTable{}
@@ -190,5 +190,5 @@ func isLongBase64(s []byte) bool {
 	if startsWith(s, 0, wrappedHeader) {
 		return false
 	}
-	return span(s, 0, base64Byte) == len(s)
+	return classRunEnd(s, 0, base64Byte) == len(s)
 }

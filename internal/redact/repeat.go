@@ -78,7 +78,7 @@ func (r *Redactor) findKnownSecrets(s []byte) []hit {
 	for i, found := r.secretTable.scan(s, 0); found != 0; i, found = r.secretTable.scan(s, i+1) {
 		for ; found != 0; found &= found - 1 {
 			h := r.knownSecretAt(s, i, r.knownSecrets[bits.TrailingZeros32(found)])
-			if h.kind == none || len(hits) > 0 && h.start < hits[len(hits)-1].end {
+			if h.kind == noKind || len(hits) > 0 && h.start < hits[len(hits)-1].end {
 				continue
 			}
 			hits = append(hits, h)

@@ -35,7 +35,7 @@ func TestJSONWithRepeatedSecretsIsValid(t *testing.T) {
 func TestTextDoesNotPanicOnTruncatedLine(t *testing.T) {
 	texts := []string{"u + '&password='", `user=app password="`, `"old_string":"a&pwd={"`}
 	for _, line := range readLines(t, "testdata/recall.txt") {
-		texts = append(texts, strings.NewReplacer("«", "", "»", "").Replace(expand(line)))
+		texts = append(texts, strings.NewReplacer("«", "", "»", "").Replace(expandMarks(line)))
 	}
 	for _, line := range texts {
 		for end := range len(line) + 1 {

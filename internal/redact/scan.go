@@ -13,13 +13,13 @@ type hit struct {
 // of an address or the = of an assignment, so that ordinary text costs three table look-ups per byte. Hits are in order
 // and do not overlap.
 type matcher struct {
-	table       *table
+	table       *anchorTable
 	text        []byte
 	lastEnd     int // end of the last match or placeholder; the next match starts at or after lastEnd
 	class       keyClass
 	personal    bool
 	hasFoldable bool // the text contains a character that level.fold rewrites
-	heading     heading
+	openTable   openTable
 	typeRun     struct{ start, end int } // the last run of type bytes; see typeEnd
 	hits        []hit
 	list        struct {
@@ -32,7 +32,7 @@ type matcher struct {
 // findHits returns the hits in s. class is the class of the JSON key of s, noClass for none. The result is valid until
 // the next call.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
-	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
+	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.openTable = s, 0, class, false, m.hits[:0], openTable{}
 	m.list.class, m.list.end = noClass, 0
 	m.typeRun.start, m.typeRun.end, m.plainHeader.start, m.plainHeader.end = 0, 0, 0, 0
 	if class.isSecret() {
@@ -40,30 +40,30 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 		if class == headerClass {
 			h = m.header(0, true)
 		}
-		if h.kind != none {
+		if h.kind != noKind {
 			m.hits = append(m.hits, h)
 			return m.hits
 		}
 	}
 	want := ^m.table.rows
 	if !m.personal {
-		want &^= m.table.personal
+		want &^= m.table.personalAnchors
 	}
 	for i, found := m.table.scan(s, 0, want); i < len(s); {
 		h := m.check(i, found)
-		if h.kind != none {
+		if h.kind != noKind {
 			h = m.wholeValue(h)
 			m.hits = append(m.hits, h)
 			m.lastEnd = h.end
 		}
-		i, found = m.table.scan(s, max(h.end, i+1), want|m.heading.rowAnchor)
+		i, found = m.table.scan(s, max(h.end, i+1), want|m.openTable.rowAnchor)
 	}
 	return m.hits
 }
 
 // scan returns the first position from i on that has one of the wanted anchors, and the set of these anchors. All three
 // tables are read for every byte, because a branch would be mispredicted at every other letter.
-func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
+func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
 		return len(s), 0
 	}
@@ -87,7 +87,7 @@ func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 // for each.
 func (m *matcher) check(i int, wanted uint64) (h hit) {
 	for ; wanted != 0; wanted &= wanted - 1 {
-		if h = m.table.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != none {
+		if h = m.table.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != noKind {
 			return h
 		}
 	}
@@ -100,7 +100,7 @@ func (m *matcher) vendorAt(i int) hit {
 	if i > 0 {
 		before = m.text[i-1]
 	}
-	return m.check(i, m.table.here[m.text[i]]&m.table.prev[before]&m.table.vendors)
+	return m.check(i, m.table.here[m.text[i]]&m.table.prev[before]&m.table.vendorAnchors)
 }
 
 // skipPlaceholder returns a hit without a kind for the whole placeholder at i, so that the scan
@@ -115,7 +115,7 @@ func (m *matcher) skipPlaceholder(i int) hit {
 	for isLower(byteAt(m.text, colon)) || byteAt(m.text, colon) == '_' {
 		colon++
 	}
-	end := span(m.text, min(colon+1, len(m.text)), digitByte)
+	end := classRunEnd(m.text, min(colon+1, len(m.text)), digitByte)
 	kind, number := colon-start, end-colon-1
 	if kind == 0 || kind > maxKind || number <= 0 || number > maxNumber || byteAt(m.text, colon) != ':' || byteAt(m.text, end) != ']' {
 		return hit{}

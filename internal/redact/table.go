@@ -12,9 +12,9 @@ type column struct {
 	class keyClass
 }
 
-// heading describes the open table, which is the table that the scan is in. The scan stops at rows only while a table
+// openTable describes the open table, which is the table that the scan is in. The scan stops at rows only while a table
 // is open.
-type heading struct {
+type openTable struct {
 	rowAnchor        uint64 // anchor of the rows; 0 means no open table
 	isInsert         bool   // the rows are the brackets of an INSERT instead of lines
 	isManifest       bool   // the rows are the lines of a Kubernetes Secret
@@ -32,7 +32,7 @@ const maxRowBytes = 512
 // markColumn marks the column of the name s[start:end] if the name is a field of a heading.
 func (m *matcher) markColumn(start, end int, class keyClass) {
 	s := m.text
-	h := &m.heading
+	h := &m.openTable
 	if h.isManifest || !class.isSecret() || class == headerClass || class == bareKeyClass || h.columnCount == len(h.columns) {
 		return
 	}
@@ -53,13 +53,13 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 	}
 	if h.rowAnchor == 0 {
 		if open := m.insertListStart(start, end); open >= 0 {
-			*h = heading{rowAnchor: m.table.rows, isInsert: true, separator: ',', separatorsPerRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
-			h.add(bytes.Count(s[open:start], []byte(",")), class)
+			*h = openTable{rowAnchor: m.table.rows, isInsert: true, separator: ',', separatorsPerRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
+			h.addColumn(bytes.Count(s[open:start], []byte(",")), class)
 			return
 		}
 	} else if h.isInsert {
 		if open := m.insertListStart(start, end); open >= 0 {
-			h.add(bytes.Count(s[open:start], []byte(",")), class)
+			h.addColumn(bytes.Count(s[open:start], []byte(",")), class)
 		}
 		return
 	}
@@ -76,12 +76,12 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 		return
 	}
 	if h.rowAnchor == 0 {
-		*h = heading{rowAnchor: m.table.rows, separator: separator, separatorsPerRow: bytes.Count(s[line:stop], []byte{separator})}
+		*h = openTable{rowAnchor: m.table.rows, separator: separator, separatorsPerRow: bytes.Count(s[line:stop], []byte{separator})}
 	}
-	h.add(bytes.Count(s[line:start], []byte{separator}), class)
+	h.addColumn(bytes.Count(s[line:start], []byte{separator}), class)
 }
 
-func (h *heading) add(index int, class keyClass) {
+func (h *openTable) addColumn(index int, class keyClass) {
 	h.columns[h.columnCount] = column{index, class}
 	h.columnCount++
 }
@@ -129,10 +129,10 @@ func lineEnd(s []byte, i int) int {
 
 // row matches the first secret in the row of the open table after the line feed or bracket at i.
 func (m *matcher) row(i int) hit {
-	if (m.text[i] == '(') != m.heading.isInsert {
+	if (m.text[i] == '(') != m.openTable.isInsert {
 		return hit{}
 	}
-	if m.heading.isInsert {
+	if m.openTable.isInsert {
 		return m.rowOfInsert(i)
 	}
 	start := i + 1
@@ -140,11 +140,11 @@ func (m *matcher) row(i int) hit {
 	if n := bytes.IndexByte(m.text[start:], '\n'); n >= 0 {
 		stop = start + n
 	}
-	if m.heading.isManifest {
+	if m.openTable.isManifest {
 		return m.manifestRow(start, stop)
 	}
 	if start >= stop {
-		m.heading = heading{}
+		m.openTable = openTable{}
 		return hit{}
 	}
 	line := m.text[start:stop]
@@ -156,8 +156,8 @@ func (m *matcher) row(i int) hit {
 
 // openManifest opens the manifest of a Kubernetes Secret at the name s[start:end] in "kind: Secret".
 func (m *matcher) openManifest(start, end int) {
-	if m.heading.rowAnchor == 0 && string(m.text[start:end]) == "Secret" && startsWith(m.text, start-len("kind: "), "kind: ") {
-		m.heading = heading{rowAnchor: m.table.rows, isManifest: true}
+	if m.openTable.rowAnchor == 0 && string(m.text[start:end]) == "Secret" && startsWith(m.text, start-len("kind: "), "kind: ") {
+		m.openTable = openTable{rowAnchor: m.table.rows, isManifest: true}
 	}
 }
 
@@ -166,16 +166,16 @@ func (m *matcher) manifestRow(start, stop int) hit {
 	const minLen, block = 8, 4
 	line := bytes.TrimRight(m.text[start:stop], " \t\r\"'")
 	if bytes.HasPrefix(line, []byte("---")) {
-		m.heading = heading{}
+		m.openTable = openTable{}
 		return hit{}
 	}
 	if len(line) > 0 && line[0] != ' ' {
-		m.heading.inSecretData = string(line) == "data:"
+		m.openTable.inSecretData = string(line) == "data:"
 		return hit{}
 	}
 	name, value, found := bytes.Cut(line, []byte(": "))
 	value = bytes.TrimLeft(value, quotesAndBlanks)
-	if !m.heading.inSecretData || !found || len(value) < minLen || len(value)%block != 0 || span(value, 0, base64Byte) < len(value) || len(bytes.TrimLeft(name, " ")) == 0 || startsWith(value, 0, wrappedHeader) {
+	if !m.openTable.inSecretData || !found || len(value) < minLen || len(value)%block != 0 || classRunEnd(value, 0, base64Byte) < len(value) || len(bytes.TrimLeft(name, " ")) == 0 || startsWith(value, 0, wrappedHeader) {
 		return hit{}
 	}
 	end := start + len(line)
@@ -185,7 +185,7 @@ func (m *matcher) manifestRow(start, stop int) hit {
 // rowOfInsert matches the first secret in the values of an INSERT. The opening bracket is at i.
 func (m *matcher) rowOfInsert(i int) hit {
 	start := i + 1
-	if i < m.heading.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the list of columns itself
+	if i < m.openTable.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the list of columns itself
 		return hit{}
 	}
 	quote, stop := false, start
@@ -196,7 +196,7 @@ func (m *matcher) rowOfInsert(i int) hit {
 			break
 		}
 	}
-	m.heading.rowEnd = stop
+	m.openTable.rowEnd = stop
 	return m.secretInRow(start, stop)
 }
 
@@ -210,7 +210,7 @@ func (m *matcher) isEscapedQuote(i int) bool {
 // secretInRow returns the first secret in the marked columns of the row s[start:stop]. A row with a different number of
 // fields ends the table. The row of an INSERT may have fewer fields if it is truncated at the end of the text.
 func (m *matcher) secretInRow(start, stop int) hit {
-	h := m.heading
+	h := m.openTable
 	var found hit
 	field, from, quote := 0, start, byte(0)
 	for p := start; p <= stop; p++ {
@@ -218,7 +218,7 @@ func (m *matcher) secretInRow(start, stop int) hit {
 		switch {
 		case p == stop || c == h.separator && quote == 0:
 			for _, column := range h.columns[:h.columnCount] {
-				if column.index == field && found.kind == none {
+				if column.index == field && found.kind == noKind {
 					found = m.field(from, p, column.class)
 				}
 			}
@@ -231,7 +231,7 @@ func (m *matcher) secretInRow(start, stop int) hit {
 		}
 	}
 	if field-1 != h.separatorsPerRow && !(h.isInsert && stop == len(m.text) && field-1 < h.separatorsPerRow) {
-		m.heading = heading{}
+		m.openTable = openTable{}
 		return hit{}
 	}
 	return found

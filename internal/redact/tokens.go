@@ -8,7 +8,7 @@ func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind
 	if start < m.lastEnd || !startsWord(m.text, start) {
 		return hit{}
 	}
-	end := span(m.text, start+prefixLen, class)
+	end := classRunEnd(m.text, start+prefixLen, class)
 	for class == dottedByte && m.text[end-1] == '.' { // the dot belongs to the sentence
 		end--
 	}
@@ -35,8 +35,8 @@ func isMask(v []byte) bool {
 	return true
 }
 
-// prefixed matches a vendor's key whose prefix ends at i.
-func (m *matcher) prefixed(i int) hit {
+// prefixedKey matches a vendor's key whose prefix ends at i.
+func (m *matcher) prefixedKey(i int) hit {
 	const maxDistance = 64 // every key with the prefix has a digit within this many bytes
 	if i < 2 {
 		return hit{}
@@ -50,17 +50,17 @@ func (m *matcher) prefixed(i int) hit {
 		if !startsWith(m.text, start, p.text) || !startsWith(m.text, i+1, p.bodyStart) {
 			continue
 		}
-		if p.uuid && !isUUID(m.text[i+1:span(m.text, i+1, tokenByte)]) {
+		if p.isUUID && !isUUID(m.text[i+1:classRunEnd(m.text, i+1, tokenByte)]) {
 			continue
 		}
-		if p.digit {
+		if p.needsDigit {
 			near := m.text[:min(len(m.text), i+maxDistance)]
-			body := near[start+len(p.text) : span(near, i+1, p.class)]
-			if runs := digitRuns(body); runs == 0 || runs == 1 && p.kind == secret && p.class&tokenByte&^alnumByte != 0 {
+			body := near[start+len(p.text) : classRunEnd(near, i+1, p.class)]
+			if runs := countDigitRuns(body); runs == 0 || runs == 1 && p.kind == secret && p.class&tokenByte&^alnumByte != 0 {
 				continue // an identifier contains at most one number
 			}
 		}
-		if h := m.token(start, len(p.text), p.class, p.minBytes, p.kind); h.kind != none {
+		if h := m.token(start, len(p.text), p.class, p.minBytes, p.kind); h.kind != noKind {
 			return h
 		}
 	}
@@ -90,7 +90,7 @@ func (m *matcher) twilio(i int) hit {
 		return hit{}
 	}
 	h := m.token(i, 2, hexByte, hexDigits, twilioKey)
-	if h.kind == none || h.end-h.start > hexDigits+2 || (h.end < len(m.text) && isAlnum(m.text[h.end])) {
+	if h.kind == noKind || h.end-h.start > hexDigits+2 || (h.end < len(m.text) && isAlnum(m.text[h.end])) {
 		return hit{}
 	}
 	return h
@@ -103,16 +103,16 @@ func (m *matcher) sendgrid(i int) hit {
 		return hit{}
 	}
 	if end := runEnd(m.text, i+3, bodyLen, nameByte|base64Byte); end-i-3 == bodyLen && hasDigit(m.text[i:end]) && startsWord(m.text, i) && i >= m.lastEnd {
-		return hit{i, span(m.text, end, nameByte|base64Byte), sendgridKey}
+		return hit{i, classRunEnd(m.text, end, nameByte|base64Byte), sendgridKey}
 	}
 	h := m.token(i, 3, tokenByte, minPart, sendgridKey)
-	if h.kind == none || h.end == len(m.text) {
+	if h.kind == noKind || h.end == len(m.text) {
 		return h
 	}
 	if m.text[h.end] != '.' {
 		return hit{}
 	}
-	end := span(m.text, h.end+1, tokenByte)
+	end := classRunEnd(m.text, h.end+1, tokenByte)
 	if end-h.end-1 < minPart && end != len(m.text) {
 		return hit{}
 	}

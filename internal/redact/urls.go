@@ -13,7 +13,7 @@ func (m *matcher) url(i int) hit {
 		return hit{}
 	}
 	start := i + len("://")
-	if h := m.webhook(start); h.kind != none {
+	if h := m.webhook(start); h.kind != noKind {
 		return h
 	}
 	colon, atSign, end := -1, -1, start
@@ -127,7 +127,7 @@ func (m *matcher) userPassword(p int) hit {
 		return hit{}
 	}
 	if end == p+maxLen {
-		end = span(s, end, wordByte)
+		end = classRunEnd(s, end, wordByte)
 	}
 	return hit{p, end, urlCredentials}
 }

@@ -30,11 +30,11 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		ok = isBasicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
-		ok = isUUID(v) && m.isInQuery(start) || isScrambled(v) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
+		ok = isUUID(v) && m.isInQuery(start) || isScrambled(v) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
 	case seedClass:
 		ok = isSeedPhrase(v)
 	case secretClass:
-		ok = isRandom(v) || isShortToken(v) || isUnspeakable(v) || isBase32(v) || isScrambled(v) || sh.quoted && hasManySymbols(v)
+		ok = isRandom(v) || isShortToken(v) || isUnpronounceable(v) || isBase32(v) || isScrambled(v) || sh.quoted && hasManySymbols(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -51,7 +51,7 @@ const maxValue = 1024
 // wholeValue returns h up to the end of the value. The check has read only the first part of a value of more than
 // maxValue bytes. Such a value ends at the closing quote, or at a delimiter.
 func (m *matcher) wholeValue(h hit) hit {
-	if h.kind == none || h.end-h.start != maxValue {
+	if h.kind == noKind || h.end-h.start != maxValue {
 		return h
 	}
 	s := m.text
@@ -93,7 +93,7 @@ func hasManySymbols(v []byte) bool {
 // vendorOf returns the kind of the vendor's key with which s[start:end] starts, or k if it starts with none.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
-		if h := m.vendorAt(i); h.kind != none && h.start == start {
+		if h := m.vendorAt(i); h.kind != noKind && h.start == start {
 			return h.kind
 		}
 	}
@@ -221,7 +221,7 @@ func (m *matcher) isInQuery(start int) bool {
 	return name >= 0 && (m.text[name] == '?' || m.text[name] == '&') && startsWith(m.text, name+1, "key=")
 }
 
-func isBothCases(v []byte) bool {
+func hasBothCases(v []byte) bool {
 	return slices.ContainsFunc(v, isUpper) && slices.ContainsFunc(v, isLower)
 }
 
@@ -250,7 +250,7 @@ func isRandom(v []byte) bool {
 		}
 		prev = class
 	}
-	return distinct >= 8 && isMixed(v) && (digitRuns(v) >= 2 || changes*20 >= len(v)*9)
+	return distinct >= 8 && isMixed(v) && (countDigitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
 // isShortToken reports whether v, the value of a token's name, is a token that isRandom does not recognise. Such a
@@ -258,20 +258,21 @@ func isRandom(v []byte) bool {
 // 15 to 32 digits is also recognised.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
-	if span(v, 0, digitByte) == len(v) {
+	if classRunEnd(v, 0, digitByte) == len(v) {
 		return len(v) >= minDigits && len(v) <= maxDigits && bytes.Count(v, v[:1]) < len(v)/2
 	}
-	return len(v) >= minLen && len(v) < maxLen && (digitRuns(v) >= 3 || digitRuns(v) == 2 && isBothCases(v)) && span(v, 0, alnumByte) == len(v)
+	return len(v) >= minLen && len(v) < maxLen && (countDigitRuns(v) >= 3 || countDigitRuns(v) == 2 && hasBothCases(v)) && classRunEnd(v, 0, alnumByte) == len(v)
 }
 
-// isUnspeakable reports whether v, the value of a token's name, has letters in random case and a digit, or two digits
-// and a run of consonants that words do not have. isRandom misses such a token if all of its digits are in one run.
-func isUnspeakable(v []byte) bool {
+// isUnpronounceable reports whether v, the value of a token's name, has letters in random case and a digit, or two
+// digits and a run of consonants that words do not have. isRandom misses such a token if all of its digits are in one
+// run.
+func isUnpronounceable(v []byte) bool {
 	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
-	if len(v) >= minMixed && hasDigit(v) && span(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
+	if len(v) >= minMixed && hasDigit(v) && classRunEnd(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
 		return true
 	}
-	if len(v) < minLen || span(v, 0, alnumByte) < len(v) {
+	if len(v) < minLen || classRunEnd(v, 0, alnumByte) < len(v) {
 		return false
 	}
 	run, longest, digitCount := 0, 0, 0
@@ -316,7 +317,7 @@ func isScrambled(v []byte) bool {
 			changes++
 		}
 	}
-	return len(v) >= minLen && signs >= minSymbols && changes*2 >= len(v) && hasDigit(v) && (isBothCases(v) || isMixed(v) && len(v) >= minOneCase)
+	return len(v) >= minLen && signs >= minSymbols && changes*2 >= len(v) && hasDigit(v) && (hasBothCases(v) || isMixed(v) && len(v) >= minOneCase)
 }
 
 // isMixed reports whether v has letters and digits, or letters of both cases.
@@ -330,7 +331,7 @@ func isMixed(v []byte) bool {
 	return (up || low) && (digit || (up && low))
 }
 
-func digitRuns(v []byte) (n int) {
+func countDigitRuns(v []byte) (n int) {
 	in := false
 	for _, c := range v {
 		d := isDigit(c)

@@ -204,8 +204,8 @@ func assertStablePiece(t *testing.T, piece string) {
 	if twice := redact.New(true).Text(once); twice != once {
 		t.Errorf("%q: got %q after one redaction and %q after two, want the same", piece, once, twice)
 	}
-	if cut := redact.New(true).CutText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
-		t.Errorf("CutText(%q) = %q, want prefix %q or the last word redacted", piece, cut, once)
+	if cut := redact.New(true).TruncatedText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
+		t.Errorf("TruncatedText(%q) = %q, want prefix %q or the last word redacted", piece, cut, once)
 	}
 	raw, err := json.Marshal(piece)
 	if err != nil {
@@ -249,18 +249,18 @@ func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 // A second redactor continues the numbers of a session. After a restart, a number is not reused for a different value.
 func TestNumbersContinueWithinSession(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
-	numbers := redact.NewNumbers(nil)
-	r.Continue(numbers)
+	numbers := redact.NewPlaceholderNumbers(nil)
+	r.BeginExchange(numbers)
 	r.Text("a@b.io")
-	r.Continue(redact.NewNumbers(nil))
+	r.BeginExchange(redact.NewPlaceholderNumbers(nil))
 	if got := r.Text("x@y.io"); got != "[REDACTED:email:1]" {
 		t.Errorf("another session: Text = %s, want email:1", got)
 	}
-	other.Continue(numbers)
+	other.BeginExchange(numbers)
 	if got := other.Text("c@d.io a@b.io"); got != "[REDACTED:email:2] [REDACTED:email:1]" {
 		t.Errorf("next exchange: Text = %s, want email:2 and email:1", got)
 	}
-	r.Continue(redact.NewNumbers(numbers.Highest()))
+	r.BeginExchange(redact.NewPlaceholderNumbers(numbers.Highest()))
 	numbers.Raise(map[string]int{"email": 1}) // as from an older state of another replica
 	if highest := numbers.Highest()["email"]; highest != 2 {
 		t.Errorf("after Raise with a lower number: got Highest = %d, want 2", highest)
@@ -292,11 +292,11 @@ func TestResetClearsNumbersAndCounts(t *testing.T) {
 	}
 }
 
-// CutText keeps the last word of a truncated text if no value can begin with such a word.
+// TruncatedText keeps the last word of a truncated text if no value can begin with such a word.
 func TestCutTextKeepsHarmlessLastWord(t *testing.T) {
 	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
-		if got := redact.New(true).CutText(text); got != text {
-			t.Errorf("CutText(%q) = %q, want it unchanged", text, got)
+		if got := redact.New(true).TruncatedText(text); got != text {
+			t.Errorf("TruncatedText(%q) = %q, want it unchanged", text, got)
 		}
 	}
 }

@@ -12,14 +12,14 @@ const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon tel
 //
 //nolint:gochecknoglobals // read only
 var (
-	wordsOfPhone    = listOf(phoneWords)
-	wordsOfOwnPhone = listOf(phoneWords + " my")                  // before ten digits
-	wordsOfContact  = listOf("my our his her reach ring text me") // before a number that begins like a phone number
-	wordsOfOrder    = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
-	wordsOfPart     = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
-	wordsOfCard     = listOf("card visa mastercard maestro amex pan")
-	wordsOfSSN      = listOf("ssn social security")
-	wordsOfIP       = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
+	wordsOfPhone         = listOf(phoneWords)
+	wordsOfTenDigitPhone = listOf(phoneWords + " my")                  // before ten digits
+	wordsOfContact       = listOf("my our his her reach ring text me") // before a number that begins like a phone number
+	wordsOfOrder         = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
+	wordsOfPart          = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
+	wordsOfCard          = listOf("card visa mastercard maestro amex pan")
+	wordsOfSSN           = listOf("ssn social security")
+	wordsOfIP            = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
 
 	// wordsOfChange are words before the first version of an upgrade.
 	wordsOfChange = listOf("from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded")

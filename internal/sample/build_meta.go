@@ -38,7 +38,7 @@ func lessonsOf(exchanges []*Exchange) []Lesson {
 	best := map[string]Lesson{}
 	for _, e := range exchanges {
 		for _, l := range e.Lessons {
-			if old, ok := best[l.Slug]; !ok || strength(l.State) > strength(old.State) {
+			if old, ok := best[l.Slug]; !ok || stateRank(l.State) > stateRank(old.State) {
 				best[l.Slug] = l
 			}
 		}
@@ -46,8 +46,8 @@ func lessonsOf(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// strength returns the rank of the state of a lesson. The state matched and the states of sections have the lowest
+// stateRank returns the rank of the state of a lesson. The state matched and the states of sections have the lowest
 // rank, -1.
-func strength(state string) int {
+func stateRank(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

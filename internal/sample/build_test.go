@@ -18,22 +18,22 @@ import (
 // script builds a session turn by turn, as an agent of the chat dialect would.
 type script struct {
 	session       sample.Session
-	at            time.Time
+	now           time.Time
 	sentItems     int      // number of items that the agent has sent
 	repeatedReply []string // the last reply, as items of the next request
 }
 
 // newScript returns a script without turns.
 func newScript() *script {
-	return &script{session: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	return &script{session: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
-// turn adds a turn: the new items of the request, and the reply of the model.
-func (s *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
+// addTurn adds a turn: the new items of the request, and the reply of the model.
+func (s *script) addTurn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(s.session.Exchanges) + 1
 	e := sample.Exchange{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
-		At: s.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, FirstNew: s.sentItems, Reply: reply, LatencyMS: 1000,
+		At: s.now, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, FirstNew: s.sentItems, Reply: reply, LatencyMS: 1000,
 	}
 	for _, raw := range append(s.repeatedReply, items...) {
 		e.New = append(e.New, json.RawMessage(raw))
@@ -52,7 +52,7 @@ func (s *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 		raw, _ := json.Marshal(m)
 		s.repeatedReply = []string{string(raw)}
 	}
-	s.at = s.at.Add(time.Minute)
+	s.now = s.now.Add(time.Minute)
 	s.session.Exchanges = append(s.session.Exchanges, e)
 	return &s.session.Exchanges[len(s.session.Exchanges)-1]
 }
@@ -83,8 +83,8 @@ func families(samples []sample.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// failing reports whether a result begins with "error". It replaces the detector.
-func failing(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
+// isFailure reports whether a result begins with "error". It replaces the detector.
+func isFailure(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
 func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 	tests := []struct {
@@ -94,24 +94,24 @@ func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 		output string // a part of the sample's output
 	}{
 		{"plain chat", func(c *script) {
-			c.turn(sample.Reply{Text: "Paris."}, messageJSON("system", "Be brief."), messageJSON("user", "Capital of France?"))
+			c.addTurn(sample.Reply{Text: "Paris."}, messageJSON("system", "Be brief."), messageJSON("user", "Capital of France?"))
 		}, sample.DialogResponse, "Paris."},
-		{"one call", func(c *script) { c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "List files")) }, sample.IntentResolution, "called bash"},
+		{"one call", func(c *script) { c.addTurn(callReply("c1", "bash", "ls"), messageJSON("user", "List files")) }, sample.IntentResolution, "called bash"},
 		{"many calls in one reply", func(c *script) {
 			r := callReply("c0", "bash", "ls")
 			for i := range 40 {
 				r.Calls = append(r.Calls, sample.Call{ID: fmt.Sprint("d", i), Name: "bash", Args: "ls"})
 			}
-			e := c.turn(r, messageJSON("user", "List files"))
+			e := c.addTurn(r, messageJSON("user", "List files"))
 			e.Loops = 3
 		}, sample.IntentResolution, "called bash"},
 		{"upstream error", func(c *script) {
-			e := c.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "Hi"))
+			e := c.addTurn(sample.Reply{Error: "overloaded"}, messageJSON("user", "Hi"))
 			e.Outcome, e.Status = sample.Failed, 529
 		}, sample.DialogResponse, "overloaded"},
-		{"no reply", func(c *script) { c.turn(sample.Reply{}, messageJSON("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
-		{"no user message", func(c *script) { c.turn(sample.Reply{Text: "ok"}, messageJSON("system", "x")) }, sample.DialogResponse, "ok"},
-		{"unreadable items", func(c *script) { c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
+		{"no reply", func(c *script) { c.addTurn(sample.Reply{}, messageJSON("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
+		{"no user message", func(c *script) { c.addTurn(sample.Reply{Text: "ok"}, messageJSON("system", "x")) }, sample.DialogResponse, "ok"},
+		{"unreadable items", func(c *script) { c.addTurn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -139,9 +139,9 @@ func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 
 func TestBuildReplacesRetriedTurn(t *testing.T) {
 	s := newScript()
-	first := s.turn(sample.Reply{}, messageJSON("user", "Hi"))
+	first := s.addTurn(sample.Reply{}, messageJSON("user", "Hi"))
 	first.Outcome = sample.Incomplete
-	retry := s.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Hi"))
+	retry := s.addTurn(sample.Reply{Text: "Hello"}, messageJSON("user", "Hi"))
 	retry.Turn, retry.FirstNew = first.Turn, 0
 	s.session.Exchanges[0].Turn = retry.Turn
 	if got := sample.Build(s.session); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
@@ -149,8 +149,8 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 	// A failed turn without a retry is kept, even though the session continued.
 	s = newScript()
-	s.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
-	s.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
+	s.addTurn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
+	s.addTurn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
 	if got := sample.Build(s.session); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
 		t.Errorf("got samples %v, want two dialog_response samples, the first failed", got)
 	}
@@ -176,24 +176,24 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 // Build uses the recorded verdicts, which list the failed results. If the verdicts do not match the results, Build
 // calls IsFailure.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
-	build := func(v *sample.Verdicts) (failed any, calls int) {
+	build := func(v *sample.ResultJudgements) (failed any, calls int) {
 		s := newScript()
-		s.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
-		s.turn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).Verdicts = v
+		s.addTurn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
+		s.addTurn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).ResultJudgements = v
 		s.session.IsFailure = func(string, string, string, int8) bool { calls++; return true }
 		return sample.Build(s.session)[0].Output["failed_calls"], calls
 	}
 	for name, tc := range map[string]struct {
-		verdicts *sample.Verdicts
+		verdicts *sample.ResultJudgements
 		failed   int
 		calls    int // calls of IsFailure
 	}{
 		"no verdicts":                                {nil, 1, 1},
-		"one failed result":                          {&sample.Verdicts{Results: 1, Failed: []int{0}}, 1, 0},
-		"no failed result":                           {&sample.Verdicts{Results: 1}, 0, 0},
-		"more verdicts than results":                 {&sample.Verdicts{Results: 2, Failed: []int{1}}, 1, 1},
-		"more results in the verdicts than recorded": {&sample.Verdicts{Results: 2}, 1, 1},
-		"failed index out of range":                  {&sample.Verdicts{Results: 1, Failed: []int{7}}, 0, 0},
+		"one failed result":                          {&sample.ResultJudgements{Results: 1, Failed: []int{0}}, 1, 0},
+		"no failed result":                           {&sample.ResultJudgements{Results: 1}, 0, 0},
+		"more verdicts than results":                 {&sample.ResultJudgements{Results: 2, Failed: []int{1}}, 1, 1},
+		"more results in the verdicts than recorded": {&sample.ResultJudgements{Results: 2}, 1, 1},
+		"failed index out of range":                  {&sample.ResultJudgements{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
 		if failed, calls := build(tc.verdicts); failed != tc.failed || calls != tc.calls {
 			t.Errorf("%s: got %v failed calls, %d calls of IsFailure, want %d, %d", name, failed, calls, tc.failed, tc.calls)
@@ -214,24 +214,24 @@ func TestRequestSummaryOmitsTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.turn(callReply("c1", "bash", `{"command":"npm test"}`), `{"role":"user","content":`+string(text)+`}`)
-		s.turn(sample.Reply{Text: "All pass."}, resultJSON("c1", "12 passed"))
+		s.addTurn(callReply("c1", "bash", `{"command":"npm test"}`), `{"role":"user","content":`+string(text)+`}`)
+		s.addTurn(sample.Reply{Text: "All pass."}, resultJSON("c1", "12 passed"))
 		if got := sample.Build(s.session)[0].Input["raw_request_summary"]; got != want {
 			t.Errorf("got summary %q, want %q", got, want)
 		}
 	}
 }
 
-func TestBuildSamplesOfTask(t *testing.T) {
+func TestBuildReturnsSamplesOfTask(t *testing.T) {
 	s := newScript()
-	s.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
-	s.turn(callReply("c2", "bash", `{"command":"npm test"}`), resultJSON("c1", "error: unknown command tst"))
-	e := s.turn(sample.Reply{Text: "All 12 pass."}, resultJSON("c2", "12 passed"))
+	s.addTurn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
+	s.addTurn(callReply("c2", "bash", `{"command":"npm test"}`), resultJSON("c1", "error: unknown command tst"))
+	e := s.addTurn(sample.Reply{Text: "All 12 pass."}, resultJSON("c2", "12 passed"))
 	e.Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
 	e.Config = "cfg-7"
 	s.session.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
-	s.turn(sample.Reply{Text: "Pushed."}, messageJSON("user", "Now push"))
-	s.session.IsFailure = failing
+	s.addTurn(sample.Reply{Text: "Pushed."}, messageJSON("user", "Now push"))
+	s.session.IsFailure = isFailure
 	got := sample.Build(s.session)
 	if families(got) != "intent_resolution dialog_response error_correction" {
 		t.Fatalf("got families %s, want intent_resolution dialog_response error_correction", families(got))
@@ -273,7 +273,7 @@ func TestBuildSamplesOfTask(t *testing.T) {
 	}
 }
 
-func TestBuildCorrectionsInEachDialect(t *testing.T) {
+func TestBuildFindsCorrectionsInEachDialect(t *testing.T) {
 	tests := []struct {
 		name, dialect, reply, result string
 	}{
@@ -285,11 +285,11 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScript()
-			s.session.IsFailure = failing
-			s.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
+			s.session.IsFailure = isFailure
+			s.addTurn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
 			s.repeatedReply = nil
-			s.turn(callReply("c2", "run", `{"a":2}`), tc.reply, tc.result).Dialect = tc.dialect
-			s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
+			s.addTurn(callReply("c2", "run", `{"a":2}`), tc.reply, tc.result).Dialect = tc.dialect
+			s.addTurn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 			got := sample.Build(s.session)
 			if families(got) != "intent_resolution error_correction" {
 				t.Fatalf("got families %s, want intent_resolution error_correction", families(got))
@@ -304,7 +304,7 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 	}
 }
 
-func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
+func TestBuildFindsCorrectionsOfFailedCalls(t *testing.T) {
 	type step struct{ tool, args, result string }
 	tests := []struct {
 		name     string
@@ -323,14 +323,14 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
-			c.session.IsFailure = failing
+			c.session.IsFailure = isFailure
 			items := []string{messageJSON("user", "go")}
 			for i, s := range tc.steps {
 				id := fmt.Sprint("c", i)
-				c.turn(callReply(id, s.tool, s.args), items...)
+				c.addTurn(callReply(id, s.tool, s.args), items...)
 				items = []string{resultJSON(id, s.result)}
 			}
-			c.turn(sample.Reply{Text: "done"}, items...)
+			c.addTurn(sample.Reply{Text: "done"}, items...)
 			var fixes []sample.Sample
 			ids := map[string]bool{}
 			for _, s := range sample.Build(c.session) {
@@ -349,17 +349,17 @@ func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 	}
 }
 
-func TestBuildPlanOptimizationOfLongSession(t *testing.T) {
+func TestBuildReturnsPlanOptimizationOfLongSession(t *testing.T) {
 	s := newScript()
 	items := []string{messageJSON("user", "go")}
 	for i := range sample.ManyCalls {
 		id := fmt.Sprint("c", i)
-		e := s.turn(callReply(id, "bash", fmt.Sprint("ls ", i%5)), items...)
+		e := s.addTurn(callReply(id, "bash", fmt.Sprint("ls ", i%5)), items...)
 		e.LatencyMS = sample.SlowMS / 10
 		items = []string{resultJSON(id, "ok")}
 	}
 	s.session.Exchanges[3].Loops = 1
-	s.turn(sample.Reply{Text: "done"}, items...)
+	s.addTurn(sample.Reply{Text: "done"}, items...)
 	got := sample.Build(s.session)
 	if families(got) != "intent_resolution plan_optimization" {
 		t.Fatalf("got families %s, want intent_resolution plan_optimization", families(got))
@@ -399,10 +399,10 @@ func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
 	f.Fuzz(func(t *testing.T, a, b []byte, from int) {
 		s := newScript()
-		s.session.IsFailure = failing
-		s.turn(callReply("c1", "run", string(a)), string(a))
+		s.session.IsFailure = isFailure
+		s.addTurn(callReply("c1", "run", string(a)), string(a))
 		s.repeatedReply = nil
-		s.turn(sample.Reply{Text: string(b)}, string(b)).FirstNew = from
+		s.addTurn(sample.Reply{Text: string(b)}, string(b)).FirstNew = from
 		s.session.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, built := range sample.Build(s.session) {
 			if err := validateSample(built); err != nil {
@@ -417,11 +417,11 @@ func FuzzBuild(f *testing.F) {
 // While a session grows, each Build returns the same id for the same dialog, and returns no dialog twice.
 func TestRebuiltDialogSamplesKeepIDs(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
-	s.turn(sample.Reply{Text: "It is a shed."}, messageJSON("user", "What is it?"))
-	s.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
-	s.turn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
-	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
+	s.addTurn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
+	s.addTurn(sample.Reply{Text: "It is a shed."}, messageJSON("user", "What is it?"))
+	s.addTurn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
+	s.addTurn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
+	s.addTurn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
 	dialogIDs := map[string]string{} // by user text
 	for n := 1; n <= len(s.session.Exchanges); n++ {
 		s := s.session

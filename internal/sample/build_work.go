@@ -9,10 +9,10 @@ import (
 
 // Minimum values at which a session gets a plan_optimization sample.
 const (
-	manyCalls    = 25
-	manyTokens   = 400_000
-	manyFailures = 5
-	slowMS       = 600_000 // milliseconds
+	minCostlyCalls    = 25
+	minCostlyTokens   = 400_000
+	minCostlyFailures = 5
+	slowMS            = 600_000 // milliseconds
 )
 
 // maxOpenFailures is the maximum number of failed calls without a repair that corrections remembers. The limit bounds
@@ -58,7 +58,7 @@ func (h *history) correctionSample(n int, failed, worked *Event, attempts int) S
 	exchanges := h.exchangesBetween(failed.Turn, worked.Turn)
 	f, label := h.ratingFor(failed.Turn, worked.Turn, false)
 	if f.QualityLabel == "" && !worked.edited {
-		f = executedUnchanged()
+		f = unchangedCallFeedback()
 	}
 	s := h.baseSample(ErrorCorrection, n, exchanges, f, label)
 	s.Input["tool"] = failed.Call.Name
@@ -140,13 +140,13 @@ func withoutKeys(text string) string {
 func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.exchanges)
-	if len(h.steps) >= manyCalls {
+	if len(h.steps) >= minCostlyCalls {
 		reasons = append(reasons, "many_calls")
 	}
-	if n := used["input"].(int) - used["cached"].(int) + used["output"].(int); n >= manyTokens {
+	if n := used["input"].(int) - used["cached"].(int) + used["output"].(int); n >= minCostlyTokens {
 		reasons = append(reasons, "many_tokens")
 	}
-	if h.countFailures() >= manyFailures {
+	if h.countFailures() >= minCostlyFailures {
 		reasons = append(reasons, "many_failures")
 	}
 	if h.loops > 0 {

@@ -205,8 +205,8 @@ func chatCalls(calls []Call) []ChatCall {
 	return out
 }
 
-// PersonalFeedback reports whether a person rated the session, and whether a person corrected or rejected an answer.
-func (s *Session) PersonalFeedback() (rated, judged bool) {
+// HumanFeedback reports whether a person rated the session, and whether a person corrected or rejected an answer.
+func (s *Session) HumanFeedback() (rated, judged bool) {
 	for i := range s.Ratings {
 		r := &s.Ratings[i]
 		if r.Source == "user" {

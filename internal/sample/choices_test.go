@@ -27,7 +27,7 @@ func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 		``:                           "",
 	} {
 		s := newScript()
-		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
+		s.addTurn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
 		s.session.Ratings = []sample.Rating{{Source: "user", Type: "correction", Turn: 1, Correction: json.RawMessage(correction)}}
 		got := ""
 		for _, p := range s.session.Preferences() {
@@ -58,8 +58,8 @@ func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 		{"approved reply to a different user message", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
 	} {
 		s := newScript()
-		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
-		s.turn(sample.Reply{Text: "good"}, messageJSON("user", tc.user))
+		s.addTurn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
+		s.addTurn(sample.Reply{Text: "good"}, messageJSON("user", tc.user))
 		s.session.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, tc.rating}
 		got := ""
 		for _, p := range s.session.Preferences() {
@@ -91,10 +91,10 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},
 	} {
 		s := newScript()
-		s.session.IsFailure = failing
-		s.turn(callReply("c1", "run", tc.failed), messageJSON("user", "go"))
-		s.turn(callReply("c2", "run", tc.worked), resultJSON("c1", "error: no"))
-		s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
+		s.session.IsFailure = isFailure
+		s.addTurn(callReply("c1", "run", tc.failed), messageJSON("user", "go"))
+		s.addTurn(callReply("c2", "run", tc.worked), resultJSON("c1", "error: no"))
+		s.addTurn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 		if got := strings.Contains(families(sample.Build(s.session)), sample.ErrorCorrection); got != tc.corrects {
 			t.Errorf("%s after the failed %s: got a correction = %v, want %v", tc.worked, tc.failed, got, tc.corrects)
 		}
@@ -104,10 +104,10 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 // An error_correction sample has the label of the user's rating, or the label acceptable without a rating.
 func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	s := newScript()
-	s.session.IsFailure = failing
-	s.turn(callReply("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
-	s.turn(callReply("c2", "run", `{"path":"a.go"}`), resultJSON("c1", "error: no"))
-	s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
+	s.session.IsFailure = isFailure
+	s.addTurn(callReply("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
+	s.addTurn(callReply("c2", "run", `{"path":"a.go"}`), resultJSON("c1", "error: no"))
+	s.addTurn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 	correctionFeedback := func() string {
 		for _, x := range sample.Build(s.session) {
 			if x.Family == sample.ErrorCorrection {
@@ -129,11 +129,11 @@ func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 // A plan_optimization sample has the label of a rating of any turn, and the calls that the agent repeated.
 func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 	s := newScript()
-	s.turn(callReply("c0", "ls", "a"), messageJSON("user", "go"))
+	s.addTurn(callReply("c0", "ls", "a"), messageJSON("user", "go"))
 	for i, args := range []string{"b", "b", "c", "a", "b", "d"} {
-		s.turn(callReply(fmt.Sprint("c", i+1), "ls", args), resultJSON(fmt.Sprint("c", i), "x"))
+		s.addTurn(callReply(fmt.Sprint("c", i+1), "ls", args), resultJSON(fmt.Sprint("c", i), "x"))
 	}
-	s.turn(sample.Reply{Text: "done"}, resultJSON("c6", "x")).Loops = 1
+	s.addTurn(sample.Reply{Text: "done"}, resultJSON("c6", "x")).Loops = 1
 	s.session.Ratings = []sample.Rating{{Source: "user", Type: "approval", Turn: 3}}
 	for _, x := range sample.Build(s.session) {
 		if x.Family != sample.PlanOptimization {
@@ -157,10 +157,10 @@ func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 // A sample lists each lesson once, with its strongest state. Of two entries with the same state, the first counts.
 func TestSampleListsLessonWithStrongestState(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{
+	s.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "matched"}, {Slug: "a", State: "withheld", Arm: "first"}, {Slug: "c", State: "injected"},
 	}
-	s.turn(callReply("c1", "ls", ""), messageJSON("user", "two")).Lessons = []sample.Lesson{
+	s.addTurn(callReply("c1", "ls", ""), messageJSON("user", "two")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "control"}, {Slug: "a", State: "withheld", Arm: "second"}, {Slug: "c", State: "matched"},
 	}
 	got := ""

@@ -59,7 +59,7 @@ func (e *Exchange) read(data []byte) bool {
 		case "loops":
 			e.Loops = d.Int()
 		case "verdicts":
-			e.Verdicts = readVerdicts(d)
+			e.ResultJudgements = readResultJudgements(d)
 		case "latency_ms":
 			e.LatencyMS = d.Float()
 		case "first_byte_ms":
@@ -74,7 +74,7 @@ func (e *Exchange) read(data []byte) bool {
 		case "truncated":
 			e.Truncated = readTrue(d)
 		case "prompt":
-			e.Prompt = readTrue(d)
+			e.HasPrompt = readTrue(d)
 		default:
 			d.Fail()
 		}
@@ -141,8 +141,8 @@ func (l *Lesson) read(d *wire.Document) {
 	})
 }
 
-func readVerdicts(d *wire.Document) *Verdicts {
-	v := &Verdicts{}
+func readResultJudgements(d *wire.Document) *ResultJudgements {
+	v := &ResultJudgements{}
 	d.Object(func(name string) {
 		switch name {
 		case "results":

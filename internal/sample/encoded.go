@@ -23,8 +23,8 @@ func (e *Exchange) Encode() Encoded {
 	head := *e
 	head.New = []json.RawMessage{}
 	items := e.New
-	if head.Prompt = len(e.System)+len(e.Tools) > 0; head.Prompt {
-		items = append([]json.RawMessage{joinItems([]json.RawMessage{orNull(e.System), orNull(e.Tools)})}, items...)
+	if head.HasPrompt = len(e.System)+len(e.Tools) > 0; head.HasPrompt {
+		items = append([]json.RawMessage{joinItems([]json.RawMessage{nullIfEmpty(e.System), nullIfEmpty(e.Tools)})}, items...)
 	}
 	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
 	var data bytes.Buffer // the encoder writes only once, so the buffer gets the size of the document
@@ -73,24 +73,24 @@ func (enc Encoded) Decode() (Exchange, error) {
 		}
 	}
 	e.New = splitItems(enc.Items)
-	if e.Prompt && len(e.New) > 0 {
+	if e.HasPrompt && len(e.New) > 0 {
 		if both, ok := wire.Elements[json.RawMessage](e.New[0]); ok && len(both) == 2 {
-			e.System, e.Tools, e.New = fromNull(both[0]), fromNull(both[1]), e.New[1:]
+			e.System, e.Tools, e.New = nilIfNull(both[0]), nilIfNull(both[1]), e.New[1:]
 		}
 	}
 	return e, nil
 }
 
-// orNull returns raw, or null if raw is empty.
-func orNull(raw json.RawMessage) json.RawMessage {
+// nullIfEmpty returns raw, or null if raw is empty.
+func nullIfEmpty(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
 	}
 	return raw
 }
 
-// fromNull returns raw, or nil if raw is null.
-func fromNull(raw json.RawMessage) json.RawMessage {
+// nilIfNull returns raw, or nil if raw is null.
+func nilIfNull(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil
 	}

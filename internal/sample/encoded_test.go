@@ -120,7 +120,7 @@ func fill(t *rapid.T, v reflect.Value) {
 }
 
 func FuzzDecode(f *testing.F) {
-	x := sample.Exchange{ID: "a", Lessons: []sample.Lesson{{Slug: "s", Propensity: .5}}, Verdicts: &sample.Verdicts{Failed: []int{1}}, Redacted: map[string]int{"email": 2}}
+	x := sample.Exchange{ID: "a", Lessons: []sample.Lesson{{Slug: "s", Propensity: .5}}, ResultJudgements: &sample.ResultJudgements{Failed: []int{1}}, Redacted: map[string]int{"email": 2}}
 	f.Add(x.Encode().Data)
 	f.Add([]byte(`{"id":null,"turn":1.5,"reply":[],"unknown":1}`))
 	f.Add([]byte(`{"ID":"a","lessons":null,"new":[1],"truncated":false,"at":"x"}`))
@@ -130,14 +130,15 @@ func FuzzDecode(f *testing.F) {
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("%q: got error %v, want %v as encoding/json", data, err, wantErr)
 		}
-		if got.New, want.New = nil, nil; err == nil && !reflect.DeepEqual(got, want) && !repeats(data) {
+		if got.New, want.New = nil, nil; err == nil && !reflect.DeepEqual(got, want) && !mayRepeatName(data) {
 			t.Errorf("%q: got %+v, want %+v as encoding/json", data, got, want)
 		}
 	})
 }
 
-// repeats reports whether an object in data may repeat a name. encoding/json merges the values of a repeated name.
-func repeats(data []byte) bool {
+// mayRepeatName reports whether an object in data may repeat a name. encoding/json merges the values of a repeated
+// name.
+func mayRepeatName(data []byte) bool {
 	for _, name := range []string{`"id"`, `"reply"`, `"verdicts"`, `"lessons"`, `"calls"`, `"failed"`, `"redacted"`} {
 		if strings.Count(string(data), name) > 1 {
 			return true
@@ -152,7 +153,7 @@ func BenchmarkDecode(b *testing.B) {
 		Turn: 7, At: time.Date(2032, 4, 5, 6, 7, 8, 9000, time.UTC), Dialect: "chat", Model: "model-1", Status: 200, Outcome: sample.Complete, FirstNew: 12,
 		New:     []json.RawMessage{[]byte(`{"role":"tool","tool_call_id":"call_1","content":"` + strings.Repeat("A line of the build. ", 50) + `"}`)},
 		Reply:   sample.Reply{ID: "chatcmpl-1", Calls: []sample.Call{{ID: "call_2", Name: "bash", Args: `{"command":"make wall"}`}}, InputTokens: 1200, OutputTokens: 90},
-		Lessons: []sample.Lesson{{Slug: "open-the-window", Arm: "open-the-window", State: "injected", Propensity: .9}}, Verdicts: &sample.Verdicts{Results: 1}, LatencyMS: 1200.25, FirstMS: 300,
+		Lessons: []sample.Lesson{{Slug: "open-the-window", Arm: "open-the-window", State: "injected", Propensity: .9}}, ResultJudgements: &sample.ResultJudgements{Results: 1}, LatencyMS: 1200.25, FirstMS: 300,
 	}
 	enc := x.Encode()
 	b.ReportAllocs()

@@ -21,39 +21,39 @@ const (
 
 // Exchange is the stored, redacted form of the new part of one turn.
 type Exchange struct {
-	ID          string            `json:"id"` // UUID v4
-	Tenant      string            `json:"tenant"`
-	Agent       string            `json:"agent"`
-	Session     string            `json:"session"`          // hex of session.ID
-	SessionName string            `json:"session_name"`     // name of the session, given by the client, or else by precept
-	Run         string            `json:"run,omitempty"`    // name of the run, or of the parent session
-	Caller      string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "" means no credential
-	RequestID   string            `json:"request_id"`
-	Turn        int               `json:"turn"`
-	At          time.Time         `json:"at"`
-	Dialect     string            `json:"dialect"`
-	Model       string            `json:"model"`
-	Status      int               `json:"status"`
-	Outcome     string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
-	New         []json.RawMessage `json:"new"`      // list items since the last turn, without the text that precept inserted
-	FirstNew    int               `json:"new_from"` // index of the first item of New in the list
-	Reply       Reply             `json:"reply"`
-	Lessons     []Lesson          `json:"lessons,omitempty"`
-	Loops       int               `json:"loops,omitempty"` // number of loops that precept noticed in this turn
-	Verdicts    *Verdicts         `json:"verdicts,omitempty"`
-	LatencyMS   float64           `json:"latency_ms"`
-	FirstMS     float64           `json:"first_byte_ms"`
-	Book        string            `json:"book,omitempty"`      // hash of the lessons in effect
-	Config      string            `json:"config,omitempty"`    // hash of the configuration
-	Redacted    map[string]int    `json:"redacted,omitempty"`  // number of replacements by kind
-	Truncated   bool              `json:"truncated,omitempty"` // the capture reached its limit
+	ID               string            `json:"id"` // UUID v4
+	Tenant           string            `json:"tenant"`
+	Agent            string            `json:"agent"`
+	Session          string            `json:"session"`          // hex of session.ID
+	SessionName      string            `json:"session_name"`     // name of the session, given by the client, or else by precept
+	Run              string            `json:"run,omitempty"`    // name of the run, or of the parent session
+	Caller           string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "" means no credential
+	RequestID        string            `json:"request_id"`
+	Turn             int               `json:"turn"`
+	At               time.Time         `json:"at"`
+	Dialect          string            `json:"dialect"`
+	Model            string            `json:"model"`
+	Status           int               `json:"status"`
+	Outcome          string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
+	New              []json.RawMessage `json:"new"`      // list items since the last turn, without the text that precept inserted
+	FirstNew         int               `json:"new_from"` // index of the first item of New in the list
+	Reply            Reply             `json:"reply"`
+	Lessons          []Lesson          `json:"lessons,omitempty"`
+	Loops            int               `json:"loops,omitempty"` // number of loops that precept noticed in this turn
+	ResultJudgements *ResultJudgements `json:"verdicts,omitempty"`
+	LatencyMS        float64           `json:"latency_ms"`
+	FirstMS          float64           `json:"first_byte_ms"`
+	Book             string            `json:"book,omitempty"`      // hash of the lessons in effect
+	Config           string            `json:"config,omitempty"`    // hash of the configuration
+	Redacted         map[string]int    `json:"redacted,omitempty"`  // number of replacements by kind
+	Truncated        bool              `json:"truncated,omitempty"` // the capture reached its limit
 
 	// System and Tools are the system prompt and the tools that the agent sent outside of its list. Only the first
 	// exchange of a session has them, because the agent sends the same ones with every turn. A system prompt inside of
 	// the list is in New.
-	System json.RawMessage `json:"-"`
-	Tools  json.RawMessage `json:"-"`
-	Prompt bool            `json:"prompt,omitempty"` // the stored items begin with System and Tools; set by Encode
+	System    json.RawMessage `json:"-"`
+	Tools     json.RawMessage `json:"-"`
+	HasPrompt bool            `json:"prompt,omitempty"` // the stored items begin with System and Tools; set by Encode
 
 	// Facts is stored in the row of the session instead of the exchange.
 	Facts TurnFacts `json:"-"`
@@ -83,10 +83,10 @@ type Lesson struct {
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// Verdicts records which tool results of New were judged to be errors during the turn. The close of the session uses
-// the verdicts, because a second judgement would parse each result again. If Results differs from the number of results
-// in New, New was cut at its limit after the judgement, and the verdicts do not apply.
-type Verdicts struct {
+// ResultJudgements records which tool results of New were judged to be errors during the turn. The close of the session
+// uses the verdicts, because a second judgement would parse each result again. If Results differs from the number of
+// results in New, New was cut at its limit after the judgement, and the verdicts do not apply.
+type ResultJudgements struct {
 	Results int   `json:"results"`          // number of tool results in New
 	Failed  []int `json:"failed,omitempty"` // indices of the errors among the results, from 0
 }
@@ -138,7 +138,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	}
 	redactText := r.Text
 	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere
-		redactText = r.CutText
+		redactText = r.TruncatedText
 	}
 	for i := range e.Reply.Calls {
 		call := &e.Reply.Calls[i]
@@ -150,7 +150,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	e.Redacted = r.DrainCounts()
 	redactTask := r.Text
 	if len(e.Facts.Task) > maxUncutTask {
-		redactTask = r.CutText
+		redactTask = r.TruncatedText
 	}
 	e.Facts.Task = redactTask(e.Facts.Task) // not counted, because the task is also part of New
 	for i, tag := range e.Facts.Tags {

@@ -94,27 +94,27 @@ type TrialOutcome struct {
 // lesson, with its result, its probability, and the outcome. The report can be computed from these lines alone
 // (examples/experiment).
 type Trial struct {
-	Session    string         `json:"session"`       // unit of the coin: a session, or a run
-	Run        string         `json:"run,omitempty"` // name of the run
-	Tenant     string         `json:"tenant,omitempty"`
-	Coin       string         `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session
-	Arm        string         `json:"arm"`                // arm of a pick; "" on the line of the session itself
-	Slug       string         `json:"slug"`               // slug of the lesson of a pick
-	Assigned   string         `json:"assigned"`           // for a pick: injected | withheld; for the session itself: treated | control; for a lesson that matched in a control session: control
-	Propensity float64        `json:"propensity"`         // probability of the assigned arm
-	Eps        float64        `json:"eps"`                // probability that the coin gives withheld, or control
-	Center     float64        `json:"center"`             // expected reward, fixed before the coin; the report subtracts it from the outcome
-	Outcome    *float64       `json:"outcome"`            // the reward, 0..1; null without feedback
-	First      *float64       `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
-	Turn       int            `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
-	Trial      string         `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
-	Outcomes   []TrialOutcome `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
-	Model      string         `json:"model,omitempty"`    // model of the session's first request
-	Graded     bool           `json:"graded,omitempty"`   // the session was closed by a release that counts the columns explained and all_sessions
-	Weight     float64        `json:"weight,omitempty"`   // for a pick: weight of the outcomes in the estimate from all sessions
-	Tier       int            `json:"tier,omitempty"`
-	FirstTier  int            `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
-	Closed     bool           `json:"closed"`                      // the report counts closed sessions
-	Reward     string         `json:"reward_definition,omitempty"` // definition of reward at the closing: a report uses one definition
-	At         string         `json:"at,omitempty"`                // RFC 3339
+	Session        string         `json:"session"`       // unit of the coin: a session, or a run
+	Run            string         `json:"run,omitempty"` // name of the run
+	Tenant         string         `json:"tenant,omitempty"`
+	Coin           string         `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session
+	Arm            string         `json:"arm"`                // arm of a pick; "" on the line of the session itself
+	Slug           string         `json:"slug"`               // slug of the lesson of a pick
+	Assigned       string         `json:"assigned"`           // for a pick: injected | withheld; for the session itself: treated | control; for a lesson that matched in a control session: control
+	Propensity     float64        `json:"propensity"`         // probability of the assigned arm
+	Eps            float64        `json:"eps"`                // probability that the coin gives withheld, or control
+	Center         float64        `json:"center"`             // expected reward, fixed before the coin; the report subtracts it from the outcome
+	Outcome        *float64       `json:"outcome"`            // the reward, 0..1; null without feedback
+	OutcomeAtClose *float64       `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
+	Turn           int            `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
+	Trial          string         `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
+	Outcomes       []TrialOutcome `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
+	Model          string         `json:"model,omitempty"`    // model of the session's first request
+	Graded         bool           `json:"graded,omitempty"`   // the session was closed by a release that counts the columns explained and all_sessions
+	Weight         float64        `json:"weight,omitempty"`   // for a pick: weight of the outcomes in the estimate from all sessions
+	Tier           int            `json:"tier,omitempty"`
+	TierAtClose    int            `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
+	Closed         bool           `json:"closed"`                      // the report counts closed sessions
+	Reward         string         `json:"reward_definition,omitempty"` // definition of reward at the closing: a report uses one definition
+	At             string         `json:"at,omitempty"`                // RFC 3339
 }

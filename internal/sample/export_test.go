@@ -17,10 +17,10 @@ var update = flag.Bool("update", false, "write the golden files") //nolint:goche
 // everyEventScript returns a script with every kind of event.
 func everyEventScript() *script {
 	s := newScript()
-	s.session.IsFailure = failing
-	s.turn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
-	s.turn(sample.Reply{Text: "a.go"}, resultJSON("c1", "a.go\nb.go"))
-	s.turn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
+	s.session.IsFailure = isFailure
+	s.addTurn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
+	s.addTurn(sample.Reply{Text: "a.go"}, resultJSON("c1", "a.go\nb.go"))
+	s.addTurn(sample.Reply{Text: "a.go and b.go"}, messageJSON("user", "Not all"))
 	s.session.Ratings = []sample.Rating{
 		{Source: "user", Type: "correction", Turn: 2, Correction: json.RawMessage(`"a.go and b.go"`)},
 		{Source: "user", Type: "approval", Turn: 3},
@@ -109,9 +109,9 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 
 	t.Run("history kept by the provider", func(t *testing.T) {
 		s := newScript()
-		s.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
+		s.addTurn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
 		s.repeatedReply, s.sentItems = nil, 0
-		s.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
+		s.addTurn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
 		}
@@ -120,28 +120,28 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s := newScript()
 		r := callReply("c1", "bash", "ls")
 		r.Calls = append(r.Calls, sample.Call{ID: "c2", Name: "bash", Args: "pwd"})
-		s.turn(r, messageJSON("user", "go"))
+		s.addTurn(r, messageJSON("user", "go"))
 		s.repeatedReply = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
-		s.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
+		s.addTurn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
 		if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
 		}
 	})
 	t.Run("edited history", func(t *testing.T) {
 		s := newScript()
-		s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
-		s.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
+		s.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
+		s.addTurn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
 		s.repeatedReply, s.sentItems = nil, 2 // the agent replaces the second question
-		s.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
+		s.addTurn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
 		if got := formatConversation(s.session.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
 	t.Run("compacted history", func(t *testing.T) {
 		s := newScript()
-		s.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
+		s.addTurn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
 		s.repeatedReply, s.sentItems = nil, 0
-		s.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
+		s.addTurn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
 		if got := formatConversation(s.session.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
@@ -160,7 +160,7 @@ func TestChatExportEndsWithCompleteReply(t *testing.T) {
 	} {
 		s := newScript()
 		for _, text := range []string{"one", "two", "three"} {
-			s.turn(sample.Reply{Text: "answer to " + text}, messageJSON("user", text))
+			s.addTurn(sample.Reply{Text: "answer to " + text}, messageJSON("user", text))
 		}
 		change(&s.session.Exchanges[1], &s.session.Exchanges[2])
 		var out bytes.Buffer
@@ -176,7 +176,7 @@ func TestChatExportEndsWithCompleteReply(t *testing.T) {
 
 func TestChatExportOmitsSessionsWithoutReply(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
+	s.addTurn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
 	if err := x.WriteChat(&s.session); err != nil || x.Flush() != nil || out.Len() != 0 {
@@ -184,11 +184,11 @@ func TestChatExportOmitsSessionsWithoutReply(t *testing.T) {
 	}
 }
 
-func TestPreferencesOfUserRatings(t *testing.T) {
+func TestUserRatingsBecomePreferences(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
-	s.turn(sample.Reply{Text: "good"}, messageJSON("user", "one"))
-	s.turn(sample.Reply{Text: "other"}, messageJSON("user", "two"))
+	s.addTurn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
+	s.addTurn(sample.Reply{Text: "good"}, messageJSON("user", "one"))
+	s.addTurn(sample.Reply{Text: "other"}, messageJSON("user", "two"))
 	s.session.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},

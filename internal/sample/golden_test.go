@@ -13,32 +13,32 @@ import (
 	"precept/internal/sample"
 )
 
-// wholeSessions returns sessions with all events that a sample can contain, by the name of their golden file.
-func wholeSessions() map[string]sample.Session {
+// goldenSessions returns sessions with all events that a sample can contain, by the name of their golden file.
+func goldenSessions() map[string]sample.Session {
 	return map[string]sample.Session{"work": workSession(), "talk": talkSession(), "nothing": unansweredSession()}
 }
 
 // workSession returns a slow and expensive session with tools, failed calls and their corrections.
 func workSession() sample.Session {
 	s := newScript()
-	s.session.IsFailure = failing
+	s.session.IsFailure = isFailure
 	reply := callReply("c1", "read", `{"path":"src/main.go"}`)
 	reply.InputTokens, reply.CachedTokens, reply.OutputTokens = 900_000, 100_000, 2_000
-	e := s.turn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
+	e := s.addTurn(reply, messageJSON("system", "be brief"), messageJSON("user", "fix the build of main.go"))
 	e.Config, e.Run, e.LatencyMS = "cfg-1", "nightly", 700_000
 	e.Lessons = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "matched"}, {Slug: "a", Arm: "a@1", State: "withheld", Propensity: 0.9}}
-	e = s.turn(callReply("c2", "read", `{"path":"cmd/main.go"}`), resultJSON("c1", "error: no src/main.go"))
+	e = s.addTurn(callReply("c2", "read", `{"path":"cmd/main.go"}`), resultJSON("c1", "error: no src/main.go"))
 	e.Lessons, e.Loops = []sample.Lesson{{Slug: "b", Arm: "b@1", State: "injected", Propensity: 0.8}, {Slug: "a", Arm: "a@1", State: "control"}}, 2
 	for i := range 5 {
-		s.turn(callReply(fmt.Sprintf("d%d", i), "bash", `{"command":"make"}`), resultJSON([]string{"c2", "d0", "d1", "d2", "d3"}[i], []string{"package main", "error 1", "error 2", "error 3", "error 4"}[i]))
+		s.addTurn(callReply(fmt.Sprintf("d%d", i), "bash", `{"command":"make"}`), resultJSON([]string{"c2", "d0", "d1", "d2", "d3"}[i], []string{"package main", "error 1", "error 2", "error 3", "error 4"}[i]))
 	}
-	e = s.turn(callReply("e1", "bash", `{"command":"make -k"}`), resultJSON("d4", "error 5"))
+	e = s.addTurn(callReply("e1", "bash", `{"command":"make -k"}`), resultJSON("d4", "error 5"))
 	e.Truncated, e.Reply.Choices = true, 3
-	e = s.turn(sample.Reply{Text: "  It builds.  "}, resultJSON("e1", "ok"))
+	e = s.addTurn(sample.Reply{Text: "  It builds.  "}, resultJSON("e1", "ok"))
 	e.LatencyMS = 1500.5
-	e = s.turn(sample.Reply{Text: "You are welcome."}, messageJSON("user", "thanks"))
+	e = s.addTurn(sample.Reply{Text: "You are welcome."}, messageJSON("user", "thanks"))
 	e.Run, e.Config = "nightly", "cfg-3"
-	at := s.at
+	at := s.now
 	s.session.Ratings = []sample.Rating{
 		{At: at, Source: "implicit", Type: "approval", Turn: 10},
 		{At: at.Add(time.Second), Source: "system", Type: "score", Score: 0.5, Details: json.RawMessage(`{"exit":0}`)},
@@ -54,20 +54,20 @@ func workSession() sample.Session {
 func talkSession() sample.Session {
 	s := newScript()
 	s.session.Name = ""
-	e := s.turn(sample.Reply{Text: "Half an ans"}, messageJSON("user", "what is it?"))
+	e := s.addTurn(sample.Reply{Text: "Half an ans"}, messageJSON("user", "what is it?"))
 	e.Outcome = sample.Incomplete
-	e = s.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "and this?"))
+	e = s.addTurn(sample.Reply{Error: "overloaded"}, messageJSON("user", "and this?"))
 	e.Outcome, e.Status = sample.Failed, 529
-	e = s.turn(sample.Reply{}, messageJSON("user", "and that?"))
+	e = s.addTurn(sample.Reply{}, messageJSON("user", "and that?"))
 	e.Outcome, e.Status = sample.Aborted, 200
-	s.turn(sample.Reply{Text: "That is that."}, messageJSON("user", "<system-reminder>x</system-reminder>"))
-	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", strings.Repeat("bye ", 3000)))
+	s.addTurn(sample.Reply{Text: "That is that."}, messageJSON("user", "<system-reminder>x</system-reminder>"))
+	s.addTurn(sample.Reply{Text: "Bye."}, messageJSON("user", strings.Repeat("bye ", 3000)))
 	s.session.Ratings = []sample.Rating{
-		{At: s.at, Source: "user", Type: "approval", Turn: 1},
-		{At: s.at, Source: "user", Type: "score", Score: 0.4, Turn: 2},
-		{At: s.at, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
-		{At: s.at, Source: "user", Type: "score", Score: 1.5, Turn: 4},
-		{At: s.at, Source: "system", Type: "score", Score: 0.39},
+		{At: s.now, Source: "user", Type: "approval", Turn: 1},
+		{At: s.now, Source: "user", Type: "score", Score: 0.4, Turn: 2},
+		{At: s.now, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
+		{At: s.now, Source: "user", Type: "score", Score: 1.5, Turn: 4},
+		{At: s.now, Source: "system", Type: "score", Score: 0.39},
 	}
 	return s.session
 }
@@ -75,13 +75,13 @@ func talkSession() sample.Session {
 // unansweredSession returns a session without a user message that ends with unanswered calls.
 func unansweredSession() sample.Session {
 	s := newScript()
-	s.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
+	s.addTurn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
 	return s.session
 }
 
 // Build must return the same samples for the same session in every release, because samples are stored and exported.
 func TestGoldenSamplesOfSessions(t *testing.T) {
-	for name, s := range wholeSessions() {
+	for name, s := range goldenSessions() {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
 			enc := json.NewEncoder(&got)
@@ -95,7 +95,7 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 			for _, e := range s.Events() {
 				fmt.Fprintf(&got, "event %d %s %.60q %s %s %v %d\n", e.Turn, e.Role, e.Text, e.Call.ID, e.Call.Name, e.Answered, e.IsError)
 			}
-			reading := sample.NewReader()
+			reading := sample.NewMessageReader()
 			for i := range s.Exchanges {
 				for _, event := range append(reading.Request(&s.Exchanges[i]), reading.Reply(&s.Exchanges[i])...) {
 					fmt.Fprintf(&got, "said %d %s %.60q %.60q %s %s\n", i+1, event.Role, event.Text, event.UserText, event.Call.ID, event.Call.Name)

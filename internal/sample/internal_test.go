@@ -3,9 +3,9 @@ package sample
 // Exports for the external tests: the thresholds for many calls and for slow sessions, and the text in place of a
 // missing user message.
 const (
-	ManyCalls = manyCalls
-	SlowMS    = slowMS
-	NoWords   = noUserText
+	ManyCalls          = minCostlyCalls
+	SlowMS             = slowMS
+	MissingUserMessage = noUserText
 )
 
 // Cut calls truncate.

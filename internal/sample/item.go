@@ -16,17 +16,17 @@ func (e *Exchange) items(previous *Reply) []*wire.Item {
 	return stored.Read()
 }
 
-// verdictsOn returns the verdicts of the turn on the results of items, nil unless the verdicts are about the same
+// judgementsOn returns the verdicts of the turn on the results of items, nil unless the verdicts are about the same
 // number of results.
-func (e *Exchange) verdictsOn(items []*wire.Item) *Verdicts {
+func (e *Exchange) judgementsOn(items []*wire.Item) *ResultJudgements {
 	results := 0
 	for _, it := range items {
 		results += len(it.Results)
 	}
-	if e.Verdicts == nil || e.Verdicts.Results != results {
+	if e.ResultJudgements == nil || e.ResultJudgements.Results != results {
 		return nil
 	}
-	return e.Verdicts
+	return e.ResultJudgements
 }
 
 // calls returns the calls of the reply. A call without an id gets the id that package wire derives from the position of
@@ -35,7 +35,7 @@ func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {
 		if out[n].ID == "" {
-			out[n].ID = wire.UnnamedCallID(e.FirstNew+len(e.New), n)
+			out[n].ID = wire.GeneratedCallID(e.FirstNew+len(e.New), n)
 		}
 	}
 	return out

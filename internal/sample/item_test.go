@@ -22,8 +22,8 @@ func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newScript()
-		s.turn(sample.Reply{Text: "done"}, raw)
-		if got, want := sample.Build(s.session)[0].Input["user_text"], cmp.Or(req.Item(0).UserText, sample.NoWords); got != want {
+		s.addTurn(sample.Reply{Text: "done"}, raw)
+		if got, want := sample.Build(s.session)[0].Input["user_text"], cmp.Or(req.Item(0).UserText, sample.MissingUserMessage); got != want {
 			t.Errorf("%s: got user_text %q, want %q", content, got, want)
 		}
 	}
@@ -46,7 +46,7 @@ func printSession(s *sample.Session) string {
 }
 
 // The events and the samples of a session contain each call that package wire reads.
-func TestSessionContainsAllCallsOfWire(t *testing.T) {
+func TestSessionContainsEachCallThatWireReads(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, tc := range []struct {
 		name, dialect string
@@ -78,9 +78,9 @@ func TestSessionContainsAllCallsOfWire(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScript()
-			s.turn(tc.reply, messageJSON("user", "go")).Dialect = tc.dialect
+			s.addTurn(tc.reply, messageJSON("user", "go")).Dialect = tc.dialect
 			s.repeatedReply = nil
-			s.turn(sample.Reply{Text: "done"}, tc.items...).Dialect = tc.dialect
+			s.addTurn(sample.Reply{Text: "done"}, tc.items...).Dialect = tc.dialect
 			if got := printSession(&s.session); got != tc.want {
 				t.Errorf("session:\n got %s\nwant %s", got, tc.want)
 			}
@@ -95,7 +95,7 @@ func TestSessionContainsAllCallsOfWire(t *testing.T) {
 // The Responses API accepts a string instead of a list of items. The string is a user message.
 func TestStringInputIsUserText(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
+	s.addTurn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
 	if got := sample.Build(s.session)[0].Input["user_text"]; got != "say hello" {
 		t.Errorf(`got user_text %q, want "say hello"`, got)
 	}
@@ -108,12 +108,12 @@ func TestStringInputIsUserText(t *testing.T) {
 func TestTextCallsStayTextInConversation(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	s := newScript()
-	s.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
-	s.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
+	s.addTurn(sample.Reply{Text: callText}, messageJSON("user", "go"))
+	s.addTurn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
 		t.Errorf("got conversation %q, want call %q and its result as text", got, callText)
 	}
-	r := sample.NewReader()
+	r := sample.NewMessageReader()
 	r.Request(&s.session.Exchanges[0])
 	r.Reply(&s.session.Exchanges[0])
 	if got := r.Request(&s.session.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
@@ -130,9 +130,9 @@ func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newScript()
-	s.turn(sample.Reply{Text: callText, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
+	s.addTurn(sample.Reply{Text: callText, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
 	s.repeatedReply = nil
-	s.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
+	s.addTurn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := printSession(&s.session); got != "user:go | ls(.)=a.go" {
 		t.Errorf(`got session %q, want "user:go | ls(.)=a.go"`, got)
 	}
@@ -141,16 +141,16 @@ func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
 // An older client uses the tool name as the call id. A second call of the same tool is a new call, not an edit of the
 // first.
 func TestReusedCallIDIsNewCall(t *testing.T) {
-	echo := func(args string) string {
+	repeatedCall := func(args string) string {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
 	}
 	s := newScript()
-	s.turn(callReply("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
+	s.addTurn(callReply("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
 	s.repeatedReply = nil
-	s.turn(callReply("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
+	s.addTurn(callReply("ls", "ls", `{"p":"b"}`), repeatedCall(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
 	s.repeatedReply = nil
-	s.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
-	s.session.IsFailure = failing
+	s.addTurn(sample.Reply{Text: "done"}, repeatedCall(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
+	s.session.IsFailure = isFailure
 	got := sample.Build(s.session)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
 		t.Errorf("got families %s, output %v, want intent_resolution error_correction, 2 calls, 1 failed", families(got), got[0].Output)
@@ -163,10 +163,10 @@ func TestReusedCallIDIsNewCall(t *testing.T) {
 // A Reader returns unknown items as received, and omits item references and reasoning items.
 func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 	s := newScript()
-	e := s.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
+	e := s.addTurn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
 	e.Dialect = "responses"
 	var out []string
-	for _, s := range sample.NewReader().Request(e) {
+	for _, s := range sample.NewMessageReader().Request(e) {
 		out = append(out, s.Role+":"+s.Text)
 	}
 	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {
@@ -176,7 +176,7 @@ func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 
 func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
+	s.addTurn(sample.Reply{Text: "one", Choices: 3}, messageJSON("user", "count"))
 	for _, built := range sample.Build(s.session) {
 		if built.Meta["choices"] != 3 || built.Output["response_text"] != "one" {
 			t.Errorf(`got sample %+v, want Meta["choices"] = 3 and Output["response_text"] = "one"`, built)
@@ -188,7 +188,7 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 		t.Errorf("decoded: got Reply %+v, error %v, want Choices = 3, no error", decoded.Reply, err)
 	}
 	s = newScript()
-	s.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
+	s.addTurn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
 	if _, hasChoices := sample.Build(s.session)[0].Meta["choices"]; hasChoices {
 		t.Error(`one choice: got Meta["choices"], want it unset`)
 	}
@@ -197,15 +197,15 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 // If the recording starts in the middle of a conversation, the events include the earlier messages. Each reply is one
 // event, although the next request repeats the reply. A call has only its first result, and a result without a call is
 // omitted.
-func TestEventsOfSessionRecordedFromTheMiddle(t *testing.T) {
+func TestEventsIncludeMessagesBeforeFirstRecordedTurn(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "It is a."},
+	s.addTurn(sample.Reply{Text: "It is a."},
 		`{"role":"user","content":"Which file?"}`,
 		`{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
 		`{"role":"tool","tool_call_id":"c9","content":"lost"}`,
 		`{"role":"tool","tool_call_id":"c1","content":"a.go"}`,
 		`{"role":"tool","tool_call_id":"c1","content":"b.go"}`)
-	s.turn(sample.Reply{Text: "Yes."}, `{"role":"user","content":"Sure?"}`)
+	s.addTurn(sample.Reply{Text: "Yes."}, `{"role":"user","content":"Sure?"}`)
 	var got []string
 	for _, e := range s.session.Events() {
 		got = append(got, string(e.Role)+":"+e.Text+e.Call.Name)
@@ -226,9 +226,9 @@ func TestCallKeepsFirstResult(t *testing.T) {
 		result := func(text string) string {
 			return `{"type":"tool_result","tool_use_id":"` + id + `","content":"` + text + `"}`
 		}
-		s.turn(sample.Reply{Text: ""}, messageJSON("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
+		s.addTurn(sample.Reply{Text: ""}, messageJSON("user", "go"), `{"role":"assistant","content":[`+call+`,`+call+`]}`,
 			`{"role":"user","content":[`+result("fine")+`,`+result("error: no")+`]}`).Dialect = "messages"
-		s.session.IsFailure = failing
+		s.session.IsFailure = isFailure
 		if got := printSession(&s.session); got != want {
 			t.Errorf("id %q: got session %s, want %s", id, got, want)
 		}

@@ -10,8 +10,8 @@ import (
 	"precept/internal/sample"
 )
 
-// manyFailed returns a session with one request: n failed calls, and then n calls that work.
-func manyFailed(n int) sample.Session {
+// sessionWithFailedCalls returns a session with one request: n failed calls, and then n calls that work.
+func sessionWithFailedCalls(n int) sample.Session {
 	s := newScript()
 	items := []string{messageJSON("user", "go on")}
 	for _, half := range []string{"a", "b"} {
@@ -23,7 +23,7 @@ func manyFailed(n int) sample.Session {
 			items = append(items, resultJSON(fmt.Sprintf("%s%d", half, i), half))
 		}
 	}
-	s.turn(sample.Reply{Text: "done"}, items...)
+	s.addTurn(sample.Reply{Text: "done"}, items...)
 	s.session.IsFailure = func(_, _, text string, _ int8) bool { return text == "a" }
 	return s.session
 }
@@ -36,14 +36,14 @@ func TestBuildTimeIsLinear(t *testing.T) {
 	}
 	const n, times, allowed = 1000, 4, 8
 	buildTime := func(n int) time.Duration {
-		s := manyFailed(n)
-		least := time.Duration(1 << 62)
+		s := sessionWithFailedCalls(n)
+		shortest := time.Duration(1 << 62)
 		for range 3 {
 			begin := time.Now() //nolint:forbidigo // the test measures the ratio of two times
 			sample.Build(s)
-			least = min(least, time.Since(begin)) //nolint:forbidigo // as above
+			shortest = min(shortest, time.Since(begin)) //nolint:forbidigo // as above
 		}
-		return least
+		return shortest
 	}
 	var small, large time.Duration
 	for range 6 {

@@ -24,20 +24,20 @@ const (
 	MessageResult = "result"
 )
 
-// Reader converts the exchanges of a session to messages for a person. Call Request and then Reply for
+// MessageReader converts the exchanges of a session to messages for a person. Call Request and then Reply for
 // each exchange, in the order of the session.
-type Reader struct {
+type MessageReader struct {
 	calls map[string]Call // by id
 	last  *Reply          // reply of the previous exchange
 }
 
-// NewReader returns a Reader for the exchanges of one session.
-func NewReader() *Reader { return &Reader{calls: map[string]Call{}} }
+// NewMessageReader returns a Reader for the exchanges of one session.
+func NewMessageReader() *MessageReader { return &MessageReader{calls: map[string]Call{}} }
 
 // Request returns the messages of the exchange's request, which are the tools and the system prompt, if the exchange
 // has them, and the new items. The content of the last reply is left out, because Reply has already returned it. An
 // item that cannot be read becomes a message with its JSON.
-func (r *Reader) Request(e *Exchange) []Message {
+func (r *MessageReader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {
 		out = append(out, Message{Role: MessageTools, Text: e.toolsText()})
@@ -46,7 +46,7 @@ func (r *Reader) Request(e *Exchange) []Message {
 		out = append(out, Message{Role: MessageSystem, Text: text})
 	}
 	for i, it := range e.items(r.last) {
-		if isUnread(it) {
+		if isUnreadable(it) {
 			out = append(out, Message{Role: "other", Text: strings.TrimSpace(string(e.New[i]))})
 			continue
 		}
@@ -74,7 +74,7 @@ func (e *Exchange) toolsText() string {
 }
 
 // message returns the words and the calls of an item, without its results.
-func (r *Reader) message(it *wire.Item) []Message {
+func (r *MessageReader) message(it *wire.Item) []Message {
 	var out []Message
 	switch text := messageText(it); {
 	case text == "":
@@ -96,7 +96,7 @@ func (r *Reader) message(it *wire.Item) []Message {
 }
 
 // Reply returns the messages of the model's answer.
-func (r *Reader) Reply(e *Exchange) []Message {
+func (r *MessageReader) Reply(e *Exchange) []Message {
 	r.last = &e.Reply
 	var out []Message
 	if e.Reply.Text != "" {
@@ -109,16 +109,16 @@ func (r *Reader) Reply(e *Exchange) []Message {
 	return out
 }
 
-func (r *Reader) callOf(id string) Call {
+func (r *MessageReader) callOf(id string) Call {
 	if c, ok := r.calls[id]; ok {
 		return c
 	}
 	return Call{ID: id}
 }
 
-// isUnread reports whether package wire could read nothing but the type of the item. The result is false for items that
-// never have readable content: references to earlier items and reasoning.
-func isUnread(it *wire.Item) bool {
+// isUnreadable reports whether package wire could read nothing but the type of the item. The result is false for items
+// that never have readable content: references to earlier items and reasoning.
+func isUnreadable(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":
 		return false

@@ -158,7 +158,7 @@ func (o *OptOut) textNamesPath(text string, depth int) bool {
 		}
 	}
 	flat := strings.ToLower(strings.ReplaceAll(text, `\`, "/"))
-	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return strings.Contains(flat, p.literal) && p.inText(flat) })
+	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return strings.Contains(flat, p.literal) && p.matchesInText(flat) })
 }
 
 // valueNamesPath reports whether a string or a key in v names an opted-out path.
@@ -178,10 +178,10 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	return false
 }
 
-// inText reports whether a text in lower case names a path that matches. The whole text is tried as a path, because
-// names may contain blanks, and then each word: between blanks, between the marks of a shell, and as a run of the
-// characters of plain file names.
-func (p pathPattern) inText(flat string) bool {
+// matchesInText reports whether a text in lower case names a path that matches. The whole text is tried as a path,
+// because names may contain blanks, and then each word: between blanks, between the marks of a shell, and as a run of
+// the characters of plain file names.
+func (p pathPattern) matchesInText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
 		return true

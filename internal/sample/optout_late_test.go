@@ -10,7 +10,7 @@ import (
 
 // conversation returns exchanges whose second turn reads prod.env. If echo is true, each request repeats the previous
 // reply.
-func conversation(dialect string, echo bool) []sample.Exchange {
+func conversation(dialect string, repeatHistory bool) []sample.Exchange {
 	user := func(text string) json.RawMessage {
 		return json.RawMessage(`{"role":"user","content":"` + text + `"}`)
 	}
@@ -27,7 +27,7 @@ func conversation(dialect string, echo bool) []sample.Exchange {
 			`{"type":"function_call_output","call_id":"c1","output":"KEY=7"}`, `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"the key is 7"}]}`
 	}
 	list[2].New = []json.RawMessage{json.RawMessage(result)}
-	if echo {
+	if repeatHistory {
 		list[2].New = []json.RawMessage{json.RawMessage(call), json.RawMessage(result)}
 		list[3].New = slices.Insert(list[3].New, 0, json.RawMessage(reply))
 	}
@@ -41,18 +41,18 @@ func conversation(dialect string, echo bool) []sample.Exchange {
 // the copy of the hidden reply in the next exchange are then hidden.
 func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	t.Parallel()
-	o := optOut(t, "*.env")
+	o := newOptOut(t, "*.env")
 	for _, dialect := range []string{"chat", "responses"} {
-		for _, echo := range []bool{true, false} {
-			list := conversation(dialect, echo)
+		for _, repeatHistory := range []bool{true, false} {
+			list := conversation(dialect, repeatHistory)
 			if got, want := o.HiddenExchanges(list), []bool{false, true, true, false}; !slices.Equal(got, want) {
-				t.Errorf("%s, echo %v: HiddenExchanges = %v, want %v", dialect, echo, got, want)
+				t.Errorf("%s, echo %v: HiddenExchanges = %v, want %v", dialect, repeatHistory, got, want)
 			}
 			got := o.VisibleExchanges(list)
 			if len(got) != 2 || got[1].ID != "4" || len(got[1].New) != 1 {
-				t.Errorf("%s, echo %v: VisibleExchanges = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, echo, got)
+				t.Errorf("%s, echo %v: VisibleExchanges = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, repeatHistory, got)
 			}
-			if len(list[3].New) == 1 && echo {
+			if len(list[3].New) == 1 && repeatHistory {
 				t.Error("VisibleExchanges changed its argument")
 			}
 		}
@@ -61,9 +61,9 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 
 // A sample is hidden if one of its exchanges is hidden. A sample of exchanges that are no longer stored is hidden
 // unless the session was judged with the current patterns. After such a judgement, the texts of the sample decide.
-func TestHidesSampleOfHiddenOrUnjudgedExchanges(t *testing.T) {
+func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
-	o, list := optOut(t, "*.env"), conversation("chat", true)
+	o, list := newOptOut(t, "*.env"), conversation("chat", true)
 	for name, tc := range map[string]struct {
 		ids    any
 		list   []sample.Exchange

@@ -10,8 +10,8 @@ import (
 	"precept/internal/sample"
 )
 
-// optOut returns the opt-out of these paths, of the agents ci-* and of the tenant Acme.
-func optOut(t testing.TB, paths ...string) *sample.OptOut {
+// newOptOut returns the opt-out of these paths, of the agents ci-* and of the tenant Acme.
+func newOptOut(t testing.TB, paths ...string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})
 	if err != nil {
@@ -21,7 +21,7 @@ func optOut(t testing.TB, paths ...string) *sample.OptOut {
 }
 
 func TestNamesPathMatchesPatterns(t *testing.T) {
-	o := optOut(t, "*.env", "secrets/**", "**/id_rsa", `private\*.PEM`, "./vault.{yml,yaml}")
+	o := newOptOut(t, "*.env", "secrets/**", "**/id_rsa", `private\*.PEM`, "./vault.{yml,yaml}")
 	tests := []struct {
 		args string
 		want bool
@@ -69,14 +69,14 @@ func TestNamesPathMatchesPatterns(t *testing.T) {
 			t.Errorf("NamesPath(%s) = %v, want %v", tc.args, got, tc.want)
 		}
 	}
-	if optOut(t).NamesPath(`{"path":".env"}`) {
+	if newOptOut(t).NamesPath(`{"path":".env"}`) {
 		t.Error("no pattern: NamesPath = true, want false")
 	}
 }
 
 // NamesPath finds a path at any depth of the JSON, in any case, with any separators and inside of commands.
 func TestNamesPathFindsPathInAnyForm(t *testing.T) {
-	o := optOut(t, "*.env")
+	o := newOptOut(t, "*.env")
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.SampledFrom([]string{"", "./", "../", "/a/b c/", `C:\x\`, "config//"}).Draw(t, "dir") +
 			rapid.SampledFrom([]string{".env", "prod.env", ".ENV", ".Env", ".env.", "PROD.env.."}).Draw(t, "name")
@@ -110,7 +110,7 @@ func TestNamesPathFindsPathInAnyForm(t *testing.T) {
 }
 
 func TestOptOutOfAgentsAndTenants(t *testing.T) {
-	o := optOut(t)
+	o := newOptOut(t)
 	if !o.OptsOutAgent("CI-42") || o.OptsOutAgent("coder") || !o.OptsOutTenant("acme") || o.OptsOutTenant("acme2") {
 		t.Errorf("OptsOutAgent(CI-42) = %v, OptsOutAgent(coder) = %v, OptsOutTenant(acme) = %v, OptsOutTenant(acme2) = %v, want true, false, true, false",
 			o.OptsOutAgent("CI-42"), o.OptsOutAgent("coder"), o.OptsOutTenant("acme"), o.OptsOutTenant("acme2"))
@@ -136,7 +136,7 @@ func FuzzOptOut(f *testing.F) {
 	f.Add(`{"path":".env"}`)
 	f.Add(`[["{\"a\":\"b\\\\c\"}"]]`)
 	f.Fuzz(func(t *testing.T, args string) {
-		o := optOut(t, "*.env", "a/**/b")
+		o := newOptOut(t, "*.env", "a/**/b")
 		if hit := o.NamesPath(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
 			t.Errorf("NamesPath(%q) = false, want true", args)
 		}
@@ -145,7 +145,7 @@ func FuzzOptOut(f *testing.F) {
 
 // ExchangeNamesPath finds opted-out paths in each kind of call, but not in the text of a message.
 func TestExchangeNamesPathFindsPathsInAllCalls(t *testing.T) {
-	o := optOut(t, "*.env")
+	o := newOptOut(t, "*.env")
 	item := func(s string) sample.Exchange {
 		return sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
 	}
@@ -176,7 +176,7 @@ func TestExchangeNamesPathFindsPathsInAllCalls(t *testing.T) {
 			t.Errorf("%s: ExchangeNamesPath = %v, want %v", name, got, tc.want)
 		}
 	}
-	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).ExchangeNamesPath(&x) {
+	if x := item(`{"type":"function_call","arguments":".env"}`); newOptOut(t).ExchangeNamesPath(&x) {
 		t.Error("no pattern: ExchangeNamesPath = true, want false")
 	}
 }

@@ -16,10 +16,10 @@ import (
 // drawnTurn is one exchange of a random conversation: a user message or the results of the previous calls, and the
 // reply of the model.
 type drawnTurn struct {
-	words   string   // user message, or "" after calls
-	results []string // results of the calls in the previous turn
-	text    string   // text of the reply
-	calls   []sample.Call
+	userMessage string   // user message, or "" after calls
+	results     []string // results of the calls in the previous turn
+	text        string   // text of the reply
+	calls       []sample.Call
 }
 
 // drawTurns draws conversations of a user and an agent.
@@ -36,7 +36,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 				s.results = append(s.results, results.Draw(t, "result"))
 			}
 			if len(open) == 0 {
-				s.words = words.Draw(t, "words")
+				s.userMessage = words.Draw(t, "words")
 			}
 			open = nil
 			s.text = texts.Draw(t, "text")
@@ -54,7 +54,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 }
 
 // items returns the new items of a request in a dialect: the previous reply, and then the new input.
-func items(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.RawMessage) {
+func newItems(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)
 		out = append(out, raw)
@@ -63,21 +63,21 @@ func items(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.Raw
 	switch dialect {
 	case "chat":
 		if previous != nil {
-			echo := obj{"role": "assistant", "content": previous.text}
+			repeatedReply := obj{"role": "assistant", "content": previous.text}
 			var list []obj
 			for _, c := range previous.calls {
 				list = append(list, obj{"id": c.ID, "type": "function", "function": obj{"name": c.Name, "arguments": c.Args}})
 			}
 			if list != nil {
-				echo["tool_calls"] = list
+				repeatedReply["tool_calls"] = list
 			}
-			add(echo)
+			add(repeatedReply)
 			for i, r := range turn.results {
 				add(obj{"role": "tool", "tool_call_id": previous.calls[i].ID, "content": r})
 			}
 		}
-		if turn.words != "" {
-			add(obj{"role": "user", "content": turn.words})
+		if turn.userMessage != "" {
+			add(obj{"role": "user", "content": turn.userMessage})
 		}
 	case "responses":
 		if previous != nil {
@@ -91,8 +91,8 @@ func items(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.Raw
 				add(obj{"type": "function_call_output", "call_id": previous.calls[i].ID, "output": r})
 			}
 		}
-		if turn.words != "" {
-			add(obj{"role": "user", "content": []obj{{"type": "input_text", "text": turn.words}}})
+		if turn.userMessage != "" {
+			add(obj{"role": "user", "content": []obj{{"type": "input_text", "text": turn.userMessage}}})
 		}
 	case "messages":
 		if previous != nil {
@@ -109,15 +109,15 @@ func items(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.Raw
 				add(obj{"role": "user", "content": decoded})
 			}
 		}
-		if turn.words != "" {
-			add(obj{"role": "user", "content": []obj{{"type": "text", "text": turn.words}}})
+		if turn.userMessage != "" {
+			add(obj{"role": "user", "content": []obj{{"type": "text", "text": turn.userMessage}}})
 		}
 	}
 	return out
 }
 
-// session returns the conversation as a stored session.
-func session(dialect string, turns []drawnTurn) sample.Session {
+// storedSession returns the conversation as a stored session.
+func storedSession(dialect string, turns []drawnTurn) sample.Session {
 	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", IsFailure: func(_, _, text string, _ int8) bool {
 		return strings.HasPrefix(text, "error")
 	}}
@@ -127,7 +127,7 @@ func session(dialect string, turns []drawnTurn) sample.Session {
 		if i > 0 {
 			before = &turns[i-1]
 		}
-		list := items(dialect, before, &turns[i])
+		list := newItems(dialect, before, &turns[i])
 		s.Exchanges = append(s.Exchanges, sample.Exchange{
 			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Turn: i + 1, At: at.Add(time.Duration(i) * time.Minute),
 			Dialect: dialect, Model: "m", Status: 200, Outcome: sample.Complete, New: list, FirstNew: from,
@@ -149,7 +149,7 @@ func TestSamplesAreSameInAllDialects(t *testing.T) {
 		}
 		var first results
 		for i, dialect := range []string{"chat", "responses", "messages"} {
-			s := session(dialect, turns)
+			s := storedSession(dialect, turns)
 			got := results{samples: sample.Build(s), events: s.Events(), chat: s.Conversation()}
 			for n := range got.samples {
 				if got.samples[n].State["dialect"] != dialect {
@@ -185,7 +185,7 @@ func TestSamplesAreSameInAllDialects(t *testing.T) {
 // Build returns the same samples for a session after its exchanges were encoded and decoded.
 func TestDecodedSessionGivesSameSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "turns"))
+		s := storedSession(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "turns"))
 		want := sample.Build(s)
 		for i := range s.Exchanges {
 			decoded, err := s.Exchanges[i].Encode().Decode()
@@ -204,8 +204,8 @@ func TestDecodedSessionGivesSameSamples(t *testing.T) {
 func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := drawTurns().Draw(t, "turns")
-		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), turns)
-		r := sample.NewReader()
+		s := storedSession(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), turns)
+		r := sample.NewMessageReader()
 		for i := range s.Exchanges {
 			results, text := 0, ""
 			for _, event := range r.Request(&s.Exchanges[i]) {
@@ -221,8 +221,8 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 					t.Fatalf("turn %d: Request returned %+v, want only results and user messages", i, event)
 				}
 			}
-			if results != len(turns[i].results) || text != turns[i].words {
-				t.Fatalf("turn %d: got %d results, user text %q, want %d, %q", i, results, text, len(turns[i].results), turns[i].words)
+			if results != len(turns[i].results) || text != turns[i].userMessage {
+				t.Fatalf("turn %d: got %d results, user text %q, want %d, %q", i, results, text, len(turns[i].results), turns[i].userMessage)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(turns[i].calls)+min(1, len(turns[i].text)) {
 				t.Fatalf("turn %d: Reply returned %d messages, want %d", i, got, len(turns[i].calls)+min(1, len(turns[i].text)))

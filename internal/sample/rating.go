@@ -8,20 +8,20 @@ import (
 
 // Minimum scores at which a rating without a label counts as good, and as acceptable.
 const (
-	goodFrom       = 0.75
-	acceptableFrom = 0.4
+	minGoodScore       = 0.75
+	minAcceptableScore = 0.4
 )
 
 // ratingFor returns the feedback and the review label for the turns from..to, or for all turns if from is 0. If whole
 // is true, ratings of the whole session count, too. Only one rating decides. A person's rating takes precedence over a
 // verifier's, and a verifier's over implicit feedback. Among ratings of the same source, the latest decides.
-func (h *history) ratingFor(from, to int, whole bool) (Feedback, string) {
+func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string) {
 	var best *Rating
 	count := 0
 	for i := range h.Session.Ratings {
 		r := &h.Session.Ratings[i]
 		inTurns := r.Turn != 0 && (from == 0 || (r.Turn >= from && r.Turn <= to))
-		ofSession := whole && r.Turn == 0
+		ofSession := includeSession && r.Turn == 0
 		if !inTurns && !ofSession {
 			continue
 		}
@@ -103,9 +103,9 @@ func (r *Rating) label() string {
 // LabelOf returns the quality label of a score from 0 to 1.
 func LabelOf(score float64) string {
 	switch {
-	case score >= goodFrom:
+	case score >= minGoodScore:
 		return Good
-	case score >= acceptableFrom:
+	case score >= minAcceptableScore:
 		return Acceptable
 	default:
 		return Poor
@@ -145,9 +145,9 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// executedUnchanged returns the feedback for a corrected call that worked, has no rating, and was executed as the model
-// wrote it. The label is acceptable and not good, because a call that worked may be unwanted.
-func executedUnchanged() Feedback {
+// unchangedCallFeedback returns the feedback for a corrected call that worked, has no rating, and was executed as the
+// model wrote it. The label is acceptable and not good, because a call that worked may be unwanted.
+func unchangedCallFeedback() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
 	}}

@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-func TestBuildFeedbackOfRatings(t *testing.T) {
+func TestBuildReturnsFeedbackSamplesOfRatings(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 	approve := sample.Rating{At: day(1), Source: "user", Type: "approval", Score: 1}
 	tests := []struct {
@@ -40,7 +40,7 @@ func TestBuildFeedbackOfRatings(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newScript()
-			c.turn(sample.Reply{Text: "ok"}, messageJSON("user", "Hi"))
+			c.addTurn(sample.Reply{Text: "ok"}, messageJSON("user", "Hi"))
 			c.session.Ratings = tc.ratings
 			s := sample.Build(c.session)[0]
 			if s.Feedback.Source != tc.source || s.Feedback.Type != tc.typ || s.Feedback.QualityLabel != tc.label {
@@ -58,9 +58,9 @@ func TestBuildFeedbackOfRatings(t *testing.T) {
 
 func TestRatingAppliesToItsTurnOrLastTurn(t *testing.T) {
 	s := newScript()
-	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
-	s.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
-	s.turn(sample.Reply{Text: "c"}, messageJSON("user", "three"))
+	s.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
+	s.addTurn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
+	s.addTurn(sample.Reply{Text: "c"}, messageJSON("user", "three"))
 	s.session.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 2, Comment: "no", Details: json.RawMessage(`{"why":1}`)},
 		{Source: "user", Type: "approval"},
@@ -102,7 +102,7 @@ func TestQualityCountsRatings(t *testing.T) {
 
 func TestFilterMatchesEachCriterion(t *testing.T) {
 	c := newScript()
-	e := c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
+	e := c.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 	e.Lessons = []sample.Lesson{{Slug: "x", State: "injected"}, {Slug: "y", State: "withheld"}}
 	s := sample.Build(c.session)[0]
 	var decoded sample.Sample
@@ -154,10 +154,10 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	} {
 		s := newScript()
 		s.session.IsFailure = func(_, _, text string, _ int8) bool { return text == "failed" }
-		s.turn(callReply("c1", "sh", `{"cmd":"npm test"}`), messageJSON("user", "Run the tests"))
-		s.turn(callReply("c2", "sh", `{"cmd":"npm test -- -w"}`), resultJSON("c1", "failed"))
+		s.addTurn(callReply("c1", "sh", `{"cmd":"npm test"}`), messageJSON("user", "Run the tests"))
+		s.addTurn(callReply("c2", "sh", `{"cmd":"npm test -- -w"}`), resultJSON("c1", "failed"))
 		s.repeatedReply[0] = strings.Replace(s.repeatedReply[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(tc.sentBack, `"`, `\"`), 1)
-		s.turn(sample.Reply{Text: "They pass."}, resultJSON("c2", "ok"))
+		s.addTurn(sample.Reply{Text: "They pass."}, resultJSON("c2", "ok"))
 		s.session.Ratings = tc.ratings
 		found := false
 		for _, m := range sample.Build(s.session) {

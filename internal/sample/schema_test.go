@@ -134,11 +134,11 @@ func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 
 func TestBuiltSamplesOfEachFamilyConform(t *testing.T) {
 	s := newScript()
-	s.session.IsFailure = failing
-	s.turn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
-	s.turn(callReply("c2", "bash", "go test"), resultJSON("c1", "error: unknown")).Loops = 1
-	s.turn(sample.Reply{Text: "All pass."}, resultJSON("c2", "ok"))
-	s.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks"))
+	s.session.IsFailure = isFailure
+	s.addTurn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
+	s.addTurn(callReply("c2", "bash", "go test"), resultJSON("c1", "error: unknown")).Loops = 1
+	s.addTurn(sample.Reply{Text: "All pass."}, resultJSON("c2", "ok"))
+	s.addTurn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks"))
 	s.session.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	got := sample.Build(s.session)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {

@@ -92,7 +92,7 @@ func (h *history) addExchange(e *Exchange) {
 		before = &h.exchanges[n-1].Reply
 	}
 	items := e.items(before)
-	verdicts, index := e.verdictsOn(items), 0
+	verdicts, index := e.judgementsOn(items), 0
 	for _, it := range items {
 		if it.Role == wire.RoleAssistant && before == nil { // later assistant items repeat replies
 			h.addMessage(EventAssistant, it.Text, e.Turn)
@@ -145,7 +145,7 @@ func (h *history) addCall(c Call, turn int) {
 
 // addResult adds a result to the newest call with its id, unless this call already has a result. index is the index of
 // r among the results of its exchange. verdicts are the verdicts of the turn on these results, nil for none.
-func (h *history) addResult(r *wire.Result, verdicts *Verdicts, index int) {
+func (h *history) addResult(r *wire.Result, judgements *ResultJudgements, index int) {
 	i, ok := h.newestCall[r.CallID]
 	if !ok || h.events[i].Answered {
 		return
@@ -155,8 +155,8 @@ func (h *history) addResult(r *wire.Result, verdicts *Verdicts, index int) {
 	switch {
 	case h.Session.IsFailure == nil:
 		s.failed = r.IsError > 0
-	case verdicts != nil:
-		s.failed = slices.Contains(verdicts.Failed, index)
+	case judgements != nil:
+		s.failed = slices.Contains(judgements.Failed, index)
 	default:
 		s.failed = h.Session.IsFailure(s.Call.Name, s.Call.Args, r.Text, r.IsError)
 	}

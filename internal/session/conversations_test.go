@@ -16,11 +16,11 @@ import (
 
 // dialogue is one conversation from the view of its agent.
 type dialogue struct {
-	task    string
-	history []string // messages
-	replies int
-	open    *session.Resolved // request in flight
-	id      session.ID        // session of the first request
+	task     string
+	history  []string // messages
+	replies  int
+	inFlight *session.Resolved // request in flight
+	id       session.ID        // session of the first request
 }
 
 // simulation simulates agents with one credential. It holds their conversations and the stored sessions by echo key:
@@ -31,13 +31,13 @@ type simulation struct {
 	now       time.Time
 	stored    map[session.EchoKey][]session.ID
 	dialogues []*dialogue
-	names     int // number of session names and reply ids so far
+	nameCount int // number of session names and reply ids so far
 }
 
 // entropy returns a different value in each call.
 func (s *simulation) entropy() (e [16]byte) {
-	s.names++
-	binary.BigEndian.PutUint64(e[8:], uint64(s.names))
+	s.nameCount++
+	binary.BigEndian.PutUint64(e[8:], uint64(s.nameCount))
 	return e
 }
 
@@ -63,25 +63,25 @@ func (s *simulation) findKeys(keys []session.EchoKey) map[session.EchoKey][]sess
 func (s *simulation) resolve(x *dialogue) session.Resolved {
 	r := s.th.Resolve(testScope, session.Claim{}, parseChat(s, x.history...), s.now, s.findKeys)
 	s.store(r.ID, r.Echoes)
-	x.open = &r
+	x.inFlight = &r
 	return r
 }
 
 // answer replies to the open request with a call or a text, and adds the reply to the history.
 func (s *simulation) answer(x *dialogue, text bool) {
-	s.names++
-	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", s.names), Complete: true}
+	s.nameCount++
+	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", s.nameCount), Complete: true}
 	if text {
-		rep.Text = fmt.Sprintf("this is answer number %d, and it is long enough that no other conversation has it", s.names)
+		rep.Text = fmt.Sprintf("this is answer number %d, and it is long enough that no other conversation has it", s.nameCount)
 		x.history = append(x.history, assistantMessage(rep.Text))
 	} else {
-		id := fmt.Sprintf("toolu_01A09q90qw90lq917%06d", s.names)
+		id := fmt.Sprintf("toolu_01A09q90qw90lq917%06d", s.nameCount)
 		rep.Calls = []wire.Call{{ID: id, Name: "sh", Args: "{}"}}
 		x.history = append(x.history, callMessage(id), resultMessage(id, "ok"))
 	}
-	s.store(x.open.ID, s.th.RecordReply(*x.open, &rep, true))
-	s.th.RecordEnd(*x.open, true, s.now)
-	x.open = nil
+	s.store(x.inFlight.ID, s.th.RecordReply(*x.inFlight, &rep, true))
+	s.th.RecordEnd(*x.inFlight, true, s.now)
+	x.inFlight = nil
 	if x.replies++; text {
 		x.history = append(x.history, userMessage("go on"))
 	}
@@ -89,16 +89,16 @@ func (s *simulation) answer(x *dialogue, text bool) {
 
 // pick draws a conversation for which fits returns true, or returns nil if there is none.
 func (s *simulation) pick(fits func(x *dialogue) bool) *dialogue {
-	var some []*dialogue
+	var candidates []*dialogue
 	for _, x := range s.dialogues {
 		if fits(x) {
-			some = append(some, x)
+			candidates = append(candidates, x)
 		}
 	}
-	if len(some) == 0 {
+	if len(candidates) == 0 {
 		return nil
 	}
-	return rapid.SampledFrom(some).Draw(s.T, "conversation")
+	return rapid.SampledFrom(candidates).Draw(s.T, "conversation")
 }
 
 // Several agents with one credential work at the same time, some with the same first message. Each conversation has one
@@ -108,13 +108,13 @@ func TestEachConversationHasOneSession(t *testing.T) {
 		o := &simulation{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
 		o.th = session.NewThreader(o.entropy)
 		// idle reports whether a conversation has a reply and no request in flight.
-		idle := func(x *dialogue) bool { return x.replies > 0 && x.open == nil }
-		checkContinues := func(x *dialogue, what string) {
+		idle := func(x *dialogue) bool { return x.replies > 0 && x.inFlight == nil }
+		checkContinues := func(x *dialogue, event string) {
 			if x == nil {
 				return
 			}
 			if r := o.resolve(x); r.ID != x.id || r.New || len(r.EqualSessions) > 0 {
-				t.Fatalf("%s: got session %s by %s (New = %v, %d EqualSessions), want %s (false, 0); history: %s", what, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
+				t.Fatalf("%s: got session %s by %s (New = %v, %d EqualSessions), want %s (false, 0); history: %s", event, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -129,14 +129,14 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				}
 			},
 			"answer": func(t *rapid.T) {
-				if x := o.pick(func(x *dialogue) bool { return x.open != nil }); x != nil {
+				if x := o.pick(func(x *dialogue) bool { return x.inFlight != nil }); x != nil {
 					o.answer(x, rapid.Bool().Draw(t, "text"))
 				}
 			},
 			"continue": func(*rapid.T) { checkContinues(o.pick(idle), "next turn") },
 			"fail and retry": func(*rapid.T) {
-				if x := o.pick(func(x *dialogue) bool { return x.open != nil && x.replies > 0 }); x != nil {
-					o.th.RecordEnd(*x.open, false, o.now)
+				if x := o.pick(func(x *dialogue) bool { return x.inFlight != nil && x.replies > 0 }); x != nil {
+					o.th.RecordEnd(*x.inFlight, false, o.now)
 					checkContinues(x, "retry")
 				}
 			},
@@ -167,7 +167,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 					return
 				}
 				o.th = session.NewThreader(o.entropy)
-				o.dialogues = slices.DeleteFunc(o.dialogues, func(x *dialogue) bool { return x.open != nil })
+				o.dialogues = slices.DeleteFunc(o.dialogues, func(x *dialogue) bool { return x.inFlight != nil })
 			},
 		})
 	})

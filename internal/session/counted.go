@@ -6,13 +6,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// Counted is the part of the sums of a unit (a run, or a session with sub-agents) that one replica counted. Two
+// ReplicaCounts is the part of the sums of a unit (a run, or a session with sub-agents) that one replica counted. Two
 // replicas may serve sessions of a unit at the same time. If a merge of their copies took the larger sum, the turns of
 // one replica would be lost. If a merge added the sums, the turns that both copies contain would count twice. A part
 // never shrinks, and only its replica adds to the part.
-type Counted struct {
-	Tally trial.Tally `json:"t,omitzero"`
-	Used  trial.Usage `json:"u,omitzero"`
+type ReplicaCounts struct {
+	Totals trial.Totals `json:"t,omitzero"`
+	Used   trial.Usage  `json:"u,omitzero"`
 }
 
 // pastParts is the key of the part that belongs to no replica. This part holds the turns of a session before
@@ -21,77 +21,77 @@ const pastParts = ""
 
 // count adds to the sums of the session and, for a unit, to the part of this replica. The caller locks
 // the record.
-func (r *Record) count(more Counted) {
+func (r *Record) count(added ReplicaCounts) {
 	t := &r.Thread
 	if r.IsShared() {
-		t.Counted = t.parts()
-		part := t.Counted[r.Unit.Replica]
-		part.add(more)
-		t.Counted[r.Unit.Replica] = part
+		t.ReplicaCounts = t.parts()
+		part := t.ReplicaCounts[r.Unit.Replica]
+		part.add(added)
+		t.ReplicaCounts[r.Unit.Replica] = part
 	}
-	t.Tally.Add(more.Tally)
-	t.Used.Input, t.Used.Cached = t.Used.Input+more.Used.Input, t.Used.Cached+more.Used.Cached
+	t.Totals.Add(added.Totals)
+	t.Used.Input, t.Used.Cached = t.Used.Input+added.Used.Input, t.Used.Cached+added.Used.Cached
 }
 
-func (c *Counted) add(o Counted) {
-	c.Tally.Add(o.Tally)
+func (c *ReplicaCounts) add(o ReplicaCounts) {
+	c.Totals.Add(o.Totals)
 	c.Used.Input, c.Used.Cached = c.Used.Input+o.Used.Input, c.Used.Cached+o.Used.Cached
 }
 
 // minus returns c minus o; a negative difference becomes 0.
-func (c Counted) minus(o Counted) Counted {
-	rest := func(have, other int64) int64 { return max(have-other, 0) }
-	return Counted{
-		Tally: trial.Tally{
-			Errors: rest(c.Tally.Errors, o.Tally.Errors), Loops: rest(c.Tally.Loops, o.Tally.Loops), Corrections: rest(c.Tally.Corrections, o.Tally.Corrections),
-			Turns: rest(c.Tally.Turns, o.Tally.Turns), Tokens: rest(c.Tally.Tokens, o.Tally.Tokens),
+func (c ReplicaCounts) minus(o ReplicaCounts) ReplicaCounts {
+	difference := func(have, other int64) int64 { return max(have-other, 0) }
+	return ReplicaCounts{
+		Totals: trial.Totals{
+			Errors: difference(c.Totals.Errors, o.Totals.Errors), Loops: difference(c.Totals.Loops, o.Totals.Loops), Corrections: difference(c.Totals.Corrections, o.Totals.Corrections),
+			Turns: difference(c.Totals.Turns, o.Totals.Turns), Tokens: difference(c.Totals.Tokens, o.Totals.Tokens),
 		},
-		Used: trial.Usage{Input: rest(c.Used.Input, o.Used.Input), Cached: rest(c.Used.Cached, o.Used.Cached)},
+		Used: trial.Usage{Input: difference(c.Used.Input, o.Used.Input), Cached: difference(c.Used.Cached, o.Used.Cached)},
 	}
 }
 
 // parts returns the parts of the sums by replica. If the sums have no parts, they are returned as one part
 // under the key pastParts.
-func (t *Thread) parts() map[string]Counted {
-	if t.Counted != nil {
-		return t.Counted
+func (t *Thread) parts() map[string]ReplicaCounts {
+	if t.ReplicaCounts != nil {
+		return t.ReplicaCounts
 	}
-	past := t.Tally
+	past := t.Totals
 	past.At = 0
-	return map[string]Counted{pastParts: {past, t.Used}}
+	return map[string]ReplicaCounts{pastParts: {past, t.Used}}
 }
 
 // partsForMerge returns the parts of t, a copy of the unit, for a merge with the other copy. A replica of
 // an earlier release writes the sums without parts. The part of such a replica is its sums minus the
 // named parts of the other copy.
-func (t *Thread) partsForMerge(other *Thread) map[string]Counted {
-	if t.Counted != nil || other.Counted == nil {
+func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
+	if t.ReplicaCounts != nil || other.ReplicaCounts == nil {
 		return t.parts()
 	}
-	named := Counted{}
-	for replica, part := range other.Counted {
+	named := ReplicaCounts{}
+	for replica, part := range other.ReplicaCounts {
 		if replica != pastParts {
 			named.add(part)
 		}
 	}
-	return map[string]Counted{pastParts: t.parts()[pastParts].minus(named)}
+	return map[string]ReplicaCounts{pastParts: t.parts()[pastParts].minus(named)}
 }
 
-// joinCounts merges the sums with the sums of other, the copy of the unit at another replica. Of each part, the
+// mergeCounts merges the sums with the sums of other, the copy of the unit at another replica. Of each part, the
 // larger copy counts. The caller locks the record.
-func (t *Thread) joinCounts(other *Thread) {
+func (t *Thread) mergeCounts(other *Thread) {
 	all := maps.Clone(t.partsForMerge(other))
 	for replica, part := range other.partsForMerge(t) {
-		own := all[replica]
-		own.Tally.Join(part.Tally)
-		if part.Used.Input > own.Used.Input {
-			own.Used = part.Used
+		merged := all[replica]
+		merged.Totals.Merge(part.Totals)
+		if part.Used.Input > merged.Used.Input {
+			merged.Used = part.Used
 		}
-		all[replica] = own
+		all[replica] = merged
 	}
-	sum := Counted{Tally: trial.Tally{At: max(t.Tally.At, other.Tally.At)}}
+	sum := ReplicaCounts{Totals: trial.Totals{At: max(t.Totals.At, other.Totals.At)}}
 	for _, part := range all {
 		sum.add(part)
 	}
-	t.Tally, t.Used, t.Counted = sum.Tally, sum.Used, all
+	t.Totals, t.Used, t.ReplicaCounts = sum.Totals, sum.Used, all
 }

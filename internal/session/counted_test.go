@@ -18,13 +18,13 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 		stored := newRun("ci-1", testStart)
 		copies := []*session.Record{newRun("ci-1", testStart), newRun("ci-1", testStart)}
 		copies[0].Unit.Replica, copies[1].Unit.Replica = "a", "b"
-		var want trial.Tally
+		var want trial.Totals
 		var used trial.Usage
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			replica := rapid.IntRange(0, 1).Draw(rt, "replica")
 			switch rapid.IntRange(0, 3).Draw(rt, "step") {
 			case 0:
-				copies[replica].AddTally(trial.Tally{Turns: 1, Errors: 2})
+				copies[replica].AddTotals(trial.Totals{Turns: 1, Errors: 2})
 				want.Turns, want.Errors = want.Turns+1, want.Errors+2
 			case 1:
 				copies[replica].AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
@@ -32,16 +32,16 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 			case 2:
 				stored = afterWrite(rt, stored, copies[replica])
 			default:
-				copies[replica].Join(stored)
+				copies[replica].MergeUnit(stored)
 			}
 		}
 		for _, replica := range []int{0, 1, 0} {
 			stored = afterWrite(rt, stored, copies[replica])
-			copies[replica].Join(stored)
+			copies[replica].MergeUnit(stored)
 		}
 		for _, rec := range copies {
-			if rec.Thread.Tally != want || rec.Thread.Used != used {
-				rt.Fatalf("replica %s: got tally %+v, usage %+v, want %+v, %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
+			if rec.Thread.Totals != want || rec.Thread.Used != used {
+				rt.Fatalf("replica %s: got tally %+v, usage %+v, want %+v, %+v", rec.Unit.Replica, rec.Thread.Totals, rec.Thread.Used, want, used)
 			}
 		}
 	})
@@ -57,7 +57,7 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 		}
 		rows[i] = session.Row{Tenant: r.Identity.Tenant, ID: r.Identity.ID, Started: r.Identity.Started, Seen: r.Identity.Seen, IsUnit: true, Data: data}
 	}
-	row, err := session.Merged(rows[0], rows[1])
+	row, err := session.MergeRows(rows[0], rows[1])
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -70,19 +70,19 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 
 // Two replicas serve sub-agents of one session. After Join the session counts the turns of all sub-agents, even if the
 // record of the other replica is older.
-func TestJoinAddsSubAgentCountsOfBothReplicas(t *testing.T) {
+func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		local, remote := newRecord("s"), newRecord("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
-		local.AddTally(trial.Tally{Turns: 3}) // before the first sub-agent, known to both
-		remote.AddTally(trial.Tally{Turns: 3})
+		local.AddTotals(trial.Totals{Turns: 3}) // before the first sub-agent, known to both
+		remote.AddTotals(trial.Totals{Turns: 3})
 		local.AddMember(newRecord("m1"))
 		remote.AddMember(newRecord("m1"))
-		local.AddTally(trial.Tally{Turns: 1, Errors: 1})
-		remote.AddTally(trial.Tally{Turns: 2})
+		local.AddTotals(trial.Totals{Turns: 1, Errors: 1})
+		remote.AddTotals(trial.Totals{Turns: 2})
 		remote.Identity.Seen = local.Identity.Seen.Add(later)
-		if local.Join(remote); local.Thread.Tally.Turns != 6 || local.Thread.Tally.Errors != 1 || local.Unit.Replica != "a" {
-			t.Errorf("got tally %+v of replica %q, want 6 turns and 1 error of replica a", local.Thread.Tally, local.Unit.Replica)
+		if local.MergeUnit(remote); local.Thread.Totals.Turns != 6 || local.Thread.Totals.Errors != 1 || local.Unit.Replica != "a" {
+			t.Errorf("got tally %+v of replica %q, want 6 turns and 1 error of replica a", local.Thread.Totals, local.Unit.Replica)
 		}
 	}
 }
@@ -92,19 +92,19 @@ func TestJoinAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 func TestTurnsOfEarlierReleaseAreCountedOnce(t *testing.T) {
 	newer, older := newRun("ci-1", testStart), newRun("ci-1", testStart)
 	newer.Unit.Replica = "a"
-	var want trial.Tally
+	var want trial.Totals
 	for range 5 {
-		newer.AddTally(trial.Tally{Turns: 1})
+		newer.AddTotals(trial.Totals{Turns: 1})
 		newer.AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
 		want.Turns, want.Tokens = want.Turns+1, want.Tokens+13
-		older.Thread.Tally, older.Thread.Used, older.Thread.Counted = newer.Thread.Tally, newer.Thread.Used, nil // the earlier release reads the row
-		older.Thread.Tally.Turns, older.Thread.Tally.Tokens, older.Thread.Used.Input = older.Thread.Tally.Turns+2, older.Thread.Tally.Tokens+26, older.Thread.Used.Input+20
+		older.Thread.Totals, older.Thread.Used, older.Thread.ReplicaCounts = newer.Thread.Totals, newer.Thread.Used, nil // the earlier release reads the row
+		older.Thread.Totals.Turns, older.Thread.Totals.Tokens, older.Thread.Used.Input = older.Thread.Totals.Turns+2, older.Thread.Totals.Tokens+26, older.Thread.Used.Input+20
 		want.Turns, want.Tokens = want.Turns+2, want.Tokens+26
-		newer.Join(older)
-		newer.Join(older)
+		newer.MergeUnit(older)
+		newer.MergeUnit(older)
 		// Of 13 tokens of a turn, 10 are input tokens.
-		if newer.Thread.Tally != want || newer.Thread.Used.Input != want.Tokens*10/13 {
-			t.Fatalf("new replica: got tally %+v and %d input tokens, want %+v and %d", newer.Thread.Tally, newer.Thread.Used.Input, want, want.Tokens*10/13)
+		if newer.Thread.Totals != want || newer.Thread.Used.Input != want.Tokens*10/13 {
+			t.Fatalf("new replica: got tally %+v and %d input tokens, want %+v and %d", newer.Thread.Totals, newer.Thread.Used.Input, want, want.Tokens*10/13)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 		return Row{}, err
 	}
 	identity := &r.Identity
-	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, Provisional: r.State.Provisional, IsUnit: r.IsShared(), Data: data}, nil
+	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StartedOffline: r.State.StartedOffline, IsUnit: r.IsShared(), Data: data}, nil
 }
 
 // removeHidden removes from a document all data that is derived from the text of hidden turns: hashes of

@@ -15,10 +15,10 @@ import (
 
 // The bounds of the facts in a row.
 const (
-	maxTask      = 160     // maximum number of characters of the task
-	taskRead     = 8 << 10 // number of bytes of the first words that are redacted; a secret at the cut is far beyond maxTask
-	maxFacts     = 64      // maximum number of entries of a list
-	maxFactBytes = 100     // maximum length of an entry in bytes; a longer entry is left out
+	maxTask          = 160     // maximum number of characters of the task
+	maxTaskReadBytes = 8 << 10 // number of bytes of the first words that are redacted; a secret at the cut is far beyond maxTask
+	maxFacts         = 64      // maximum number of entries of a list
+	maxFactBytes     = 100     // maximum length of an entry in bytes; a longer entry is left out
 )
 
 // mixedPaths is the value of Facts.Paths after patterns with different hashes. No PathHash has this value.
@@ -28,16 +28,16 @@ const mixedPaths = "mixed"
 // the recorder sets the facts, from redacted exchanges that did not opt out. A row of an older
 // release has no facts.
 type Facts struct {
-	Turns  int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
-	Newest int       `json:"newest,omitempty"` // newest described turn
-	Task   string    `json:"task,omitempty"`   // first words of the user
-	Paths  string    `json:"paths,omitempty"`  // hash (sample.OptOut.PathHash) of the opt-out patterns at the described turns; mixedPaths: the patterns changed
-	Tools  []string  `json:"tools,omitempty"`  // names of the called tools
-	Kinds  []string  `json:"kinds,omitempty"`  // kinds of the failed tool results, and upstream-STATUS for a failed reply, such as upstream-429
-	Tags   []string  `json:"tags,omitempty"`   // tags that the client sent
-	Errors int       `json:"errors,omitempty"` // failed tool results
-	Output int64     `json:"output,omitempty"` // output tokens
-	Ended  time.Time `json:"ended,omitzero"`   // end of the newest reply
+	Turns      int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
+	Newest     int       `json:"newest,omitempty"` // newest described turn
+	Task       string    `json:"task,omitempty"`   // first words of the user
+	Paths      string    `json:"paths,omitempty"`  // hash (sample.OptOut.PathHash) of the opt-out patterns at the described turns; mixedPaths: the patterns changed
+	Tools      []string  `json:"tools,omitempty"`  // names of the called tools
+	ErrorKinds []string  `json:"kinds,omitempty"`  // kinds of the failed tool results, and upstream-STATUS for a failed reply, such as upstream-429
+	Tags       []string  `json:"tags,omitempty"`   // tags that the client sent
+	Errors     int       `json:"errors,omitempty"` // failed tool results
+	Output     int64     `json:"output,omitempty"` // output tokens
+	Ended      time.Time `json:"ended,omitzero"`   // end of the newest reply
 }
 
 // FirstWords returns the first words of the user in a request, as far as Facts needs them: without the template of
@@ -48,10 +48,10 @@ func FirstWords(req *wire.Request) string {
 		return ""
 	}
 	words := cmp.Or(req.Task(maxFirstItems), it.UserText)
-	if len(words) <= taskRead {
+	if len(words) <= maxTaskReadBytes {
 		return strings.Clone(words)
 	}
-	n := taskRead
+	n := maxTaskReadBytes
 	for n > 0 && !utf8.RuneStart(words[n]) {
 		n--
 	}
@@ -77,16 +77,16 @@ func (f *Facts) Add(x *sample.Exchange) {
 		f.Tools = addFact(f.Tools, x.Reply.Calls[i].Name)
 	}
 	for _, kind := range x.Facts.Kinds {
-		f.Kinds = addFact(f.Kinds, kind)
+		f.ErrorKinds = addFact(f.ErrorKinds, kind)
 	}
 	if x.Status >= http.StatusBadRequest {
-		f.Kinds = addFact(f.Kinds, fmt.Sprint("upstream-", x.Status))
+		f.ErrorKinds = addFact(f.ErrorKinds, fmt.Sprint("upstream-", x.Status))
 	}
 	for _, tag := range x.Facts.Tags {
 		f.Tags = addFact(f.Tags, tag)
 	}
-	if x.Verdicts != nil && isNewTurn {
-		f.Errors += len(x.Verdicts.Failed)
+	if x.ResultJudgements != nil && isNewTurn {
+		f.Errors += len(x.ResultJudgements.Failed)
 	}
 	f.Output += int64(max(x.Reply.OutputTokens, 0))
 	if ended := x.At.Add(time.Duration(x.LatencyMS * float64(time.Millisecond))).UTC(); ended.After(f.Ended) {

@@ -18,7 +18,7 @@ func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 		x := sample.Exchange{Turn: turn, At: time.Unix(int64(turn), 0)}
 		x.Reply.OutputTokens = 10
 		if failed > 0 {
-			x.Verdicts = &sample.Verdicts{Results: failed, Failed: make([]int, failed)}
+			x.ResultJudgements = &sample.ResultJudgements{Results: failed, Failed: make([]int, failed)}
 		}
 		f.Add(&x)
 	}
@@ -40,8 +40,8 @@ func TestFactsNameFailedReplies(t *testing.T) {
 	for i, status := range []int{200, 429, 429, 399, 400, 503, 0} {
 		f.Add(&sample.Exchange{Turn: i + 1, At: time.Unix(int64(i), 0), Status: status})
 	}
-	slices.Sort(f.Kinds)
-	if got, want := strings.Join(f.Kinds, " "), "upstream-400 upstream-429 upstream-503"; got != want {
+	slices.Sort(f.ErrorKinds)
+	if got, want := strings.Join(f.ErrorKinds, " "), "upstream-400 upstream-429 upstream-503"; got != want {
 		t.Errorf("got kinds %q, want %q", got, want)
 	}
 }
@@ -56,14 +56,14 @@ func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 		list []string
 		want string
 	}{
-		"a user message":            {[]string{system("S"), userMessage("Round the total.")}, "Round the total."},
-		"a template":                {[]string{system("S"), userMessage(frame)}, "Round the total."},
-		"a preamble and its answer": {[]string{system("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
-		"only a preamble":           {[]string{system("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},
+		"a user message":            {[]string{systemMessage("S"), userMessage("Round the total.")}, "Round the total."},
+		"a template":                {[]string{systemMessage("S"), userMessage(frame)}, "Round the total."},
+		"a preamble and its answer": {[]string{systemMessage("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
+		"only a preamble":           {[]string{systemMessage("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},
 		"a query after a long note": {[]string{userMessage("<user_info>" + strings.Repeat("x", 9<<10) + "</user_info><user_query>Round the total.</user_query>")}, "Round the total."},
 		"more text than is stored":  {[]string{userMessage("New task:\\n" + strings.Repeat("r", 9<<10))}, strings.Repeat("r", 8<<10)},
-		"only a reminder":           {[]string{system("S"), userMessage("<system-reminder>x</system-reminder>")}, ""},
-		"no user message":           {[]string{system("S")}, ""},
+		"only a reminder":           {[]string{systemMessage("S"), userMessage("<system-reminder>x</system-reminder>")}, ""},
+		"no user message":           {[]string{systemMessage("S")}, ""},
 	} {
 		if got := session.FirstWords(parseChat(t, tc.list...)); got != tc.want {
 			t.Errorf("%s: FirstWords = %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), tc.want, len(tc.want))

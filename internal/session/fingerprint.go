@@ -31,28 +31,28 @@ const (
 // fingerprint holds the texts by which a conversation is recognised in a quotation.
 type fingerprint struct {
 	id          ID
-	hasTools    bool      // the first request had tools
-	system      uint64    // hash of the system prompt
-	tools       []uint32  // one short hash for each tool name
-	toolsHash   uint64    // Request.ToolsHash of the newest request with tools
-	lastSeen    time.Time // time of the newest request
-	userWords   [2]part   // first and newest words of the user
-	answers     []part    // answers and tool results, newest last
-	callPhrases []part    // phrases in the calls of the newest reply
-	sidePhrases []part    // phrases of the newest reply to a side request about the conversation
-	sideAt      time.Time // time of that side request
+	hasTools    bool         // the first request had tools
+	system      uint64       // hash of the system prompt
+	tools       []uint32     // one short hash for each tool name
+	toolsHash   uint64       // Request.ToolsHash of the newest request with tools
+	lastSeen    time.Time    // time of the newest request
+	userWords   [2]textPiece // first and newest words of the user
+	answers     []textPiece  // answers and tool results, newest last
+	callPhrases []textPiece  // phrases in the calls of the newest reply
+	sidePhrases []textPiece  // phrases of the newest reply to a side request about the conversation
+	sideAt      time.Time    // time of that side request
 }
 
-// part is a piece of a text. A quotation repeats the piece unchanged.
-type part struct {
-	text string
-	rest int // number of bytes from the start of the piece to the end of the text; 0 means unknown
+// textPiece is a piece of a text. A quotation repeats the piece unchanged.
+type textPiece struct {
+	text       string
+	bytesToEnd int // number of bytes from the start of the piece to the end of the text; 0 means unknown
 }
 
 // addHistory adds the first words of the user and the answers in the messages of a request to the fingerprint.
 func (f *fingerprint) addHistory(req *wire.Request) {
 	if it, ok := firstUserItem(req); ok {
-		f.userWords[0] = distinctive(it.UserText)
+		f.userWords[0] = firstPiece(it.UserText)
 	}
 	for i := max(0, req.Len()-maxSearchedItems); i < req.Len(); i++ {
 		if req.Role(i) == wire.RoleAssistant {
@@ -63,7 +63,7 @@ func (f *fingerprint) addHistory(req *wire.Request) {
 
 // addAnswer stores the first distinctive piece of an answer or of a tool result.
 func (f *fingerprint) addAnswer(text string) {
-	w := distinctive(text)
+	w := firstPiece(text)
 	if w.text == "" {
 		return
 	}
@@ -87,23 +87,23 @@ func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// distinctive returns the first piece of a text, or an empty part if the text has no piece.
-func distinctive(text string) part {
+// firstPiece returns the first piece of a text, or an empty part if the text has no piece.
+func firstPiece(text string) textPiece {
 	for p, pos := range pieces(text) {
-		return part{strings.Clone(p), len(text) - pos}
+		return textPiece{strings.Clone(p), len(text) - pos}
 	}
-	return part{}
+	return textPiece{}
 }
 
 // appendPhrases appends the pieces of a text that have a space and at least minUniqueBytes bytes, until list
 // has limit entries. The names of JSON fields, which many texts share, contain no spaces.
-func appendPhrases(list []part, text string, limit int) []part {
+func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	for p := range pieces(text) {
 		if len(list) >= limit {
 			break
 		}
 		if len(p) >= minUniqueBytes && strings.Contains(p, " ") {
-			list = append(list, part{text: strings.Clone(p)})
+			list = append(list, textPiece{text: strings.Clone(p)})
 		}
 	}
 	return list

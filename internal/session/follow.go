@@ -14,7 +14,7 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	for k := range tr.keys {
 		if found := t.candidates(tr, k); len(found) > 0 {
 			r.Method, r.byRepeatedContent = k.method, k.weak
-			return t.joinOwner(r, tr, k, found)
+			return t.assignToOwner(r, tr, k, found)
 		}
 		unknown = append(unknown, k)
 	}
@@ -35,13 +35,13 @@ func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 			if len(t.index.owners(r.key(k))) > 0 {
 				return false // a branch of a conversation of this credential
 			}
-			key := r.detail(k)
+			key := r.detailKey(k)
 			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.excluded || !t.continuesNewestReply(o, r) })
 			if len(found) == 0 {
 				continue
 			}
 			r.Method, r.byRepeatedContent = ByEcho, true
-			return t.joinBest(r, tr, trailKey{key: key}, found)
+			return t.assignToBestOwner(r, tr, trailKey{key: key}, found)
 		}
 	}
 	return false
@@ -71,13 +71,13 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 			continue
 		}
 		for _, older := range keys[i+1:] {
-			both := slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !slices.Contains(stored[older], id) })
-			if len(both) > 0 {
-				ids = both
+			narrowed := slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !slices.Contains(stored[older], id) })
+			if len(narrowed) > 0 {
+				ids = narrowed
 			}
 		}
 		r.Method = k.method
-		t.join(r, ids[0])
+		t.assign(r, ids[0])
 		return true
 	}
 	return false
@@ -96,7 +96,7 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	defer t.mu.Unlock()
 	found = slices.DeleteFunc(found, func(o owner) bool { return !t.isPlausibleOwner(o, tr.resolved.req) })
 	if k.unique {
-		rank, best := t.best(found, tr)
+		rank, best := t.highestRanked(found, tr)
 		if rank < rankFailed || len(best) > 1 {
 			return nil
 		}
@@ -119,18 +119,18 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.isExtendedBy(req)
 }
 
-// joinOwner assigns the request to one of the owners of the newest known key, and reports whether an
+// assignToOwner assigns the request to one of the owners of the newest known key, and reports whether an
 // owner fits. Several sessions with the same beginning own the key. The request belongs to the owner whose
 // newest reply no other request has continued. Without such an owner, the request is a branch of a
-// shared history, and joinOwner returns false. joinOwner repeats the look-up while the owners change: at
+// shared history, and assignToOwner returns false. assignToOwner repeats the look-up while the owners change: at
 // the same time, another request may continue an owner, or an owner may get a reply.
-func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
+func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
-			t.join(r, found[0].id)
+			t.assign(r, found[0].id)
 			return true
 		}
-		if t.joinBest(r, tr, k, found) {
+		if t.assignToBestOwner(r, tr, k, found) {
 			return true
 		}
 		again := t.candidates(tr, k)
@@ -142,16 +142,16 @@ func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) 
 	return false
 }
 
-// joinBest assigns the request to the owner with the highest rank. If several owners remain equal, joinBest takes the
-// most likely one, and Resolved.EqualSessions names all of them. joinBest returns false if the request belongs to none
-// of the owners.
-func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) bool {
+// assignToBestOwner assigns the request to the owner with the highest rank. If several owners remain equal,
+// assignToBestOwner takes the most likely one, and Resolved.EqualSessions names all of them. assignToBestOwner returns
+// false if the request belongs to none of the owners.
+func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.byRepeatedContent { // prefer the sessions whose calls and results the request contains
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
 	t.mu.Lock()
-	rank, best := t.best(found, tr)
+	rank, best := t.highestRanked(found, tr)
 	if len(best) > 1 {
 		// narrow runs without the lock. Another request may continue a session meanwhile, so best
 		// runs again.
@@ -164,7 +164,7 @@ func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) b
 			}
 		}
 		t.mu.Lock()
-		rank, best = t.best(alike, tr)
+		rank, best = t.highestRanked(alike, tr)
 	}
 	defer t.mu.Unlock()
 	if rank == rankNone {
@@ -176,7 +176,8 @@ func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) b
 	return true
 }
 
-// maxDetails is the maximum number of details (see trail.details) that joinBest compares before it ranks the owners.
+// maxDetails is the maximum number of details (see trail.details) that assignToBestOwner compares before it ranks the
+// owners.
 const maxDetails = 8
 
 // mostLikelyOwner returns one of several sessions that fit the request equally: the oldest of the
@@ -203,8 +204,8 @@ const (
 	rankRetry                // an identical request failed in the session
 )
 
-// best returns the highest rank and its owners. The caller holds t.mu.
-func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
+// highestRanked returns the highest rank and its owners. The caller holds t.mu.
+func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []owner) {
 	for _, o := range found {
 		r := rankNone
 		switch h := t.heads.get(o.id); {

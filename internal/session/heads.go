@@ -22,11 +22,11 @@ type head struct {
 // name. A new entry removes the oldest.
 type heads struct {
 	sessions recent[ID, *head]
-	starts   recent[startKey, []start]
+	starts   recent[startKey, []unnamedStart]
 }
 
 func newHeads(n int) heads {
-	return heads{newRecent[ID, *head](n), newRecent[startKey, []start](min(n, 8192))}
+	return heads{newRecent[ID, *head](n), newRecent[startKey, []unnamedStart](min(n, 8192))}
 }
 
 func (h *heads) get(id ID) *head { return h.sessions.values[id] }
@@ -84,16 +84,16 @@ type startKey struct {
 // anyCredential returns the key of identical first requests of all clients of the tenant.
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
-// start is a session whose first request had no session name. During the first request, an identical
+// unnamedStart is a session whose first request had no session name. During the first request, an identical
 // request starts a second session, because several agents may start in parallel with identical requests.
 // After a failure, an identical request is a retry.
-type start struct {
+type unnamedStart struct {
 	id   ID
 	name string
 }
 
 // firstRequest returns the head of a session whose only request has the list of the key, else nil.
-func (h *heads) firstRequest(k startKey, s start) *head {
+func (h *heads) firstRequest(k startKey, s unnamedStart) *head {
 	if x := h.get(s.id); x != nil && !x.hasReply && x.list.hash == k.list {
 		return x
 	}
@@ -104,7 +104,7 @@ func (h *heads) firstRequest(k startKey, s start) *head {
 // reports whether such a session exists. retry is true if the client library declares a retry. The first
 // request may then still be in progress, because precept may not have noticed its end. sure is false if
 // no failed first request fits, and several first requests in progress do.
-func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
+func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedStart, known, unambiguous bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {
 		x := h.firstRequest(k, s)
@@ -123,8 +123,8 @@ func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, k
 
 // add stores a session that began with the request of key k, and removes sessions of the key that have
 // a later request.
-func (h *heads) add(k startKey, s start, now time.Time) {
-	twins := slices.DeleteFunc(h.starts.values[k], func(t start) bool {
+func (h *heads) add(k startKey, s unnamedStart, now time.Time) {
+	twins := slices.DeleteFunc(h.starts.values[k], func(t unnamedStart) bool {
 		x := h.firstRequest(k, t)
 		return x == nil || t.id == s.id || x.inFlight == 0 && now.Sub(x.lastActive) > retryWindow
 	})

@@ -15,7 +15,7 @@ func (f *fixture) startIdentical(n int, reply func(i int) (id, args string)) []R
 	first := chat(f.t, userMessage("build it"))
 	all := make([]Resolved, n)
 	for i := range all {
-		all[i] = f.open(first)
+		all[i] = f.resolve(first)
 		for _, other := range all[:i] {
 			f.assertDifferentSessions("concurrent first requests", all[i], other)
 		}
@@ -41,7 +41,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 		got, ambiguous := map[ID]bool{}, map[ID]bool{}
 		var resolved []Resolved
 		for range all {
-			r := f.open(chat(t, history...))
+			r := f.resolve(chat(t, history...))
 			if got[r.ID] = true; r.New {
 				t.Fatalf("turn %d: request %d of %d got a new session, want a known session", turn, len(got), len(all))
 			}
@@ -65,7 +65,7 @@ func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
 	all := f.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
-		r := f.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
+		r := f.resolve(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
@@ -82,18 +82,18 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 	}
 	second := make([]Resolved, len(all))
 	for i := range all {
-		second[i] = f.request(chat(t, history(i)...), callReply("functions.bash:1"))
+		second[i] = f.resolveAndAnswer(chat(t, history(i)...), callReply("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].EqualSessions) == 0 {
 			t.Fatalf("request %d: got empty EqualSessions, want the sessions with the same history", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := extend(history(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
-		r := f.request(chat(t, list...), textReply("Done."))
+		r := f.resolveAndAnswer(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
 		}
-		r = f.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
+		r = f.resolve(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d after its reply: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
 		}
@@ -106,7 +106,7 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
 	all := f.startIdentical(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
-		r := f.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
+		r := f.resolve(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
 			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
@@ -119,14 +119,14 @@ func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
 	f := newFixture(t)
 	retry := Claim{Retry: true}
 	first := chat(t, userMessage("build it"))
-	a, b, c := f.open(first), f.open(first), f.open(first)
+	a, b, c := f.resolve(first), f.resolve(first), f.resolve(first)
 	f.fail(b)
 	f.assertSameSession("the failed first request", b, f.threads.Resolve(f.scope, retry, first, f.now, nil))
 	for _, r := range []Resolved{a, b, c} {
 		f.answer(r, callReply("call_1"))
 	}
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
-	waiting, failed := f.open(next), f.open(next)
+	waiting, failed := f.resolve(next), f.resolve(next)
 	f.fail(failed)
 	r := f.threads.Resolve(f.scope, retry, next, f.now, nil)
 	f.assertSameSession("retry and the failed request", failed, r)
@@ -138,11 +138,11 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 	f := newFixture(t)
 	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
 	for range 5 {
-		idle := f.request(first, textReply("Hello!"))
+		idle := f.resolveAndAnswer(first, textReply("Hello!"))
 		f.now = f.now.Add(time.Hour)
-		r := f.request(first, textReply("Hello!"))
+		r := f.resolveAndAnswer(first, textReply("Hello!"))
 		f.now = f.now.Add(time.Minute / 2)
-		got := f.open(next)
+		got := f.resolve(next)
 		f.assertSameSession("next turn of the newest session", r, got)
 		if !slices.Contains(got.EqualSessions, idle.ID) || !slices.Contains(got.EqualSessions, r.ID) {
 			t.Errorf("got EqualSessions = %v, want both sessions %s and %s", got.EqualSessions, idle.ID, r.ID)
@@ -160,13 +160,13 @@ func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 		return chat(t, userMessage("build it"), callMessage("call_1", args(i)), resultMessage("call_1", "no"))
 	}
 	for range 15 { // eleven continue a session; the other four are branches
-		r := f.request(nextTurn(0), callReply("call_2"))
+		r := f.resolveAndAnswer(nextTurn(0), callReply("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
 			t.Fatalf("got conversation %d, want one of 0 to 10 or a new session", at)
 		}
 	}
 	for i := 11; i < 20; i++ {
-		if r := f.open(nextTurn(i)); r.ID != all[i].ID || len(r.EqualSessions) != 0 {
+		if r := f.resolve(nextTurn(i)); r.ID != all[i].ID || len(r.EqualSessions) != 0 {
 			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}

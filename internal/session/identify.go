@@ -201,11 +201,11 @@ func isOff(v string) bool {
 // optsOutOfLearning reports whether Precept-Learn opts out. An unknown value opts out, because a misspelt opt-out must
 // not lead to stored text.
 func optsOutOfLearning(h http.Header) bool {
-	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearn(h) != ""
+	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearnValue(h) != ""
 }
 
-// UnknownLearn returns the first value of Precept-Learn that is neither on nor off, at most 64 bytes.
-func UnknownLearn(h http.Header) string {
+// UnknownLearnValue returns the first value of Precept-Learn that is neither on nor off, at most 64 bytes.
+func UnknownLearnValue(h http.Header) string {
 	for _, v := range h.Values("Precept-Learn") {
 		switch strings.ToLower(strings.TrimSpace(v)) {
 		case "", "on", "true", "yes", "1":

@@ -48,7 +48,7 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
-			t.index.add(r.detail("h:"+strconv.FormatUint(req.Hash(i), 16)), owner{r.ID, stampRequest})
+			t.index.add(r.detailKey("h:"+strconv.FormatUint(req.Hash(i), 16)), owner{r.ID, stampRequest})
 		}
 	}
 }
@@ -75,13 +75,13 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	// as well.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
 		if c := &rep.Calls[i]; c.ID != "" && !looksRandom("c:"+c.ID) {
-			t.index.add(r.detail("d:"+wire.CallEchoHash(c)), o)
+			t.index.add(r.detailKey("d:"+wire.CallEchoHash(c)), o)
 		}
 	}
 	for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 		keys = append(keys, r.key(k))
 		if isCountedID(k) {
-			t.index.add(r.detail(k), o)
+			t.index.add(r.detailKey(k), o)
 		}
 	}
 	switch {

@@ -15,10 +15,10 @@ import (
 // sends back.
 type storedThreader struct {
 	*testing.T
-	th     *session.Threader
-	now    time.Time
-	stored map[session.EchoKey][]session.ID
-	names  uint64 // number of session names so far
+	th        *session.Threader
+	now       time.Time
+	stored    map[session.EchoKey][]session.ID
+	nameCount uint64 // number of session names so far
 }
 
 // newStoredThreader returns a threader with an empty store. The store survives a restart.
@@ -32,8 +32,8 @@ func newStoredThreader(t *testing.T) *storedThreader {
 // restart replaces the threader by an empty one, and keeps the store.
 func (t *storedThreader) restart() {
 	t.th = session.NewThreader(func() (e [16]byte) {
-		t.names++
-		binary.BigEndian.PutUint64(e[8:], t.names)
+		t.nameCount++
+		binary.BigEndian.PutUint64(e[8:], t.nameCount)
 		return e
 	})
 }
@@ -53,8 +53,8 @@ func (t *storedThreader) storeKeys(id session.ID, keys []session.EchoKey) {
 	}
 }
 
-// open resolves a request with these messages and stores its keys.
-func (t *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
+// resolve resolves a request with these messages and stores its keys.
+func (t *storedThreader) resolve(c session.Claim, messages ...string) session.Resolved {
 	t.Helper()
 	r := t.th.Resolve(testScope, c, parseChat(t, messages...), t.now, t.findKeys)
 	t.storeKeys(r.ID, r.Echoes)
@@ -150,12 +150,12 @@ func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	st := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Namespace: session.NamespaceMetadata, Method: session.ByBody}
-	first := st.reply(st.open(shared, userMessage("one")), callReply(randomCallID(1)))
+	first := st.reply(st.resolve(shared, userMessage("one")), callReply(randomCallID(1)))
 	if first.Method != session.ByBody || !first.SharedName {
 		t.Fatalf("first request: got %+v, want Method = %q and SharedName = true", first, session.ByBody)
 	}
 	st.restart()
-	two := st.open(shared, userMessage("two"))
+	two := st.resolve(shared, userMessage("two"))
 	if two.ID != first.ID || !two.SharedName {
 		t.Fatalf("request of another conversation: got session %s (SharedName = %v), want %s (true)", two.ID, two.SharedName, first.ID)
 	}
@@ -165,10 +165,10 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", split, first.ID, session.ByNew)
 	}
 	st.reply(split, callReply(randomCallID(2)))
-	if next := st.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != split.ID {
+	if next := st.resolve(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != split.ID {
 		t.Errorf("next turn of the new session: got session %s by %s, want %s", next.ID, next.Method, split.ID)
 	}
-	if next := st.open(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
+	if next := st.resolve(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
 		t.Errorf("next turn of the first session: got session %s by %s, want %s", next.ID, next.Method, first.ID)
 	}
 }
@@ -177,13 +177,13 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 // even if other conversations have the same reply.
 func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	st := newStoredThreader(t)
-	r := st.open(session.Claim{}, userMessage("count the files"))
-	other := st.open(session.Claim{}, userMessage("count the lines"))
+	r := st.resolve(session.Claim{}, userMessage("count the files"))
+	other := st.resolve(session.Claim{}, userMessage("count the lines"))
 	for _, x := range []*session.Resolved{&r, &other} {
 		x.Release()
 		st.reply(*x, wire.Reply{Text: "Done."})
 	}
-	if next := st.open(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); next.ID != r.ID {
+	if next := st.resolve(session.Claim{}, userMessage("count the files"), assistantMessage("Done."), userMessage("again")); next.ID != r.ID {
 		t.Errorf("next turn: got session %s by %s, want %s", next.ID, next.Method, r.ID)
 	}
 }
@@ -194,11 +194,11 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
 		st := newStoredThreader(t)
-		r := st.reply(st.open(session.Claim{}, userMessage("move the parser")), callReply(randomCallID(1)))
-		side := st.open(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
+		r := st.reply(st.resolve(session.Claim{}, userMessage("move the parser")), callReply(randomCallID(1)))
+		side := st.resolve(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
 		st.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		st.th.RecordEnd(side, complete, st.now)
-		if next := st.open(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
+		if next := st.resolve(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
 			t.Errorf("summary with Complete = %v: got session %s by %s; same as %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
 		}
 	}
@@ -207,17 +207,17 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 // A history that the agent marks as truncated is recognised by its first message, even after a restart.
 func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	st := newStoredThreader(t)
-	r := st.reply(st.open(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
+	r := st.reply(st.resolve(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
 	truncated := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
 	st.restart()
-	if next := st.open(session.Claim{}, truncated); next.ID != r.ID || next.Method != session.ByEcho || next.New {
+	if next := st.resolve(session.Claim{}, truncated); next.ID != r.ID || next.Method != session.ByEcho || next.New {
 		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", next.ID, next.Method, next.New, r.ID)
 	}
 	st.restart()
 	for k := range st.stored { // add another session with the same first message
 		st.stored[k] = append(st.stored[k], sessionID("another"))
 	}
-	if next := st.open(session.Claim{}, truncated); next.ID == r.ID || !next.New {
+	if next := st.resolve(session.Claim{}, truncated); next.ID == r.ID || !next.New {
 		t.Errorf("truncated history of two sessions: got session %s by %s, want a new session", next.ID, next.Method)
 	}
 }
@@ -226,10 +226,10 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		st := newStoredThreader(t)
-		r := st.open(session.Claim{}, userMessage("go"))
+		r := st.resolve(session.Claim{}, userMessage("go"))
 		st.th.RecordEnd(r, false, st.now)
 		st.now = st.now.Add(after)
-		repeated := st.open(session.Claim{}, userMessage("go"))
+		repeated := st.resolve(session.Claim{}, userMessage("go"))
 		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.EqualSessions) > 0 {
 			t.Errorf("retry after %v: got same session = %v, New = %v, EqualSessions = %v, want %v, %v, empty", after, repeated.ID == r.ID, repeated.New, repeated.EqualSessions, want, !want)
 		}
@@ -242,12 +242,12 @@ func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 // A retry of a failed first request is recognised among many identical requests that were answered.
 func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	st := newStoredThreader(t)
-	slow := st.open(session.Claim{}, userMessage("go"))
+	slow := st.resolve(session.Claim{}, userMessage("go"))
 	for i := range 300 {
-		st.reply(st.open(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
+		st.reply(st.resolve(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
 	}
 	st.th.RecordEnd(slow, false, st.now)
-	if repeated := st.open(session.Claim{}, userMessage("go")); repeated.ID != slow.ID {
+	if repeated := st.resolve(session.Claim{}, userMessage("go")); repeated.ID != slow.ID {
 		t.Errorf("retry: got session %s, want %s", repeated.ID, slow.ID)
 	}
 }
@@ -257,32 +257,32 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	st := newStoredThreader(t)
-	a := st.open(session.Claim{}, userMessage("go"))
-	if repeated := st.open(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.EqualSessions) > 0 {
+	a := st.resolve(session.Claim{}, userMessage("go"))
+	if repeated := st.resolve(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.EqualSessions) > 0 {
 		t.Errorf("declared retry: got same session = %v, EqualSessions = %v, want true, empty", repeated.ID == a.ID, repeated.EqualSessions)
 	}
-	b := st.open(session.Claim{}, userMessage("go"))
+	b := st.resolve(session.Claim{}, userMessage("go"))
 	if b.ID == a.ID {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
-	if repeated := st.open(retry, userMessage("go")); !slices.Equal(repeated.EqualSessions, []session.ID{a.ID}) || repeated.ID != a.ID {
+	if repeated := st.resolve(retry, userMessage("go")); !slices.Equal(repeated.EqualSessions, []session.ID{a.ID}) || repeated.ID != a.ID {
 		t.Errorf("retry of two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
 	// Two sessions have the same history and different open requests. A retry continues the session whose open request
 	// is identical to the retry.
 	st = newStoredThreader(t)
-	a = st.open(session.Claim{}, userMessage("go"))
-	b = st.open(session.Claim{}, userMessage("go"))
+	a = st.resolve(session.Claim{}, userMessage("go"))
+	b = st.resolve(session.Claim{}, userMessage("go"))
 	st.reply(a, callReply("call_1"))
 	st.reply(b, callReply("call_1"))
 	history := []string{userMessage("go"), callMessage("call_1")}
-	inFlight := st.open(session.Claim{}, append(history, resultMessage("call_1", "mine"))...)
-	st.open(session.Claim{}, append(history, resultMessage("call_1", "other"))...)
-	if repeated := st.open(retry, append(history, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
+	inFlight := st.resolve(session.Claim{}, append(history, resultMessage("call_1", "mine"))...)
+	st.resolve(session.Claim{}, append(history, resultMessage("call_1", "other"))...)
+	if repeated := st.resolve(retry, append(history, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
 		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", repeated.ID, repeated.Method, inFlight.ID)
 	}
-	if third := st.open(session.Claim{}, append(history, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
+	if third := st.resolve(session.Claim{}, append(history, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
 		t.Errorf("retry with a third result: got session %s, want a new session", third.ID)
 	}
 }
@@ -292,13 +292,13 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 	st := newStoredThreader(t)
 	var all []session.Resolved
 	for range 4 {
-		all = append(all, st.open(session.Claim{}, userMessage("go")))
+		all = append(all, st.resolve(session.Claim{}, userMessage("go")))
 	}
 	for _, r := range all {
 		st.reply(r, callReply("call_1"))
 	}
 	for i, r := range all {
-		next := st.open(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
+		next := st.resolve(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
 		if next.ID != r.ID {
 			t.Errorf("continuation %d: got session %s, want %s", i+1, next.ID, r.ID)
 		}
@@ -313,14 +313,14 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 }
 
 // If the store does not answer in time, the conversation gets a temporary new session (a stand-in). Once the store
-// answers, FindLost returns the stored session that has the older items. It returns false if only the stand-in has
-// these items.
-func TestFindLostReplacesStandInByStoredSession(t *testing.T) {
+// answers, FindLostSession returns the stored session that has the older items. It returns false if only the stand-in
+// has these items.
+func TestFindLostSessionReplacesOfflineSessionByStoredSession(t *testing.T) {
 	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the stand-in": false} {
 		t.Run(name, func(t *testing.T) {
 			st := newStoredThreader(t)
 			history := []string{userMessage("go")}
-			first := st.reply(st.open(session.Claim{}, history...), callReply(randomCallID(0)))
+			first := st.reply(st.resolve(session.Claim{}, history...), callReply(randomCallID(0)))
 			if !isStored {
 				clear(st.stored)
 			}
@@ -334,13 +334,13 @@ func TestFindLostReplacesStandInByStoredSession(t *testing.T) {
 				t.Fatalf("store without an answer: got %+v, want a new session", standIn)
 			}
 			st.storeKeys(standIn.ID, standIn.Echoes)
-			found, ok := st.th.FindLost(standIn, session.Claim{}, testStart, st.findKeys)
+			found, ok := st.th.FindLostSession(standIn, session.Claim{}, testStart, st.findKeys)
 			want := standIn.ID
 			if isStored {
 				want = first.ID
 			}
 			if ok != isStored || found.ID != want {
-				t.Errorf("FindLost = session %s, %v, want %s, %v", found.ID, ok, want, isStored)
+				t.Errorf("FindLostSession = session %s, %v, want %s, %v", found.ID, ok, want, isStored)
 			}
 		})
 	}

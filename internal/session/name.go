@@ -104,9 +104,9 @@ func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	return IDOf(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
-// IDsOfName returns the IDs of a name, one for each namespace, because feedback has the name without
+// IDsByName returns the IDs of a name, one for each namespace, because feedback has the name without
 // the namespace. If the name is the hex form of an ID, this ID is included.
-func IDsOfName(tenant, name string) []ID {
+func IDsByName(tenant, name string) []ID {
 	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
 	for _, s := range all {

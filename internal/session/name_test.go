@@ -62,11 +62,11 @@ func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
 		for _, namespace := range namespaces() {
 			for _, name := range []string{"", "x", "b", "ab", "namex"} {
 				id := IDOf(tenant, namespace, name)
-				what := tenant + "|" + string(namespace) + "|" + name
+				description := tenant + "|" + string(namespace) + "|" + name
 				if other, ok := seen[id]; ok {
-					t.Errorf("%q and %q have the same key, want different keys", what, other)
+					t.Errorf("%q and %q have the same key, want different keys", description, other)
 				}
-				seen[id] = what
+				seen[id] = description
 			}
 		}
 	}
@@ -74,11 +74,11 @@ func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
 
 // Feedback contains the name of a session without its namespace, which is the source of the name. IDsOfName therefore
 // returns an ID for each namespace.
-func TestIDsOfNameCoverEveryNamespace(t *testing.T) {
+func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 	for _, namespace := range namespaces() {
 		id := IDOf("t", namespace, "ses_1")
 		found := false
-		for _, c := range IDsOfName("t", "ses_1") {
+		for _, c := range IDsByName("t", "ses_1") {
 			found = found || c == id
 		}
 		if !found {
@@ -89,7 +89,7 @@ func TestIDsOfNameCoverEveryNamespace(t *testing.T) {
 
 func TestIDTextRoundTrip(t *testing.T) {
 	id := IDOf("t", NamespaceSession, "x")
-	if c := IDsOfName("t", id.String()); c[len(c)-1] != id {
+	if c := IDsByName("t", id.String()); c[len(c)-1] != id {
 		t.Errorf("IDsOfName(%s) = %v, want %v as the last", id, c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {

@@ -82,15 +82,15 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		turn(r, second, "2")
 		tc.hide(r)
 		row, _ := mustRow(t, r)
-		has := func(what string) bool { return strings.Contains(string(row.Data), `"`+what+`"`) }
-		for _, what := range tc.omitted {
-			if has(what) {
-				t.Errorf("%s: row %s contains %q of a hidden turn", name, row.Data, what)
+		has := func(text string) bool { return strings.Contains(string(row.Data), `"`+text+`"`) }
+		for _, text := range tc.omitted {
+			if has(text) {
+				t.Errorf("%s: row %s contains %q of a hidden turn", name, row.Data, text)
 			}
 		}
-		for _, what := range tc.kept {
-			if !has(what) {
-				t.Errorf("%s: row %s lacks %q of a visible turn", name, row.Data, what)
+		for _, text := range tc.kept {
+			if !has(text) {
+				t.Errorf("%s: row %s lacks %q of a visible turn", name, row.Data, text)
 			}
 		}
 		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {

@@ -45,18 +45,18 @@ func (q *quotationSearch) read(req *wire.Request) {
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range q.texts {
-		a, inA := earliest(x.userWords[:], s.text, 0)
-		b, inB := latest(x.answers, s.text)
+		a, inA := earliestMatch(x.userWords[:], s.text, 0)
+		b, inB := latestMatch(x.answers, s.text)
 		if inA && inB && areDisjoint(a, b) {
 			dialogue := speakerLabel(s.text, a.at) != "" && speakerLabel(s.text, a.at) == speakerLabel(s.text, b.at)
 			if q.hasNoTools && (x.hasTools || dialogue) || !q.hasNoTools && dialogue && (q.requiresCall || endsText(s.text, b)) {
 				return true
 			}
 		}
-		if x.hasTools && q.requiresJSON && (containsPart(s.text, x.userWords[:]) || containsPart(s.text, x.answers)) {
+		if x.hasTools && q.requiresJSON && (containsPiece(s.text, x.userWords[:]) || containsPiece(s.text, x.answers)) {
 			return true
 		}
-		if (q.requiresJSON || q.requiresCall) && q.now.Sub(x.sideAt) < sideRequestGap && containsPart(s.text, x.sidePhrases) {
+		if (q.requiresJSON || q.requiresCall) && q.now.Sub(x.sideAt) < sideRequestGap && containsPiece(s.text, x.sidePhrases) {
 			return true
 		}
 		asked = asked || inA && s.role == wire.RoleUser
@@ -67,13 +67,13 @@ func (q *quotationSearch) quotes(x *fingerprint) bool {
 
 // match is the position of a part of a conversation in a text.
 type match struct {
-	part part
-	at   int
+	piece textPiece
+	at    int
 }
 
-// earliest returns the first part of the list that has at least minBytes bytes and that the text
+// earliestMatch returns the first part of the list that has at least minBytes bytes and that the text
 // contains, with its first position.
-func earliest(parts []part, text string, minBytes int) (match, bool) {
+func earliestMatch(parts []textPiece, text string, minBytes int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= minBytes {
 			return match{p, at}, true
@@ -82,14 +82,14 @@ func earliest(parts []part, text string, minBytes int) (match, bool) {
 	return match{}, false
 }
 
-// containsPart reports whether the text contains a part that is long enough to identify a conversation.
-func containsPart(text string, parts []part) bool {
-	_, ok := earliest(parts, text, minUniqueBytes)
+// containsPiece reports whether the text contains a part that is long enough to identify a conversation.
+func containsPiece(text string, parts []textPiece) bool {
+	_, ok := earliestMatch(parts, text, minUniqueBytes)
 	return ok
 }
 
-// latest returns the newest part that the text contains, with its last position.
-func latest(parts []part, text string) (match, bool) {
+// latestMatch returns the newest part that the text contains, with its last position.
+func latestMatch(parts []textPiece, text string) (match, bool) {
 	for _, p := range slices.Backward(parts) {
 		if at := strings.LastIndex(text, p.text); at >= 0 && p.text != "" {
 			return match{p, at}, true
@@ -101,14 +101,14 @@ func latest(parts []part, text string) (match, bool) {
 // areDisjoint reports whether two matches do not overlap. A question that the answer repeats would
 // match twice.
 func areDisjoint(a, b match) bool {
-	return a.at+len(a.part.text) <= b.at || b.at+len(b.part.text) <= a.at
+	return a.at+len(a.piece.text) <= b.at || b.at+len(b.piece.text) <= a.at
 }
 
 // endsText reports whether the answer ends the text, except for the end of a quotation: a few bytes
 // and no sentence with an instruction.
 func endsText(text string, b match) bool {
-	end := b.at + b.part.rest + b.part.rest/8 // escapes lengthen a quotation
-	if b.part.rest == 0 || len(text) > end+maxTailBytes {
+	end := b.at + b.piece.bytesToEnd + b.piece.bytesToEnd/8 // escapes lengthen a quotation
+	if b.piece.bytesToEnd == 0 || len(text) > end+maxTailBytes {
 		return false
 	}
 	return len(text) <= end || len(strings.Fields(text[end:])) < tailWordLimit

@@ -12,13 +12,13 @@ import (
 
 // constrainedRequest returns a request that must call its tool if forced, and otherwise a request without tools that
 // requires JSON.
-func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Request {
+func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wire.Request {
 	t.Helper()
-	more := `"response_format":{"type":"json_object"}`
-	if forced {
-		more = `"tools":[{"type":"function","function":{"name":"save"}}],"tool_choice":"required"`
+	constraint := `"response_format":{"type":"json_object"}`
+	if mustCallTool {
+		constraint = `"tools":[{"type":"function","function":{"name":"save"}}],"tool_choice":"required"`
 	}
-	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m",`+more+`,"messages":[`+strings.Join(messages, ",")+`]}`))
+	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m",`+constraint+`,"messages":[`+strings.Join(messages, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +129,13 @@ func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 		"the leader in another conversation": {agentRequest(t, "You lead.", []string{"hand_over"}, userMessage("another"), assistantMessage("ok"), userMessage("x")), true},
 		"the leader without tools":           {agentRequest(t, "You lead.", nil, longer...), true},
 	} {
-		if reason, side := r.SideReason(tc.req, session.Claim{}, session.Signs{}); side != tc.side {
+		if reason, side := r.SideReason(tc.req, session.Claim{}, session.SideDetector{}); side != tc.side {
 			t.Errorf("%s: got side = %v (%s), want %v", name, side, reason, tc.side)
 		}
 	}
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, longer...), wire.Reply{Text: "thanks"})
 	repeated := append(append([]string{}, longer...), assistantMessage("thanks"), userMessage("more"))
-	if reason, side := r.SideReason(agentRequest(t, "You work.", []string{"sh"}, repeated...), session.Claim{}, session.Signs{}); side {
+	if reason, side := r.SideReason(agentRequest(t, "You work.", []string{"sh"}, repeated...), session.Claim{}, session.SideDetector{}); side {
 		t.Errorf("next turn of the worker: got side request %s, want a main request", reason)
 	}
 }

@@ -58,7 +58,7 @@ func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	if len(req.Tools) > 0 && x.toolsHash != req.ToolsHash {
 		x.tools, x.toolsHash = shortNames(req.Tools), req.ToolsHash
 	}
-	if w := distinctive(words); w.text != "" {
+	if w := firstPiece(words); w.text != "" {
 		x.userWords[1] = w
 		if x.userWords[0].text == "" {
 			x.userWords[0] = w
@@ -163,10 +163,10 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for x := range q.byScope.values[sc.withoutRun()].all {
-		if now.Sub(x.lastSeen) >= quoteTTL || !containsPart(words, x.callPhrases) {
+		if now.Sub(x.lastSeen) >= quoteTTL || !containsPiece(words, x.callPhrases) {
 			continue
 		}
-		if x.system == req.SystemHash && containsPart(words, x.userWords[:]) {
+		if x.system == req.SystemHash && containsPiece(words, x.userWords[:]) {
 			continue // the agent got the same task again
 		}
 		if ok {

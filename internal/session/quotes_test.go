@@ -115,14 +115,14 @@ func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
 
 // distinctive returns the first part of a text that has at least 12 bytes and no character that a quotation escapes. It
 // cuts a long part to 80 bytes.
-func TestDistinctiveReturnsFirstLongPart(t *testing.T) {
+func TestFirstPieceReturnsFirstLongPart(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",
 		`say "hello world again" now`:     "hello world again",
 		"Mende den Zähler für Änderungen": "Mende den Zähler für Änderungen",
 		strings.Repeat("ä", 60):           strings.Repeat("ä", 40),
 	} {
-		if got := distinctive(text).text; got != want {
+		if got := firstPiece(text).text; got != want {
 			t.Errorf("distinctive(%q) = %q, want %q", text, got, want)
 		}
 	}

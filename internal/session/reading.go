@@ -73,7 +73,7 @@ func onlyText(req *wire.Request) string {
 // user, is made from the ids of the calls. The key of any other item is the hash of its content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
-	if len(it.Results) == 0 || it.UserText != "" || wire.IsUnnamed(it.Results[0].CallID) {
+	if len(it.Results) == 0 || it.UserText != "" || wire.IsGeneratedID(it.Results[0].CallID) {
 		return req.Hash(i)
 	}
 	var sum uint64

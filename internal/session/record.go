@@ -52,7 +52,7 @@ type Unit struct {
 	Members      int    `json:"members,omitempty"`   // for a unit: number of its sessions; set by AddMember, so that feedback reaches each session
 	IsRun        bool   `json:"is_run,omitempty"`    // set by NewRun: the record is a run, which has no conversation of its own
 
-	Replica string `json:"-"` // name of this process in Thread.Counted; set when the store keeps the record in memory
+	Replica string `json:"-"` // name of this process in Thread.ReplicaCounts; set when the store keeps the record in memory
 }
 
 // Thread is the state of the conversation. Record.Begin and Record.SetLastTurn set the fields at a main
@@ -68,12 +68,12 @@ type Thread struct {
 	// Calls are the newest calls of replies, by id. Begin clears Calls if the request contains the
 	// history. A delta request (wire.Request.Delta) contains only the outputs of the calls: without
 	// Calls, precept could not find loops and errors.
-	Calls     map[string]wire.Call `json:"calls,omitempty"`
-	CallOrder []string             `json:"call_order,omitempty"` // ids of Calls, oldest first; AddReply drops the oldest beyond the bound
-	Work      []Work               `json:"work,omitempty"`       // commits, branches and pull requests that tool results showed; AddWork adds them
-	Tally     trial.Tally          `json:"tally,omitzero"`       // sums of the session, for a unit of all its sessions; the outcomes of a pick are differences of these sums
-	Used      trial.Usage          `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds the tokens to the costs of the arms
-	Counted   map[string]Counted   `json:"counted,omitempty"`    // for a unit of several sessions: the parts of Tally and Used that each replica counted
+	Calls         map[string]wire.Call     `json:"calls,omitempty"`
+	CallOrder     []string                 `json:"call_order,omitempty"` // ids of Calls, oldest first; AddReply drops the oldest beyond the bound
+	Work          []Work                   `json:"work,omitempty"`       // commits, branches and pull requests that tool results showed; AddWork adds them
+	Totals        trial.Totals             `json:"tally,omitzero"`       // sums of the session, for a unit of all its sessions; the outcomes of a pick are differences of these sums
+	Used          trial.Usage              `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds the tokens to the costs of the arms
+	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit of several sessions: the parts of Tally and Used that each replica counted
 }
 
 // Agents is the state by which SideReason distinguishes the main requests of a session from the requests of helpers (a
@@ -119,11 +119,11 @@ type Mailbox struct {
 
 // State holds the flags of a session. The flags are independent of each other.
 type State struct {
-	Closed      bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count the session again
-	PassThrough bool `json:"refused,omitempty"`  // the upstream refused a request with insertions and accepted the unchanged request; set by Injector.RecordRefusal; stops all insertions
-	NoDeletions bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
-	Doubted     bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; the session gets lessons, and no report counts the session
-	Provisional bool `json:"stand_in,omitempty"` // the session began while the store did not answer; set by proxy; the row of the stored session replaces this row
+	Closed         bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count the session again
+	PassThrough    bool `json:"refused,omitempty"`  // the upstream refused a request with insertions and accepted the unchanged request; set by Injector.RecordRefusal; stops all insertions
+	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
+	Ambiguous      bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; the session gets lessons, and no report counts the session
+	StartedOffline bool `json:"stand_in,omitempty"` // the session began while the store did not answer; set by proxy; the row of the stored session replaces this row
 	// Answered is set by AddReply: an upstream answered a main request with success. A session with
 	// failed requests only is not evidence about a lesson.
 	Answered bool `json:"answered,omitempty"`
@@ -174,7 +174,7 @@ type LoopState struct {
 func (r *Record) Snapshot() *Record {
 	t := &r.Thread
 	return &Record{
-		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: t.Turns, Used: t.Used, Tally: t.Tally, Counted: maps.Clone(t.Counted)},
+		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: t.Turns, Used: t.Used, Totals: t.Totals, ReplicaCounts: maps.Clone(t.ReplicaCounts)},
 		Assignment: r.Assignment.Clone(), State: r.State,
 	}
 }

@@ -81,7 +81,7 @@ func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 // Join merges the records of two replicas. For a session, Join takes the state of the replica with more turns; if both
 // have the same number of turns, the later Seen decides. Join takes the larger number of members. For a run, Join takes
 // the later Seen and the usage with more input tokens.
-func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
+func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		turns int           // turns of the remote record minus turns of the local record
 		seen  time.Duration // Seen of the remote record minus Seen of the local record
@@ -97,7 +97,7 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 		local.Identity.Agent, remote.Identity.Agent = "here", "there"
 		local.Thread.Turns, remote.Thread.Turns = 3, 3+tc.turns
 		remote.Identity.Seen, remote.Unit.Members = local.Identity.Seen.Add(tc.seen), 5
-		if local.Join(remote); local.Identity.Agent != tc.want || local.Unit.Members != 5 {
+		if local.MergeUnit(remote); local.Identity.Agent != tc.want || local.Unit.Members != 5 {
 			t.Errorf("%s: got agent %q and %d members, want agent %q and 5", name, local.Identity.Agent, local.Unit.Members, tc.want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	local.Unit.IsRun, remote.Unit.IsRun = true, true
 	local.Thread.Used.Input, remote.Thread.Used.Input, remote.Thread.Used.Cached = 5, 5, 9
 	remote.Identity.Seen = local.Identity.Seen.Add(time.Second)
-	if local.Join(remote); local.Thread.Used.Cached != 0 || !local.Identity.Seen.Equal(remote.Identity.Seen) {
+	if local.MergeUnit(remote); local.Thread.Used.Cached != 0 || !local.Identity.Seen.Equal(remote.Identity.Seen) {
 		t.Errorf("run: got usage %+v, Seen = %v, want Cached = 0, Seen = %v", local.Thread.Used, local.Identity.Seen, remote.Identity.Seen)
 	}
 }
@@ -165,10 +165,10 @@ func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 		"": false, "on": false, "true": false, "yes": false, "1": false, "disabled": false, "none": false, "00": false,
 	} {
 		h := http.Header{"Precept-Inject": {value}, "Precept-Learn": {value}}
-		c, unknown := session.Identify(h, "/", nil), session.UnknownLearn(h)
+		c, unknown := session.Identify(h, "/", nil), session.UnknownLearnValue(h)
 		isUnknown := slices.Contains([]string{"disabled", "none", "00"}, value)
 		if c.InjectOff != want || c.LearnOff != (want || isUnknown) || (unknown == value) != (isUnknown || value == "") {
-			t.Errorf("%q: got InjectOff = %v, LearnOff = %v, UnknownLearn = %q, want %v, %v, unknown = %v",
+			t.Errorf("%q: got InjectOff = %v, LearnOff = %v, UnknownLearnValue = %q, want %v, %v, unknown = %v",
 				value, c.InjectOff, c.LearnOff, unknown, want, want || isUnknown, isUnknown)
 		}
 	}
@@ -220,17 +220,17 @@ func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 	st := newStoredThreader(t)
 	var all [2]session.Resolved
 	for i := range all {
-		all[i] = st.open(session.Claim{}, userMessage("go"))
+		all[i] = st.resolve(session.Claim{}, userMessage("go"))
 	}
 	history := func(i int) []string {
 		return []string{userMessage("go"), callMessage(randomCallID(i)), resultMessage(randomCallID(i), "ok")}
 	}
 	for i := range all {
 		st.reply(all[i], callReply(randomCallID(i)))
-		st.reply(st.open(session.Claim{}, history(i)...), callReply("call_1"))
+		st.reply(st.resolve(session.Claim{}, history(i)...), callReply("call_1"))
 	}
 	for _, i := range []int{1, 0} {
-		next := st.open(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
+		next := st.resolve(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
 		if next.ID != all[i].ID || len(next.EqualSessions) > 0 {
 			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, next.ID, next.EqualSessions, all[i].ID)
 		}
@@ -242,7 +242,7 @@ func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 func TestLongReplyIdentifiesSession(t *testing.T) {
 	args := func(n int) string { return `{"path":"` + strings.Repeat("x", n-len(`{"path":""}`)) + `"}` }
 	callMessage := func(id, args string) string {
-		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":` + quoted(args) + `}}]}`
+		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":` + jsonString(args) + `}}]}`
 	}
 	for name, tc := range map[string]struct {
 		rep  wire.Reply
@@ -256,16 +256,16 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 		"long arguments of the fourth call": {manyCalls(4, args(64)), []string{manyCallsMessage(4, callMessage, args(64)), userMessage("on")}, true},
 	} {
 		st := newStoredThreader(t)
-		r := st.reply(st.open(session.Claim{}, userMessage("the plan was: one")), tc.rep)
-		next := st.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, tc.back...)...)
+		r := st.reply(st.resolve(session.Claim{}, userMessage("the plan was: one")), tc.rep)
+		next := st.resolve(session.Claim{}, append([]string{userMessage("the plan is: two")}, tc.back...)...)
 		if (next.ID == r.ID) != tc.want {
 			t.Errorf("%s: got same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, tc.want)
 		}
 	}
 }
 
-// quoted returns s as a JSON string.
-func quoted(s string) string { return string(wire.AppendString(nil, s)) }
+// jsonString returns s as a JSON string.
+func jsonString(s string) string { return string(wire.AppendString(nil, s)) }
 
 // manyCalls returns a reply with n calls. Only the last call has long arguments.
 func manyCalls(n int, long string) (rep wire.Reply) {

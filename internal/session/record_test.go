@@ -106,13 +106,13 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	}
 }
 
-func TestSideReasonOfEachKindOfRequest(t *testing.T) {
+func TestEachKindOfSideRequestHasReason(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
 	longer := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
-	none := Signs{}
-	signs := Signs{ // a request with seven items is a title request, and the agent opencode works with tools
-		Side:           func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
+	none := SideDetector{}
+	signs := SideDetector{ // a request with seven items is a title request, and the agent opencode works with tools
+		SideKind:       func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		WorksWithTools: func(product string) bool { return product == "opencode" },
 	}
 	seven := []obj{userMessage("1"), userMessage("2"), userMessage("3"), userMessage("4"), userMessage("5"), userMessage("6"), userMessage("7")}
@@ -120,7 +120,7 @@ func TestSideReasonOfEachKindOfRequest(t *testing.T) {
 		name    string
 		req     *wire.Request
 		product string
-		signs   Signs
+		signs   SideDetector
 		began   bool // the session has already served the main request
 		want    label.Reason
 	}{
@@ -164,7 +164,7 @@ func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}
 	step := func(req *wire.Request) label.Reason {
-		reason, side := r.SideReason(req, Claim{}, Signs{})
+		reason, side := r.SideReason(req, Claim{}, SideDetector{})
 		if !side {
 			r.Begin(req, noon)
 			r.SetLastTurn(req)
@@ -197,7 +197,7 @@ func TestSideRequestIsDetectedByDifferentTools(t *testing.T) {
 	r := newRecord()
 	begin := func(text string, names ...string) (label.Reason, bool) {
 		req := parse(t, wire.Chat, "messages", []obj{userMessage("go"), assistantMessage("ok"), userMessage(text)}, tools(names...))
-		reason, side := r.SideReason(req, Claim{}, Signs{})
+		reason, side := r.SideReason(req, Claim{}, SideDetector{})
 		if !side {
 			r.Begin(req, noon)
 			r.SetLastTurn(req)
@@ -229,10 +229,10 @@ func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 		r.SetLastTurn(req)
 		return newItems
 	}
-	check := func(what string, got []int, want ...int) {
+	check := func(subject string, got []int, want ...int) {
 		t.Helper()
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got new items %v, want %v", what, got, want)
+			t.Errorf("%s: got new items %v, want %v", subject, got, want)
 		}
 	}
 	check("first", next(userMessage("a")), 0)
@@ -286,18 +286,18 @@ func TestIsNewResultIgnoresAddedText(t *testing.T) {
 		}
 		return parse(t, wire.Messages, "messages", list)
 	}
-	check := func(what string, req *wire.Request, item, result bool) {
+	check := func(subject string, req *wire.Request, item, result bool) {
 		t.Helper()
 		r.Begin(req, noon)
 		last := req.Len() - 1
 		if got := r.IsNewItem(req, last); got != item {
-			t.Errorf("%s: got IsNewItem = %v, want %v", what, got, item)
+			t.Errorf("%s: got IsNewItem = %v, want %v", subject, got, item)
 		}
 		if got := r.IsNewResult(req, last, "call_1"); got != result {
-			t.Errorf("%s: got IsNewResult = %v, want %v", what, got, result)
+			t.Errorf("%s: got IsNewResult = %v, want %v", subject, got, result)
 		}
 		if r.IsNewResult(req, 0, "call_1") {
-			t.Errorf("%s: got IsNewResult = true for the first item, want false", what)
+			t.Errorf("%s: got IsNewResult = true for the first item, want false", subject)
 		}
 		r.SetLastTurn(req)
 	}
@@ -309,19 +309,19 @@ func TestIsNewResultIgnoresAddedText(t *testing.T) {
 func TestNewItemHashesAreBounded(t *testing.T) {
 	r := newRecord()
 	var list []obj
-	for i := range 3 * maxNew {
+	for i := range 3 * maxNewItems {
 		list = append(list, userMessage(fmt.Sprint(i)))
 	}
 	req := chat(t, list...)
 	r.Begin(req, noon)
 	r.SetLastTurn(req)
-	if len(r.Thread.LastTurn.Items) != maxNew {
-		t.Fatalf("got %d hashes of new items, want %d", len(r.Thread.LastTurn.Items), maxNew)
+	if len(r.Thread.LastTurn.Items) != maxNewItems {
+		t.Fatalf("got %d hashes of new items, want %d", len(r.Thread.LastTurn.Items), maxNewItems)
 	}
 	longer := chat(t, extend(list, userMessage("new"))...)
 	r.Begin(longer, noon)
-	if !r.IsNewItem(longer, 3*maxNew) || r.IsNewItem(longer, 3*maxNew-1) {
-		t.Errorf("IsNewItem = %v for the last item and %v for the item before, want true, false", r.IsNewItem(longer, 3*maxNew), r.IsNewItem(longer, 3*maxNew-1))
+	if !r.IsNewItem(longer, 3*maxNewItems) || r.IsNewItem(longer, 3*maxNewItems-1) {
+		t.Errorf("IsNewItem = %v for the last item and %v for the item before, want true, false", r.IsNewItem(longer, 3*maxNewItems), r.IsNewItem(longer, 3*maxNewItems-1))
 	}
 }
 
@@ -339,8 +339,8 @@ func TestCallsOfARecordAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(data) > maxCallSum+4<<10 {
-			t.Fatalf("encoded record: got %d bytes, want at most %d", len(data), maxCallSum+4<<10)
+		if len(data) > maxCallBytes+4<<10 {
+			t.Fatalf("encoded record: got %d bytes, want at most %d", len(data), maxCallBytes+4<<10)
 		}
 		if len(r.Thread.CallOrder) != len(r.Thread.Calls) {
 			t.Fatalf("got %d ids in CallOrder, want the number of calls, %d", len(r.Thread.CallOrder), len(r.Thread.Calls))
@@ -389,7 +389,7 @@ func TestBranchOfSharedHistoryStartsNewSession(t *testing.T) {
 		next := named(name, chat(t, extend(history, callMessage(id(2)+name, "{}"), resultMessage(id(2)+name, "y"))...))
 		f.answer(next, textReply("done"))
 	}
-	c := f.open(chat(t, extend(history, userMessage("a third way"))...))
+	c := f.resolve(chat(t, extend(history, userMessage("a third way"))...))
 	if !c.New {
 		t.Errorf("branch of a shared history: got %+v, want New = true", c)
 	}

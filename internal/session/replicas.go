@@ -47,8 +47,8 @@ func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 // because other goroutines read both without the lock. The caller locks the record.
 func (r *Record) Adopt(n *Record) {
 	if r.IsShared() || n.IsShared() {
-		r.merge(n)
-		n.Thread.joinCounts(&r.Thread)
+		r.mergePicks(n)
+		n.Thread.mergeCounts(&r.Thread)
 	} else {
 		r.Assignment = n.Assignment
 	}
@@ -64,7 +64,7 @@ func (r *Record) Adopt(n *Record) {
 	identity.Started, identity.Seen, identity.Model, identity.Dialect = n.Identity.Started, n.Identity.Seen, n.Identity.Model, n.Identity.Dialect
 	r.OptOut.NoLearn, r.OptOut.Turns = n.OptOut.NoLearn, n.OptOut.Turns
 	r.State = r.State.adopt(n.State)
-	if r.State.Doubted {
+	if r.State.Ambiguous {
 		r.Assignment.Exclude(trial.ExcludedTwin)
 	}
 }
@@ -72,7 +72,7 @@ func (r *Record) Adopt(n *Record) {
 // adopt returns the flags n of the newer record of another replica, and keeps the flags that only s has.
 func (s State) adopt(n State) State {
 	n.Closed = s.Closed || n.Closed
-	n.Doubted = s.Doubted || n.Doubted
+	n.Ambiguous = s.Ambiguous || n.Ambiguous
 	n.OverLimit = s.OverLimit || n.OverLimit
 	n.Answered = s.Answered || n.Answered
 	highest := maps.Clone(s.LastPlaceholder)
@@ -86,8 +86,8 @@ func (s State) adopt(n State) State {
 	return n
 }
 
-// merge adds the coins and picks of n, the record of another replica. The caller locks the record.
-func (r *Record) merge(n *Record) {
+// mergePicks adds the coins and picks of n, the record of another replica. The caller locks the record.
+func (r *Record) mergePicks(n *Record) {
 	r.Assignment.Merge(&n.Assignment, r.startedBefore(n))
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
@@ -101,22 +101,22 @@ func (r *Record) startedBefore(n *Record) bool {
 	return r.Assignment.Category <= n.Assignment.Category
 }
 
-// Join merges the record of a unit with the record of another replica. Join keeps the new turns of both
+// MergeUnit merges the record of a unit with the record of another replica. Join keeps the new turns of both
 // records. The caller locks the record.
-func (r *Record) Join(n *Record) {
+func (r *Record) MergeUnit(n *Record) {
 	r.State.Answered = r.State.Answered || n.State.Answered
 	if !r.Unit.IsRun { // a conversation has one newest state
 		if n.Thread.Turns > r.Thread.Turns || n.Thread.Turns == r.Thread.Turns && n.Identity.Seen.After(r.Identity.Seen) {
 			r.Adopt(n)
 			return
 		}
-		r.merge(n)
+		r.mergePicks(n)
 		if r.IsShared() {
-			r.Thread.joinCounts(&n.Thread)
+			r.Thread.mergeCounts(&n.Thread)
 		}
 		return
 	}
-	r.merge(n)
+	r.mergePicks(n)
 	if n.Identity.Started.Before(r.Identity.Started) {
 		r.Identity.Started, r.Identity.Agent = n.Identity.Started, n.Identity.Agent
 	}
@@ -124,13 +124,13 @@ func (r *Record) Join(n *Record) {
 		r.Identity.Seen = n.Identity.Seen
 	}
 	r.Thread.Turns = max(r.Thread.Turns, n.Thread.Turns)
-	r.Thread.joinCounts(&n.Thread)
+	r.Thread.mergeCounts(&n.Thread)
 	r.State.Closed, r.OptOut.HasStorableSession = r.State.Closed || n.State.Closed, true
 }
 
-// Merged returns the row that a store writes in place of old when a replica writes row but has not read
+// MergeRows returns the row that a store writes in place of old when a replica writes row but has not read
 // old. Both are rows of the same unit.
-func Merged(old, row Row) (Row, error) {
+func MergeRows(old, row Row) (Row, error) {
 	stored, err := Decode(old.ID, old.Data)
 	if err != nil {
 		return row, err
@@ -140,12 +140,12 @@ func Merged(old, row Row) (Row, error) {
 		return row, err
 	}
 	switch {
-	case old.Provisional && !row.Provisional:
+	case old.StartedOffline && !row.StartedOffline:
 		return row, nil
-	case row.Provisional && !old.Provisional:
+	case row.StartedOffline && !old.StartedOffline:
 		return old, nil
 	}
-	rec.Join(stored)
+	rec.MergeUnit(stored)
 	if rec.Identity.Seen.Before(old.Seen) {
 		rec.Identity.Seen = old.Seen
 	}

@@ -9,7 +9,7 @@ import (
 
 // A request without its history has only new items. If one of the items is the result of a call that this replica does
 // not know, another replica served the session.
-func TestResultOfUnknownCallWasServedElsewhere(t *testing.T) {
+func TestResultOfUnknownCallMeansServedElsewhere(t *testing.T) {
 	r := &Record{}
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "hi"}}), time.Unix(1, 0))
 	r.AddReply(&wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "known", Name: "sh", Args: "{}"}}, Complete: true})

@@ -49,10 +49,10 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.topicHash())
 }
 
-// detail returns the key of content that may repeat in another run, for all clients of the tenant. A
+// detailKey returns the key of content that may repeat in another run, for all clients of the tenant. A
 // detail never finds a session; it only separates sessions that another key has found.
-func (r *Resolved) detail(what string) EchoKey {
-	return echoKey(r.scope.anyCredential(), what, r.topicHash())
+func (r *Resolved) detailKey(content string) EchoKey {
+	return echoKey(r.scope.anyCredential(), content, r.topicHash())
 }
 
 // topicHash returns a hash of the topic of the conversation.

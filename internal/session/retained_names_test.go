@@ -20,7 +20,7 @@ func TestNamesDoNotRetainHeaderOrPath(t *testing.T) {
 		return int64(s.HeapAlloc)
 	}
 	const claims, size = 200, 100 << 10
-	for what, identify := range map[string]func() session.Claim{
+	for source, identify := range map[string]func() session.Claim{
 		"User-Agent": func() session.Claim {
 			return session.Identify(http.Header{"User-Agent": {"agent " + strings.Repeat("x", size)}}, "/v1/chat/completions", nil)
 		},
@@ -35,7 +35,7 @@ func TestNamesDoNotRetainHeaderOrPath(t *testing.T) {
 			kept = append(kept, c.Agent, c.Session, c.Role, c.Skill, c.Run)
 		}
 		if grown := heap() - before; grown > claims*size/4 {
-			t.Errorf("%s: names of %d claims keep %d KiB reachable, want at most %d KiB", what, claims, grown>>10, claims*size/4>>10)
+			t.Errorf("%s: names of %d claims keep %d KiB reachable, want at most %d KiB", source, claims, grown>>10, claims*size/4>>10)
 		}
 		runtime.KeepAlive(kept)
 	}

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// system returns a system message.
-func system(s string) string { return `{"role":"system","content":"` + s + `"}` }
+// systemMessage returns a system message.
+func systemMessage(s string) string { return `{"role":"system","content":"` + s + `"}` }
 
 // userMessages returns n user messages.
 func userMessages(n int) (list []string) {
@@ -35,17 +35,17 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 // session. System prompts are ignored. The result is also true for a session without a turn and for a request without
 // its history.
 func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
-	one := parseChat(t, system("S"), userMessage("one"))
+	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {
 		turns []*wire.Request
 		next  *wire.Request
 		want  bool
 	}{
 		"a session without a turn": {nil, parseChat(t, userMessage("two")), true},
-		"the next turn":            {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("one"), assistantMessage("ok"), userMessage("two")), true},
+		"the next turn":            {[]*wire.Request{one}, parseChat(t, systemMessage("S"), userMessage("one"), assistantMessage("ok"), userMessage("two")), true},
 		"the same list":            {[]*wire.Request{one}, one, true},
 		"the new item of the last turn at a later index": {[]*wire.Request{one}, parseChat(t, userMessage("zero"), assistantMessage("no"), userMessage("one"), userMessage("two")), true},
-		"only the system prompt in common":               {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("two")), false},
+		"only the system prompt in common":               {[]*wire.Request{one}, parseChat(t, systemMessage("S"), userMessage("two")), false},
 		"nothing in common":                              {[]*wire.Request{one}, parseChat(t, userMessage("two"), assistantMessage("ok"), userMessage("three")), false},
 		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))}, parseChat(t, userMessage("one"), assistantMessage("no"), userMessage("three")), false},
 		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(96)...)...), false},
@@ -178,9 +178,9 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 	}
 	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
 		local, remote := newRecord("s"), newRecord("s")
-		local.State.Doubted, remote.State.Doubted = doubted[0], doubted[1]
-		if local.Adopt(remote); !local.State.Doubted || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Errorf("Doubted = %v before Adopt: got Doubted = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", doubted, local.State.Doubted, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
+		local.State.Ambiguous, remote.State.Ambiguous = doubted[0], doubted[1]
+		if local.Adopt(remote); !local.State.Ambiguous || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
+			t.Errorf("Doubted = %v before Adopt: got Doubted = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", doubted, local.State.Ambiguous, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 	}
 }

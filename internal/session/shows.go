@@ -46,10 +46,10 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// ContinuesUnderSystemText reports whether a side request contains the conversation and has the system
+// ContinuesWithSystemPrompt reports whether a side request contains the conversation and has the system
 // prompt of one of its agents. Such a request contains the anchors of the blocks. The caller locks the
 // record.
-func (r *Record) ContinuesUnderSystemText(req *wire.Request) bool {
+func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
 }

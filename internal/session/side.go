@@ -8,11 +8,11 @@ import (
 	"precept/internal/wire"
 )
 
-// Signs holds functions of package detect, which knows agents and the wordings of side requests.
-type Signs struct {
-	// Side returns the kind of housekeeping that the words of the request ask for, "" for an
+// SideDetector holds functions of package detect, which knows agents and the wordings of side requests.
+type SideDetector struct {
+	// SideKind returns the kind of housekeeping that the words of the request ask for, "" for an
 	// ordinary request.
-	Side func(req *wire.Request) string
+	SideKind func(req *wire.Request) string
 	// WorksWithTools reports whether agents with the User-Agent product work with tools. If such an agent
 	// sends a request without tools, the request is a side request, even if it is the first request.
 	WorksWithTools func(product string) bool
@@ -20,15 +20,15 @@ type Signs struct {
 
 // SideReason reports whether the request is a side request, and why. Side requests are forwarded unchanged and
 // are not part of the experiment. The caller locks the record.
-func (r *Record) SideReason(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
+func (r *Record) SideReason(req *wire.Request, c Claim, s SideDetector) (reason label.Reason, side bool) {
 	if req.NoGeneration {
 		return label.SideWarmUp, true
 	}
 	if req.RequestsCompaction {
 		return label.SideCompact, true
 	}
-	if s.Side != nil {
-		if reason := s.Side(req); reason != "" {
+	if s.SideKind != nil {
+		if reason := s.SideKind(req); reason != "" {
 			return label.Reason(reason), true
 		}
 	}
@@ -44,21 +44,21 @@ func (r *Record) SideReason(req *wire.Request, c Claim, s Signs) (reason label.R
 		}
 		return "", false
 	}
-	if r.Agents.HasTools && req.ToolsHash != r.Agents.ToolsHash && !r.agentUnchanged(req) && !r.returnsToFormerAgent(req) {
+	if r.Agents.HasTools && req.ToolsHash != r.Agents.ToolsHash && !r.isSameAgent(req) && !r.returnsToFormerAgent(req) {
 		return label.SideTools, true
 	}
 	return "", false
 }
 
-// agentUnchanged reports whether the agent of the conversation sends the request, although the tools
+// isSameAgent reports whether the agent of the conversation sends the request, although the tools
 // differ: the system prompt is the same and the conversation continues, or a tool server that started late
 // has added tools. A sub-agent or an agent that keeps memories has a different system prompt.
-func (r *Record) agentUnchanged(req *wire.Request) bool {
+func (r *Record) isSameAgent(req *wire.Request) bool {
 	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
 	dropped := slices.ContainsFunc(r.Agents.ToolNames, func(n uint32) bool { return !containsSorted(names, n) })
-	more := len(r.Agents.ToolNames) > 0 && !dropped
-	return system && continues || more && (system || continues)
+	onlyAdded := len(r.Agents.ToolNames) > 0 && !dropped
+	return system && continues || onlyAdded && (system || continues)
 }
 
 // maxAgents bounds the known agents of a conversation, separately for agents without tools and with

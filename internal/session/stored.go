@@ -44,14 +44,14 @@ func (f FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedba
 
 // Row is a session as stored. Data is the JSON of the record.
 type Row struct {
-	Tenant      string
-	ID          ID
-	Started     time.Time
-	Seen        time.Time
-	Closed      bool
-	Provisional bool // copy of Record.State.Provisional; the row of the stored session replaces this row, in any order of writing
-	IsUnit      bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
-	Data        []byte
+	Tenant         string
+	ID             ID
+	Started        time.Time
+	Seen           time.Time
+	Closed         bool
+	StartedOffline bool // copy of Record.State.Provisional; the row of the stored session replaces this row, in any order of writing
+	IsUnit         bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
+	Data           []byte
 
 	Exchanges int  // number of stored exchanges of a due session; 0 if the store does not know the number
 	Unrated   bool // true if the store knows that a due session has no feedback and the feedback state 0
@@ -91,8 +91,8 @@ type StoredSample struct {
 	Sample sample.Sample
 }
 
-// Applied is the reward of a session as the counters contain it, with a version.
-type Applied struct {
+// SettledState is the reward of a session as the counters contain it, with a version.
+type SettledState struct {
 	Version  int64   // 0 means not closed yet
 	Rewarded bool    // a reward is applied
 	Reward   float64 // valid if Rewarded
@@ -107,7 +107,7 @@ type Settlement struct {
 	Tenant        string
 	ID            ID
 	From          int64
-	To            Applied
+	To            SettledState
 	Deltas        []trial.Delta
 	FeedbackState int64
 }
@@ -124,8 +124,8 @@ type DeadLetter struct {
 	Tries    int       `json:"-"` // number of times that the session or exchange was marked
 }
 
-// Unsettled names a closed session with feedback or exchanges after its last settlement.
-type Unsettled struct {
+// UnsettledSession names a closed session with feedback or exchanges after its last settlement.
+type UnsettledSession struct {
 	Tenant string
 	ID     ID
 }
@@ -164,8 +164,8 @@ type Page[T any] struct {
 
 // ListedSession is a session in a list: its row, and the reward that the counters contain.
 type ListedSession struct {
-	Row     Row
-	Applied Applied
+	Row          Row
+	SettledState SettledState
 }
 
 // Documents are the exchanges and samples of a batch as a store keeps them.

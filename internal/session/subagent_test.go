@@ -176,8 +176,8 @@ func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
 		"unknown system prompt":                         {agentRequest(t, "You judge.", nil, history...), false},
 		"another conversation":                          {agentRequest(t, "You work.", nil, userMessage("stop"), assistantMessage("done")), false},
 	} {
-		if got := r.ContinuesUnderSystemText(tc.req); got != tc.want {
-			t.Errorf("%s: got ContinuesUnderSystemText = %v, want %v", name, got, tc.want)
+		if got := r.ContinuesWithSystemPrompt(tc.req); got != tc.want {
+			t.Errorf("%s: got ContinuesWithSystemPrompt = %v, want %v", name, got, tc.want)
 		}
 	}
 }

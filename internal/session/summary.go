@@ -11,8 +11,8 @@ import (
 // summary as the user's words. If the agent keeps no call and no answer, only the lines of the
 // summary tie the new list to the session.
 const (
-	summaryLine           = 48 // minimum length in bytes of a line that identifies a session together with the next line
-	summaryAlone          = 80 // minimum length in bytes of a line that identifies a session alone
+	minSummaryLine        = 48 // minimum length in bytes of a line that identifies a session together with the next line
+	minLoneSummaryLine    = 80 // minimum length in bytes of a line that identifies a session alone
 	maxReplySummaryKeys   = 64 // maximum number of stored keys of the reply to a side request; thoughts may precede the summary
 	maxRequestSummaryKeys = 8  // maximum number of keys that are looked up per request
 	summaryBytes          = 64 << 10
@@ -35,10 +35,10 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	}
 	before := ""
 	for line := range strings.Lines(text[:min(len(text), summaryBytes)]) {
-		if line = strings.TrimSpace(line); len(line) < summaryLine {
+		if line = strings.TrimSpace(line); len(line) < minSummaryLine {
 			continue
 		}
-		if len(line) >= summaryAlone {
+		if len(line) >= minLoneSummaryLine {
 			add(line)
 		}
 		if before != "" {

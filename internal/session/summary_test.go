@@ -14,7 +14,7 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 
 // summarise sends a side request for a summary of the history, and replies with the summary.
 func (f *fixture) summarise(history []obj, summary string) {
-	r := f.open(chat(f.t, extend(history, userMessage("Sum up what has happened so far."))...))
+	r := f.resolve(chat(f.t, extend(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: summary, Complete: true}
 	f.threads.RecordReply(r, &rep, false)
 	f.threads.RecordEnd(r, true, f.now)
@@ -23,20 +23,20 @@ func (f *fixture) summarise(history []obj, summary string) {
 func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	history := []obj{userMessage("upgrade the parser")}
-	a := f.request(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
+	a := f.resolveAndAnswer(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
 	history = extend(history, callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no"))
 	f.summarise(history, recap)
 
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
 	next := []obj{userMessage(kept + "\n\nGo on from here."), assistantMessage("Understood."), userMessage("and now?")}
-	b := f.request(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
+	b := f.resolveAndAnswer(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
 	f.assertSameSession("request that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
 		t.Errorf("request that begins with the summary: got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	f.assertSameSession("next turn", a, f.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
+	f.assertSameSession("next turn", a, f.resolveAndAnswer(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	f.assertDifferentSessions("request that begins with a part of the summary", a, f.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	f.assertDifferentSessions("request that begins with a part of the summary", a, f.resolve(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), f.now, nil)
 	f.assertDifferentSessions("same request under another credential", a, other)
 }
@@ -44,17 +44,17 @@ func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 // The reply to a main request is not a summary: the user may paste the reply into another conversation.
 func TestThreadPastedReplyIsNotSummary(t *testing.T) {
 	f := newFixture(t)
-	a := f.request(chat(t, userMessage("sum up")), textReply(recap))
-	f.assertDifferentSessions("reply pasted into a new conversation", a, f.open(chat(t, userMessage(recap))))
+	a := f.resolveAndAnswer(chat(t, userMessage("sum up")), textReply(recap))
+	f.assertDifferentSessions("reply pasted into a new conversation", a, f.resolve(chat(t, userMessage(recap))))
 }
 
 // A heading that all summaries of an agent share does not identify a session.
 func TestThreadCommonSummaryHeadingIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
 	f := newFixture(t)
-	a := f.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
+	a := f.resolveAndAnswer(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
 	f.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	f.assertDifferentSessions("another summary with the same heading", a, f.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
+	f.assertDifferentSessions("another summary with the same heading", a, f.resolve(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
 // A summary that two sessions share identifies neither session.
@@ -63,10 +63,10 @@ func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
 		history := []obj{userMessage("upgrade the parser")}
-		first[i] = f.request(chat(t, history...), callReply(id))
+		first[i] = f.resolveAndAnswer(chat(t, history...), callReply(id))
 		f.summarise(extend(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
 	}
-	r := f.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
+	r := f.resolve(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
 	f.assertDifferentSessions("first session with the summary", first[0], r)
 	f.assertDifferentSessions("second session with the summary", first[1], r)
 }
@@ -78,13 +78,13 @@ func truncatedMessage(text string) obj {
 
 func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	f := newFixture(t)
-	a := f.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
-	f.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
-	r := f.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
+	a := f.resolveAndAnswer(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
+	f.resolveAndAnswer(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
+	r := f.resolveAndAnswer(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
 	f.assertSameSession("only session with this first message", a, r)
-	f.assertSameSession("next turn", a, f.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
-	f.assertDifferentSessions("first message without the note", a, f.open(chat(t, userMessage("upgrade the parser"))))
-	f.assertDifferentSessions("another first message with the note", a, f.open(chat(t, truncatedMessage("upgrade the lexer"))))
+	f.assertSameSession("next turn", a, f.resolve(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
+	f.assertDifferentSessions("first message without the note", a, f.resolve(chat(t, userMessage("upgrade the parser"))))
+	f.assertDifferentSessions("another first message with the note", a, f.resolve(chat(t, truncatedMessage("upgrade the lexer"))))
 	f.assertDifferentSessions("another credential", a, f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), f.now, nil))
 }
 
@@ -95,19 +95,19 @@ func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 	history := func(id string) []obj {
 		return []obj{userMessage("upgrade the parser"), callMessage(id, "{}"), resultMessage(id, "no")}
 	}
-	a := f.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
-	b := f.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
+	a := f.resolveAndAnswer(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
+	b := f.resolveAndAnswer(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
 	f.assertDifferentSessions("two conversations", a, b)
-	r := f.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
+	r := f.resolveAndAnswer(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
 	f.assertDifferentSessions("first session, no failed request", a, r)
 	f.assertDifferentSessions("second session, no failed request", b, r)
 
 	fail := func(id string) {
-		r := f.open(chat(t, history(id)...))
+		r := f.resolve(chat(t, history(id)...))
 		f.threads.RecordEnd(r, false, f.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	f.assertSameSession("session with a failed request", b, f.open(chat(t, truncatedMessage("upgrade the parser"))))
+	f.assertSameSession("session with a failed request", b, f.resolve(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
 // summaryKeys returns the keys that identify a summary in a later request: one key for each very long line and one for
@@ -124,8 +124,8 @@ func TestSummaryKeysRequireLongLines(t *testing.T) {
 		{"one long line", long[:len(long)/3], 8, 0},
 		{"three long lines, two adjacent pairs", long, 8, 2},
 		{"a very long line", strings.Repeat("word ", 20), 8, 1},
-		{"a line of summaryAlone bytes", strings.Repeat("x", summaryAlone), 8, 1},
-		{"a line one byte shorter", strings.Repeat("x", summaryAlone-1), 8, 0},
+		{"a line of summaryAlone bytes", strings.Repeat("x", minLoneSummaryLine), 8, 1},
+		{"a line one byte shorter", strings.Repeat("x", minLoneSummaryLine-1), 8, 0},
 		{"more keys than the limit", strings.Repeat(long, 9), 2, 2},
 		{"long lines after the first 64 KiB", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {

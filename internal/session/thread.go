@@ -29,7 +29,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		}
 		return r
 	}
-	r.list, r.req, r.prefill = listMark{hash: req.ListHash, items: req.End()}, req, req.Prefilled()
+	r.list, r.req, r.prefill = listMark{hash: req.ListHash, items: req.End()}, req, req.Prefill()
 	if n := r.list.items; n > 0 {
 		r.list.last = itemKey(req, n-1)
 	}
@@ -40,7 +40,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		t.continueConversation(&r)
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
-	case shared && t.joinSharedName(&r, c, req):
+	case shared && t.assignBySharedName(&r, c, req):
 	case t.findCutHistory(&r, req, look):
 	case t.findGrownTranscript(&r, req):
 	default:
@@ -51,10 +51,10 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// joinSharedName assigns the request to the session of its shared name if the name is unknown, or if the
-// request continues the newest request under the name. joinSharedName returns false for any other request,
+// assignBySharedName assigns the request to the session of its shared name if the name is unknown, or if the
+// request continues the newest request under the name. assignBySharedName returns false for any other request,
 // because lists without common content are separate conversations.
-func (t *Threader) joinSharedName(r *Resolved, c Claim, req *wire.Request) bool {
+func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.scopedID(c.Namespace, c.Session)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +101,7 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	r.ID, r.New = r.scope.scopedID(NamespaceSession, r.Name), true
 	t.heads.continueHead(r)
 	if r.list.hash != 0 {
-		t.heads.add(key, start{r.ID, r.Name}, r.at)
+		t.heads.add(key, unnamedStart{r.ID, r.Name}, r.at)
 	}
 }
 
@@ -128,11 +128,11 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 	return r, true
 }
 
-// FindLost returns the stored session of a conversation that continued in r, a new session, because the
-// store did not answer in time. FindLost compares random ids only, because texts and counted ids may belong
-// to another conversation. FindLost reads more items than Resolve, because the newest items belong to r. ok
+// FindLostSession returns the stored session of a conversation that continued in r, a new session, because the
+// store did not answer in time. FindLostSession compares random ids only, because texts and counted ids may belong
+// to another conversation. FindLostSession reads more items than Resolve, because the newest items belong to r. ok
 // is false if the store has no such session.
-func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
+func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}
 	var ids []trailKey
@@ -185,7 +185,7 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 		return false
 	}
 	r.Method = ByEcho
-	t.join(r, ids[0])
+	t.assign(r, ids[0])
 	return true
 }
 
@@ -205,6 +205,6 @@ func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 		r.EqualSessions = ids
 	}
 	r.Method = ByEcho
-	t.join(r, ids[0])
+	t.assign(r, ids[0])
 	return true
 }

@@ -16,11 +16,11 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglob
 
 // fixture is a threader with a clock and a counter of session names.
 type fixture struct {
-	t       *testing.T
-	threads *Threader
-	scope   Scope
-	now     time.Time
-	names   uint64
+	t         *testing.T
+	threads   *Threader
+	scope     Scope
+	now       time.Time
+	nameCount uint64
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -31,8 +31,8 @@ func newFixture(t *testing.T) *fixture {
 }
 
 func (f *fixture) entropy() (e [16]byte) {
-	f.names++
-	binary.BigEndian.PutUint64(e[8:], f.names)
+	f.nameCount++
+	binary.BigEndian.PutUint64(e[8:], f.nameCount)
 	return e
 }
 
@@ -82,15 +82,15 @@ func resultMessage(id, text string) obj {
 // extend returns a copy of history with more messages.
 func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
-// request resolves a request without a session name, and ends the request with a complete reply.
-func (f *fixture) request(req *wire.Request, rep wire.Reply) Resolved {
-	r := f.open(req)
+// resolveAndAnswer resolves a request without a session name, and ends the request with a complete reply.
+func (f *fixture) resolveAndAnswer(req *wire.Request, rep wire.Reply) Resolved {
+	r := f.resolve(req)
 	f.answer(r, rep)
 	return r
 }
 
-// open resolves a request without a session name.
-func (f *fixture) open(req *wire.Request) Resolved {
+// resolve resolves a request without a session name.
+func (f *fixture) resolve(req *wire.Request) Resolved {
 	return f.threads.Resolve(f.scope, Claim{}, req, f.now, nil)
 }
 
@@ -113,18 +113,18 @@ func callReply(id string) wire.Reply {
 func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
 // assertSameSession fails the test if two requests belong to different sessions.
-func (f *fixture) assertSameSession(what string, a, b Resolved) {
+func (f *fixture) assertSameSession(subject string, a, b Resolved) {
 	f.t.Helper()
 	if a.ID != b.ID {
-		f.t.Errorf("%s: got sessions %s by %s and %s by %s, want the same session", what, a.ID, a.Method, b.ID, b.Method)
+		f.t.Errorf("%s: got sessions %s by %s and %s by %s, want the same session", subject, a.ID, a.Method, b.ID, b.Method)
 	}
 }
 
 // assertDifferentSessions fails the test if two requests belong to one session.
-func (f *fixture) assertDifferentSessions(what string, a, b Resolved) {
+func (f *fixture) assertDifferentSessions(subject string, a, b Resolved) {
 	f.t.Helper()
 	if a.ID == b.ID {
-		f.t.Errorf("%s: got the same session %s (by %s and by %s), want different sessions", what, a.ID, a.Method, b.Method)
+		f.t.Errorf("%s: got the same session %s (by %s and by %s), want different sessions", subject, a.ID, a.Method, b.Method)
 	}
 }
 
@@ -132,13 +132,13 @@ func TestThreadToolLoopKeepsSession(t *testing.T) {
 	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // sequential ids, random ids
 		f := newFixture(t)
 		history := []obj{userMessage("build it")}
-		first := f.request(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
+		first := f.resolveAndAnswer(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
 			t.Errorf("first request: got %+v, want a new session with a generated name of 34 bytes", first)
 		}
 		for i := range 20 {
 			history = extend(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
-			r := f.request(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
+			r := f.resolveAndAnswer(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
 			f.assertSameSession(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
 				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
@@ -149,21 +149,21 @@ func TestThreadToolLoopKeepsSession(t *testing.T) {
 
 func TestThreadSameReplyToTwoTasksKeepsSessionsSeparate(t *testing.T) {
 	f := newFixture(t)
-	a := f.request(chat(t, userMessage("task A")), textReply("Done."))
-	b := f.request(chat(t, userMessage("task B")), textReply("Done."))
+	a := f.resolveAndAnswer(chat(t, userMessage("task A")), textReply("Done."))
+	b := f.resolveAndAnswer(chat(t, userMessage("task B")), textReply("Done."))
 	f.assertDifferentSessions("two tasks", a, b)
-	f.assertSameSession("next turn of A", a, f.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
-	f.assertSameSession("next turn of B", b, f.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
+	f.assertSameSession("next turn of A", a, f.resolve(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
+	f.assertSameSession("next turn of B", b, f.resolve(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
 
 func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	f := newFixture(t)
 	req := chat(t, userMessage("build it"))
-	a, b := f.open(req), f.open(req) // in parallel
+	a, b := f.resolve(req), f.resolve(req) // in parallel
 	f.assertDifferentSessions("two agents started at once", a, b)
 	f.answer(a, callReply("call_1"))
 	f.answer(b, callReply("call_1"))
-	c := f.request(req, callReply("call_1")) // and one turn later
+	c := f.resolveAndAnswer(req, callReply("call_1")) // and one turn later
 	f.assertDifferentSessions("the first and the third agent", a, c)
 	f.assertDifferentSessions("the second and the third agent", b, c)
 
@@ -171,7 +171,7 @@ func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	seen := map[ID]bool{}
 	for range 3 {
-		seen[f.open(next).ID] = true
+		seen[f.resolve(next).ID] = true
 	}
 	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
 		t.Errorf("next turns of three identical conversations: got sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
@@ -183,7 +183,7 @@ func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
 	var runs []Resolved
 	for range 40 {
 		history := []obj{userMessage("build it")}
-		r := f.request(chat(t, history...), callReply("call_1"))
+		r := f.resolveAndAnswer(chat(t, history...), callReply("call_1"))
 		for _, old := range runs {
 			f.assertDifferentSessions("an earlier and a later run", old, r)
 		}
@@ -191,7 +191,7 @@ func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
 		for i := 1; i < 4; i++ {
 			id := fmt.Sprintf("call_%d", i)
 			history = extend(history, callMessage(id, "{}"), resultMessage(id, "no"))
-			f.assertSameSession("the newest run", r, f.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
+			f.assertSameSession("the newest run", r, f.resolveAndAnswer(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
 		}
 	}
 }
@@ -199,52 +199,52 @@ func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
 func TestThreadRetryOfFirstRequestKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	req := chat(t, userMessage("hello"))
-	a := f.open(req)
+	a := f.resolve(req)
 	f.fail(a)
 	f.now = f.now.Add(59 * time.Second)
-	b := f.open(req)
+	b := f.resolve(req)
 	f.assertSameSession("a retry within a minute", a, b)
 	if b.New || b.Name != a.Name {
 		t.Errorf("retry: got %+v, want session %s", b, a.Name)
 	}
 	f.fail(b)
 	f.now = f.now.Add(61 * time.Second)
-	c := f.open(req)
+	c := f.resolve(req)
 	f.assertDifferentSessions("the same request more than a minute after the failure", a, c)
 	f.answer(c, textReply("hi"))
-	f.assertDifferentSessions("the same request after a reply", c, f.open(req))
+	f.assertDifferentSessions("the same request after a reply", c, f.resolve(req))
 
 	// A client library may declare a retry while precept still treats the first request as in progress.
 	repeated := chat(t, userMessage("again"))
-	d := f.open(repeated)
+	d := f.resolve(repeated)
 	f.assertSameSession("a declared retry", d, f.threads.Resolve(f.scope, Claim{Retry: true}, repeated, f.now, nil))
-	f.assertDifferentSessions("the same request, not declared a retry", d, f.open(repeated))
-	f.assertDifferentSessions("another request", d, f.open(chat(t, userMessage("other"))))
+	f.assertDifferentSessions("the same request, not declared a retry", d, f.resolve(repeated))
+	f.assertDifferentSessions("another request", d, f.resolve(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	req := chat(t, userMessage("go"))
-	a, b := f.open(req), f.open(req)
+	a, b := f.resolve(req), f.resolve(req)
 	f.answer(a, callReply("call_1"))
 	f.answer(b, callReply("call_1"))
 	next := chat(t, userMessage("go"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
-	x := f.open(next)
+	x := f.resolve(next)
 	f.fail(x)
-	f.assertSameSession("the retry of the failed request", x, f.open(next))
-	f.assertDifferentSessions("a second repetition of the request", x, f.open(next))
+	f.assertSameSession("the retry of the failed request", x, f.resolve(next))
+	f.assertDifferentSessions("a second repetition of the request", x, f.resolve(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
 	f := newFixture(t)
-	a := f.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
+	a := f.resolveAndAnswer(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
 	next := chat(t, userMessage("go"), callMessage("toolu_01A09q90qw90lq917835", "{}"), resultMessage("toolu_01A09q90qw90lq917835", "x"))
-	f.assertDifferentSessions("another tenant", a, f.openIn(Scope{Tenant: "other", Credential: 1}, next))
-	f.assertSameSession("another credential", a, f.openIn(Scope{Tenant: "default", Credential: 2}, next))
+	f.assertDifferentSessions("another tenant", a, f.resolveIn(Scope{Tenant: "other", Credential: 1}, next))
+	f.assertSameSession("another credential", a, f.resolveIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
-// openIn resolves a request that has the given scope and no session name.
-func (f *fixture) openIn(scope Scope, req *wire.Request) Resolved {
+// resolveIn resolves a request that has the given scope and no session name.
+func (f *fixture) resolveIn(scope Scope, req *wire.Request) Resolved {
 	return f.threads.Resolve(scope, Claim{}, req, f.now, nil)
 }
 
@@ -263,7 +263,7 @@ func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	var sessions [2]Resolved
 	for turn := range 6 {
 		for owner := range sessions {
-			r := f.openIn(scopeOf(owner, turn/3), requestAfter(turn, fmt.Sprint("files of ", owner, " ")))
+			r := f.resolveIn(scopeOf(owner, turn/3), requestAfter(turn, fmt.Sprint("files of ", owner, " ")))
 			f.answer(r, callReply(fmt.Sprint("call_", turn)))
 			if turn == 0 {
 				sessions[owner] = r
@@ -279,54 +279,54 @@ func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 // and its call ids are sequential.
 func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
 	f := newFixture(t)
-	a := f.request(chat(t, userMessage("go")), callReply("call_0"))
+	a := f.resolveAndAnswer(chat(t, userMessage("go")), callReply("call_0"))
 	secondTurn := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
-	f.assertSameSession("the next turn", a, f.request(secondTurn, callReply("call_1")))
-	f.assertDifferentSessions("an earlier state under another credential", a, f.openIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
+	f.assertSameSession("the next turn", a, f.resolveAndAnswer(secondTurn, callReply("call_1")))
+	f.assertDifferentSessions("an earlier state under another credential", a, f.resolveIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
 }
 
 func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
 	f := newFixture(t)
 	first := chat(t, userMessage("go"))
 	otherCredential := Scope{Tenant: "default", Credential: 2}
-	failed := f.open(first)
+	failed := f.resolve(first)
 	f.fail(failed)
-	f.assertDifferentSessions("the same request with another credential after a failure", failed, f.openIn(otherCredential, first))
+	f.assertDifferentSessions("the same request with another credential after a failure", failed, f.resolveIn(otherCredential, first))
 
 	f = newFixture(t)
-	one, two := f.open(first), f.open(first)
+	one, two := f.resolve(first), f.resolve(first)
 	for _, r := range []Resolved{one, two} {
 		f.threads.RecordRefusal(r)
 		f.fail(r)
 	}
-	a, b := f.openIn(otherCredential, first), f.openIn(otherCredential, first)
+	a, b := f.resolveIn(otherCredential, first), f.resolveIn(otherCredential, first)
 	f.assertDifferentSessions("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
 		t.Errorf("retries: got %+v and %+v, want the existing, named sessions of the refused requests", a, b)
 	}
-	f.assertDifferentSessions("a third request after two refused requests", a, f.openIn(otherCredential, first))
+	f.assertDifferentSessions("a third request after two refused requests", a, f.resolveIn(otherCredential, first))
 }
 
 func TestThreadEditedHistoryKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
 	history := []obj{userMessage("go")}
-	a := f.request(chat(t, history...), callReply(ids[0]))
+	a := f.resolveAndAnswer(chat(t, history...), callReply(ids[0]))
 	for i := range 2 {
 		history = extend(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
-		f.request(chat(t, history...), callReply(ids[i+1]))
+		f.resolveAndAnswer(chat(t, history...), callReply(ids[i+1]))
 	}
-	f.assertSameSession("first step again with different text", a, f.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
-	f.assertSameSession("beginning replaced by a summary", a, f.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
+	f.assertSameSession("first step again with different text", a, f.resolve(chat(t, extend(history[:3], userMessage("try another way"))...)))
+	f.assertSameSession("beginning replaced by a summary", a, f.resolve(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	f := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
-	a := f.request(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
-	b := f.request(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
+	a := f.resolveAndAnswer(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
+	b := f.resolveAndAnswer(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
 	f.assertDifferentSessions("two questions after the same examples", a, b)
-	f.assertSameSession("next turn of the first session", a, f.open(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
+	f.assertSameSession("next turn of the first session", a, f.resolve(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
@@ -334,7 +334,7 @@ func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
 	for i := range 20 { // no question is answered before the last is asked
-		seen[f.open(chat(t, extend(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
+		seen[f.resolve(chat(t, extend(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
 		t.Errorf("20 questions got %d sessions, want 20", len(seen))
@@ -344,21 +344,21 @@ func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
 	f := newFixture(t) // an agent that shortens earlier messages in its next request
 	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
-	first := f.request(chat(t, history...), textReply("Once upon a time."))
+	first := f.resolveAndAnswer(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
 		history = extend(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
-		f.assertSameSession("a longer list", first, f.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
+		f.assertSameSession("a longer list", first, f.resolveAndAnswer(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	f.assertDifferentSessions("earlier state with a different last message", first, f.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
+	f.assertDifferentSessions("earlier state with a different last message", first, f.resolve(chat(t, extend(history[:4], userMessage("a poem"))...)))
 }
 
 func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	history := []obj{userMessage("go"), callMessage(id, "{}"), resultMessage(id, "no")}
-	a := f.open(chat(t, history...))
+	a := f.resolve(chat(t, history...))
 	f.fail(a) // the reply was lost
-	b := f.open(chat(t, extend(history, userMessage("still there?"))...))
+	b := f.resolve(chat(t, extend(history, userMessage("still there?"))...))
 	f.assertSameSession("id that only the failed request contained", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByEcho)
@@ -376,17 +376,17 @@ func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by its header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
-	f.assertSameSession("call id without a name", a, f.open(next))
+	f.assertSameSession("call id without a name", a, f.resolve(next))
 	named := f.threads.Resolve(f.scope, Claim{Session: "other", Namespace: NamespaceSession, Method: ByHeader}, next, f.now, nil)
 	f.assertDifferentSessions("call id with a different name", a, named)
-	generated := f.request(chat(t, userMessage("new")), textReply("x"))
+	generated := f.resolveAndAnswer(chat(t, userMessage("new")), textReply("x"))
 	byName := f.threads.Resolve(f.scope, Claim{Session: generated.Name, Namespace: NamespaceSession, Method: ByHeader}, chat(t, userMessage("y")), f.now, nil)
 	f.assertSameSession("generated name sent as Precept-Session", generated, byName)
 }
 
 func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	f := newFixture(t)
-	a := f.open(parse(t, wire.Responses, "input", "go"))
+	a := f.resolve(parse(t, wire.Responses, "input", "go"))
 	f.answer(a, wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "call_1", Name: "f"}}})
 	out := []obj{{"type": "function_call_output", "call_id": "call_1", "output": "x"}}
 	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
@@ -504,7 +504,7 @@ func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
 func TestThreadAsksStoreOnce(t *testing.T) {
 	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
-	a := f.request(chat(t, userMessage("go")), callReply(id))
+	a := f.resolveAndAnswer(chat(t, userMessage("go")), callReply(id))
 	elsewhere := newFixture(t) // another replica
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"), assistantMessage("done"), userMessage("more"))
 	lookups := 0
@@ -533,7 +533,7 @@ func TestThreadAsksStoreOnce(t *testing.T) {
 func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
-	r := f.open(chat(t, userMessage("go")))
+	r := f.resolve(chat(t, userMessage("go")))
 	rep := callReply(id)
 	rep.Complete = true
 	if got := f.threads.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
@@ -542,19 +542,19 @@ func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	if got := f.threads.RecordReply(r, &rep, true); len(got) != 0 {
 		t.Errorf("known reply: got %d new keys, want 0", len(got))
 	}
-	if next := f.open(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
+	if next := f.resolve(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
 		t.Errorf("request with known calls: got %d new keys, want 0", len(next.Echoes))
 	}
 }
 
 func TestThreadItemReferenceFindsSession(t *testing.T) {
 	f := newFixture(t)
-	a := f.open(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
+	a := f.resolve(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
 	f.answer(a, wire.Reply{ID: "resp_1", Text: "ok", ItemIDs: []string{"msg_bc068d65db054a6d1a349360"}})
 	next := parse(t, wire.Responses, "input", []obj{
 		{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_bc068d65db054a6d1a349360"}, {"role": "user", "content": "on"},
 	})
-	f.assertSameSession("item id of the reply", a, f.open(next))
+	f.assertSameSession("item id of the reply", a, f.resolve(next))
 }
 
 func TestThreadRequestsWithoutBodyStartSeparateSessions(t *testing.T) {
@@ -569,7 +569,7 @@ func TestThreaderMemoryIsBounded(t *testing.T) {
 	w := &fixture{t: t, scope: Scope{Tenant: "x"}, now: noon}
 	w.threads = newThreader(w.entropy, 640, 100)
 	for i := range 2000 {
-		w.request(chat(t, userMessage(fmt.Sprint("task ", i))), callReply(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
+		w.resolveAndAnswer(chat(t, userMessage(fmt.Sprint("task ", i))), callReply(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
 	if n := len(w.threads.heads.sessions.values); n > 100 {
 		t.Errorf("got %d sessions in memory, want at most 100", n)

@@ -52,7 +52,7 @@ func (t *Threader) RecordRefusal(r Resolved) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), start{r.ID, r.Name}, r.at)
+	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), unnamedStart{r.ID, r.Name}, r.at)
 }
 
 // countReply counts a complete reply of the session and returns its number.
@@ -65,9 +65,9 @@ func (t *Threader) countReply(r *Resolved) stamp {
 	return h.replies &^ stampKind
 }
 
-// join assigns the request to a known session. The caller of Resolve sets the stored name when the
+// assign assigns the request to a known session. The caller of Resolve sets the stored name when the
 // record is read.
-func (t *Threader) join(r *Resolved, id ID) {
+func (t *Threader) assign(r *Resolved, id ID) {
 	r.ID, r.Name = id, ""
 	t.continueConversation(r)
 }

@@ -115,10 +115,10 @@ func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.resolved.req.Item(i)
 		for c := range it.Calls[:min(len(it.Calls), maxTrail)] {
-			keys = append(keys, t.resolved.detail("d:"+wire.CallEchoHash(&it.Calls[c])))
+			keys = append(keys, t.resolved.detailKey("d:"+wire.CallEchoHash(&it.Calls[c])))
 		}
 		if i < t.resolved.req.FirstNew() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
-			keys = append(keys, t.resolved.detail("h:"+strconv.FormatUint(t.resolved.req.Hash(i), 16)))
+			keys = append(keys, t.resolved.detailKey("h:"+strconv.FormatUint(t.resolved.req.Hash(i), 16)))
 		}
 	}
 	return keys

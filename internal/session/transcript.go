@@ -17,18 +17,18 @@ import (
 
 // transcript is the newest state of a conversation whose requests have a single growing message.
 type transcript struct {
-	id         ID
-	size       int // length of the newest text in bytes
-	seams      [transcriptSeams]seam
-	list       uint64   // hash of the list of the newest request
-	answer     []string // first lines of the newest answer
-	unanswered bool     // precept has not seen the answer to the newest text yet
-	extended   bool     // the conversation has continued at least once
+	id              ID
+	size            int // length of the newest text in bytes
+	insertionPoints [maxInsertionPoints]insertionPoint
+	list            uint64   // hash of the list of the newest request
+	answer          []string // first lines of the newest answer
+	unanswered      bool     // precept has not seen the answer to the newest text yet
+	extended        bool     // the conversation has continued at least once
 }
 
-// seam is a position near the end of a text at which the next text may insert the answer. The bytes
+// insertionPoint is a position near the end of a text at which the next text may insert the answer. The bytes
 // after the position are the fixed end of a template.
-type seam struct {
+type insertionPoint struct {
 	at            int
 	before, after uint64 // hashes of the text before and after the position
 	bytesAfter    int    // number of bytes after the position
@@ -38,7 +38,7 @@ type seam struct {
 const (
 	maxTranscriptKeys    = 1024 // maximum number of keys; a key covers the texts with the same first line
 	maxTranscriptsPerKey = 64   // maximum number of conversations per key
-	transcriptSeams      = 4
+	maxInsertionPoints   = 4
 	transcriptHead       = 128     // number of bytes of the first line that the key covers
 	answerLines          = 4       // maximum number of stored lines per answer
 	maxAnswerLine        = 80      // maximum length of a stored line in bytes
@@ -57,14 +57,14 @@ func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
 	return transcriptKey{r.scope, system, xxhash.Sum64String(line[:min(len(line), transcriptHead)])}
 }
 
-// seamsOf returns the possible insertion positions of a text: its end, and the starts of its last
+// findInsertionPoints returns the possible insertion positions of a text: its end, and the starts of its last
 // lines.
-func seamsOf(text string) (seams [transcriptSeams]seam) {
+func findInsertionPoints(text string) (seams [maxInsertionPoints]insertionPoint) {
 	end := len(text)
 	for i := range seams {
 		after := strings.TrimSpace(text[end:])
 		before := strings.TrimRight(text[:end], " \t\r\n")
-		seams[i] = seam{len(before), xxhash.Sum64String(before), xxhash.Sum64String(after), len(after)}
+		seams[i] = insertionPoint{len(before), xxhash.Sum64String(before), xxhash.Sum64String(after), len(after)}
 		if end = strings.LastIndexByte(before, '\n'); end <= 0 {
 			break
 		}
@@ -94,7 +94,7 @@ func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 	var repeated []*transcript
 	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
 	for _, x := range slices.Backward(t.known.values[r.transcript]) {
-		switch n := x.rate(&p); {
+		switch n := x.matchScore(&p); {
 		case n > bestRate:
 			best, bestRate = append(best[:0], x), n
 		case n == bestRate && n > 0:
@@ -109,14 +109,14 @@ func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 	return repeated
 }
 
-// rate returns the rating of a text as the next text of the conversation. A text with a longer common prefix has a
-// higher rating. Of two texts with equal prefixes, the text whose insertion contains more lines of the answer has the
+// matchScore returns the rating of a text as the next text of the conversation. A text with a longer common prefix has
+// a higher rating. Of two texts with equal prefixes, the text whose insertion contains more lines of the answer has the
 // higher rating. The rating is 0 if the text does not continue the conversation.
-func (t *transcript) rate(p *prefixes) int {
+func (t *transcript) matchScore(p *prefixes) int {
 	if t.unanswered || len(t.answer) == 0 || len(p.text) <= t.size {
 		return 0
 	}
-	for _, s := range t.seams {
+	for _, s := range t.insertionPoints {
 		end := len(p.text) - s.bytesAfter
 		if s.at == 0 || end <= s.at || !p.spend(len(p.text)-s.at) {
 			continue
@@ -161,7 +161,7 @@ func (p *prefixes) hash(n int) uint64 {
 
 // setText stores the newest text, which has no answer yet.
 func (t *transcript) setText(text string, list uint64) {
-	t.size, t.seams, t.list, t.unanswered = len(text), seamsOf(text), list, true
+	t.size, t.insertionPoints, t.list, t.unanswered = len(text), findInsertionPoints(text), list, true
 }
 
 // add stores a conversation that may continue with a longer message.

@@ -43,7 +43,7 @@ func (f *fixture) sendInterleaved(render template, tasks []string, answer func(t
 			if step == 0 {
 				requests[i] = map[ID]int{}
 			}
-			r := f.request(chat(f.t, userMessage(render(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
+			r := f.resolveAndAnswer(chat(f.t, userMessage(render(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
 			requests[i][r.ID]++
 			steps[i] = append(steps[i], answer(i, step)+"\nObservation: Error: no such target")
 		}
@@ -75,12 +75,12 @@ func TestGrowingMessageKeepsSession(t *testing.T) {
 // A failed request with a growing message, its retry and the next turn belong to the session of the first turn.
 func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
-	first := f.request(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
+	first := f.resolveAndAnswer(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
 	second := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
-	failed := f.open(second)
+	failed := f.resolve(second)
 	f.threads.RecordEnd(failed, false, f.now)
-	repeated := f.request(second, wire.Reply{Text: "I build it once more", Complete: true})
-	third := f.request(chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
+	repeated := f.resolveAndAnswer(second, wire.Reply{Text: "I build it once more", Complete: true})
+	third := f.resolveAndAnswer(chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, repeated, third} {
 		if r.ID != first.ID {
 			t.Errorf("request %d was assigned session %s (method %s), want %s", i+2, r.ID, r.Method, first.ID)
@@ -91,12 +91,12 @@ func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
 // Two growing messages with the same first lines are distinguished by a different line of a reply.
 func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
-	a, b := f.open(chat(t, userMessage(render("build", nil)))), f.open(chat(t, userMessage(render("build", nil))))
+	a, b := f.resolve(chat(t, userMessage(render("build", nil)))), f.resolve(chat(t, userMessage(render("build", nil))))
 	const answer = "I build what was asked\nAction: make %s"
 	f.answer(a, wire.Reply{Text: fmt.Sprintf(answer, "the shop")})
 	f.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
 	for built, want := range map[string]Resolved{"the mill": b, "the shop": a} {
-		r := f.open(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
+		r := f.resolve(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
 		if f.assertSameSession(built, want, r); len(r.EqualSessions) > 0 {
 			t.Errorf("%s: got EqualSessions = %v, want none", built, r.EqualSessions)
 		}
@@ -107,13 +107,13 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 // the first request is marked ambiguous.
 func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
-	a, b := f.open(chat(t, userMessage(render("build", nil)))), f.open(chat(t, userMessage(render("build", nil))))
+	a, b := f.resolve(chat(t, userMessage(render("build", nil)))), f.resolve(chat(t, userMessage(render("build", nil))))
 	for _, r := range []Resolved{a, b} {
 		f.threads.RecordReply(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
 		f.threads.RecordEnd(r, true, f.now)
 	}
 	list := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
-	c, d := f.open(list), f.open(list)
+	c, d := f.resolve(list), f.resolve(list)
 	if len(c.EqualSessions) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
 		t.Errorf("got sessions %v and %v, EqualSessions = %v, want %v and %v in any order, both in EqualSessions", c.ID, d.ID, c.EqualSessions, a.ID, b.ID)
 	}
@@ -132,15 +132,15 @@ func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 		"changes the instruction and quotes the answer": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
 	} {
 		f := newFixture(t)
-		first := f.request(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
-		if r := f.open(chat(t, userMessage(next))); r.ID == first.ID {
+		first := f.resolveAndAnswer(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
+		if r := f.resolve(chat(t, userMessage(next))); r.ID == first.ID {
 			t.Errorf("%s: got the session of the first prompt, want a new session", name)
 		}
 	}
 	f := newFixture(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
-	first := f.request(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
-	if r := f.open(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
+	first := f.resolveAndAnswer(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
+	if r := f.resolve(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
 		t.Error("request with tools: got the session of an earlier text, want a new session")
 	}
 }
@@ -149,10 +149,10 @@ func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 func TestTranscriptsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	for i := range maxTranscriptKeys + 10 {
-		f.open(chat(t, userMessage(fmt.Sprintf("Task %d", i))))
+		f.resolve(chat(t, userMessage(fmt.Sprintf("Task %d", i))))
 	}
 	for i := range maxTranscriptsPerKey + 10 {
-		f.open(chat(t, userMessage(fmt.Sprintf("Task\nnumber %d", i))))
+		f.resolve(chat(t, userMessage(fmt.Sprintf("Task\nnumber %d", i))))
 	}
 	largest := 0
 	for _, list := range f.threads.transcripts.known.values {

@@ -71,7 +71,7 @@ func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if r.Thread.ItemsBefore == req.Len() && onlyText(req) != "" {
 		return true
 	}
-	for i := max(r.Thread.ItemsBefore-1, 0); i < min(r.Thread.ItemsBefore+replyItems, req.Len()); i++ {
+	for i := max(r.Thread.ItemsBefore-1, 0); i < min(r.Thread.ItemsBefore+maxReplyItems, req.Len()); i++ {
 		if req.Role(i) != wire.RoleAssistant {
 			continue
 		}
@@ -86,15 +86,15 @@ func (r *Record) KeepsIndices(req *wire.Request) bool {
 
 // Bounds of the stored traces of a reply.
 const (
-	maxReplyKeys = 8 // hashes of a reply
-	replyItems   = 4 // items of a reply that are searched: a reply of the Responses API has several
+	maxReplyKeys  = 8 // hashes of a reply
+	maxReplyItems = 4 // items of a reply that are searched: a reply of the Responses API has several
 )
 
 // Bounds of the remembered calls.
 const (
-	maxCalls    = 512
-	maxCallArgs = 512      // bytes of the arguments of a call; longer arguments are stored as a hash
-	maxCallSum  = 12 << 10 // bytes of all calls
+	maxCalls     = 512
+	maxCallArgs  = 512      // bytes of the arguments of a call; longer arguments are stored as a hash
+	maxCallBytes = 12 << 10 // bytes of all calls
 )
 
 // AddReply adds the reply to a main request. The record keeps the calls of the reply for requests that
@@ -107,14 +107,14 @@ func (r *Record) AddReply(rep *wire.Reply) {
 	for _, k := range echoes[:min(len(echoes), maxReplyKeys)] {
 		r.Thread.LastTurn.Reply = append(r.Thread.LastTurn.Reply, hashText(k))
 	}
-	r.spend(rep.Usage)
+	r.countUsage(rep.Usage)
 	for _, c := range rep.Calls {
 		if c.ID == "" || len(c.ID) > MaxName {
 			continue
 		}
 		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and the value is still JSON
 			sum := sha256.Sum256([]byte(c.Args))
-			c.Args = hashedArgs + hex.EncodeToString(sum[:16]) + `"}`
+			c.Args = hashedArgsPrefix + hex.EncodeToString(sum[:16]) + `"}`
 		}
 		if r.Thread.Calls == nil {
 			r.Thread.Calls = make(map[string]wire.Call)
@@ -127,11 +127,11 @@ func (r *Record) AddReply(rep *wire.Reply) {
 	r.dropCalls()
 }
 
-// hashedArgs begins the arguments of a call of which the record has only a hash.
-const hashedArgs = `{"sha256":"`
+// hashedArgsPrefix begins the arguments of a call of which the record has only a hash.
+const hashedArgsPrefix = `{"sha256":"`
 
 // HasHashedArgs reports whether a call of a record has a hash in place of its arguments.
-func HasHashedArgs(c wire.Call) bool { return strings.HasPrefix(c.Args, hashedArgs) }
+func HasHashedArgs(c wire.Call) bool { return strings.HasPrefix(c.Args, hashedArgsPrefix) }
 
 // dropCalls removes the oldest calls beyond the bounds.
 func (r *Record) dropCalls() {
@@ -139,7 +139,7 @@ func (r *Record) dropCalls() {
 	for i, id := range slices.Backward(r.Thread.CallOrder) {
 		c := r.Thread.Calls[id]
 		sum += 2*len(id) + len(c.ID) + len(c.Name) + len(c.Args) + 40
-		if len(r.Thread.CallOrder)-i <= maxCalls && sum <= maxCallSum {
+		if len(r.Thread.CallOrder)-i <= maxCalls && sum <= maxCallBytes {
 			continue
 		}
 		for _, old := range r.Thread.CallOrder[:i+1] {
@@ -174,21 +174,21 @@ func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.FirstNew+len(r.Thread.LastTurn.Items) {
 		return true // a reply came in between; a server with counted calls may repeat the id
 	}
-	return len(r.Thread.LastTurn.AnsweredCalls) < maxNew && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // unknown beyond maxNew
+	return len(r.Thread.LastTurn.AnsweredCalls) < maxNewItems && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // unknown beyond maxNewItems
 }
 
-// maxNew bounds the items of LastTurn. A first request may carry a long history without a reply.
-const maxNew = 64
+// maxNewItems bounds the items of LastTurn. A first request may carry a long history without a reply.
+const maxNewItems = 64
 
 // SetLastTurn stores the new part of the request as LastTurn. The caller locks the record.
 func (r *Record) SetLastTurn(req *wire.Request) {
 	end := req.End()
-	from := max(min(req.FirstNew(), end), end-maxNew)
+	from := max(min(req.FirstNew(), end), end-maxNewItems)
 	r.Thread.LastTurn = LastTurn{FirstNew: from, Items: make([]uint64, 0, end-from)}
 	for i := from; i < end; i++ {
 		r.Thread.LastTurn.Items = append(r.Thread.LastTurn.Items, itemKey(req, i))
 		for _, res := range req.Item(i).Results {
-			if len(r.Thread.LastTurn.AnsweredCalls) < maxNew {
+			if len(r.Thread.LastTurn.AnsweredCalls) < maxNewItems {
 				r.Thread.LastTurn.AnsweredCalls = append(r.Thread.LastTurn.AnsweredCalls, hashText(res.CallID))
 			}
 		}

@@ -57,22 +57,22 @@ func (r *Record) CountTurn(now time.Time) {
 
 // AddUsage adds the tokens of a turn of a member. The caller locks the record.
 func (r *Record) AddUsage(u wire.Usage) {
-	r.spend(u)
+	r.countUsage(u)
 	r.State.Dirty = true
 }
 
-func (r *Record) spend(u wire.Usage) {
+func (r *Record) countUsage(u wire.Usage) {
 	in, cached, out := int64(max(u.Input, 0)), int64(max(u.Cached, 0)), int64(max(u.Output, 0))
-	r.count(Counted{Tally: trial.Tally{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
+	r.count(ReplicaCounts{Totals: trial.Totals{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
 
-// AddTally adds the tally of a turn, either of the session or of a member. The caller locks the record.
-func (r *Record) AddTally(seen trial.Tally) { r.count(Counted{Tally: seen}) }
+// AddTotals adds the tally of a turn, either of the session or of a member. The caller locks the record.
+func (r *Record) AddTotals(seen trial.Totals) { r.count(ReplicaCounts{Totals: seen}) }
 
 // RecordActivity stores the time of a request or a reply, either of the session or of a member. The caller locks the
 // record.
 func (r *Record) RecordActivity(now time.Time) {
-	r.Thread.Tally.At, r.State.Dirty = max(r.Thread.Tally.At, now.UnixMilli()), true
+	r.Thread.Totals.At, r.State.Dirty = max(r.Thread.Totals.At, now.UnixMilli()), true
 }
 
 // MemberKey returns the echo key of the member with this number.

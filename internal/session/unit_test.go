@@ -56,7 +56,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 
 // Merged keeps the picks of both rows of a unit and the larger turn count, member count and token usage, in either
 // order of the rows.
-func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
+func TestMergeRowsKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 	earlier, later := newRun("ci-1", testStart), newRun("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
 	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
@@ -66,7 +66,7 @@ func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 	for _, pair := range [][2]*session.Record{{earlier, later}, {later, earlier}} {
 		old, _ := mustRow(t, pair[0])
 		row, _ := mustRow(t, pair[1])
-		got, err := session.Merged(old, row)
+		got, err := session.MergeRows(old, row)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,18 +87,18 @@ func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 
 // A stand-in is a record that precept creates while the store is unavailable. Merged prefers the stored record to the
 // stand-in, in either order of the rows.
-func TestMergedPrefersRecordToStandIn(t *testing.T) {
+func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
 	stored, standIn := newRun("ci-1", testStart.Add(time.Hour)), newRun("ci-1", testStart)
-	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.Provisional = 2, 9, true
+	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.StartedOffline = 2, 9, true
 	a, _ := mustRow(t, stored)
 	b, _ := mustRow(t, standIn)
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
-		got, err := session.Merged(pair[0], pair[1])
-		if err != nil || got.Provisional || string(got.Data) != string(a.Data) {
+		got, err := session.MergeRows(pair[0], pair[1])
+		if err != nil || got.StartedOffline || string(got.Data) != string(a.Data) {
 			t.Errorf("Merged = %+v, %v, want Provisional = false, Data = %s, no error", got, err, a.Data)
 		}
 	}
-	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
+	if _, err := session.MergeRows(session.Row{Data: []byte("{")}, a); err == nil {
 		t.Error("Merged of a damaged row: err = nil, want an error")
 	}
 }

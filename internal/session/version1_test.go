@@ -29,9 +29,9 @@ func everyField() *Record {
 		}, BlockBytes: 51, Loops: LoopState{WarnedCalls: map[string]bool{"call_1": true}, Count: 2, DeltaState: []byte("state")}, Picks: 4},
 		OptOut:  OptOut{NoLearn: true, Turns: []int{2, 3}, HasStorableSession: true},
 		Mailbox: Mailbox{Answers: []string{"noted"}, Pending: []string{"req_1"}, Offered: true},
-		State:   State{PassThrough: true, Closed: true, Doubted: true, Provisional: true},
+		State:   State{PassThrough: true, Closed: true, Ambiguous: true, StartedOffline: true},
 		Assignment: trial.Assignment{
-			Category: "fix", Base: 0.5, Decided: true, ControlP: 0.2, Matched: []trial.Match{{Arm: "a", Del: 0.1}},
+			Category: "fix", Base: 0.5, Decided: true, ControlP: 0.2, Matched: []trial.Match{{Arm: "a", MatchEffect: 0.1}},
 			Picks: []trial.Pick{{Slug: "a", Arm: "a", Eps: 0.25, Injected: true}}, At: 31, Day: 32, Excluded: true,
 		},
 	}

@@ -58,20 +58,20 @@ func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 // all repositories that the session named are other repositories. The caller locks the record.
 func (r *Record) MatchWork(ref work.Ref) (hashes []string, ok bool) {
 	q := workOf(r.Identity.Tenant, 0, ref)
-	here, elsewhere := false, false
+	inRepository, inOtherRepository := false, false
 	for _, w := range r.Thread.Work {
 		if slices.Contains(r.OptOut.Turns, w.Turn) {
 			continue
 		}
 		other := q.Repository != 0 && w.Repository != 0 && w.Repository != q.Repository
-		here, elsewhere = here || w.Repository == q.Repository, elsewhere || other
+		inRepository, inOtherRepository = inRepository || w.Repository == q.Repository, inOtherRepository || other
 		if w.Key != q.Key || other || !strings.HasPrefix(w.Commit, q.Commit) && !strings.HasPrefix(q.Commit, w.Commit) {
 			continue
 		}
 		ok = ok || w.Repository != 0 || q.Repository == 0 || ref.Kind != work.Branch
 		hashes = append(hashes, w.Commit)
 	}
-	if ok || len(hashes) > 0 && (here || !elsewhere) {
+	if ok || len(hashes) > 0 && (inRepository || !inOtherRepository) {
 		return hashes, true
 	}
 	return nil, false

@@ -10,11 +10,11 @@ import (
 )
 
 // newCommitRef returns a reference to a commit of an unknown repository.
-func newCommitRef(hash string) work.Ref { ref, _ := work.OfCommit(hash, ""); return ref }
+func newCommitRef(hash string) work.Ref { ref, _ := work.CommitRef(hash, ""); return ref }
 
 // newBranchRef returns a reference to a branch.
 func newBranchRef(name, repository string) work.Ref {
-	ref, _ := work.OfBranch(name, repository)
+	ref, _ := work.BranchRef(name, repository)
 	return ref
 }
 

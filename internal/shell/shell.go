@@ -36,19 +36,19 @@ const maxNesting = 3
 
 // Line holds the commands of a command line.
 type Line struct {
-	Commands []Command // in textual order; the commands of a substitution follow the command that contains it
-	Writes   bool      // a redirection writes a file; if Parsed is false, also true for a here-document
-	Until    bool      // a loop repeats a command until the command succeeds
-	Parsed   bool      // the text is valid Bash
+	Commands            []Command // in textual order; the commands of a substitution follow the command that contains it
+	Writes              bool      // a redirection writes a file; if Parsed is false, also true for a here-document
+	RetriesUntilSuccess bool      // a loop repeats a command until the command succeeds
+	Parsed              bool      // the text is valid Bash
 }
 
 // Command is one simple command.
 type Command struct {
-	Assigns  []string // assignments before the command (NAME=value), as written
-	Env      []string // names of the variables in Assigns
-	Words    []string // program and arguments without quotes; an expansion is kept as written
-	Operator string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
-	Inner    bool     // the command is part of a substitution, which hides its exit status
+	Assigns        []string // assignments before the command (NAME=value), as written
+	Env            []string // names of the variables in Assigns
+	Words          []string // program and arguments without quotes; an expansion is kept as written
+	Operator       string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
+	InSubstitution bool     // the command is part of a substitution, which hides its exit status
 }
 
 // Parse returns the commands of a command line.
@@ -59,7 +59,7 @@ func Parse(text string) Line {
 			return line
 		}
 	}
-	return split(text)
+	return splitUnparsed(text)
 }
 
 // depth returns an upper bound for the number of brackets and keywords that are open at the same
@@ -155,7 +155,7 @@ func (r *reader) read(stmt *syntax.Stmt) {
 				from, to = n.Pos().Offset(), n.End().Offset()
 			}
 		case *syntax.WhileClause:
-			r.line.Until = r.line.Until || n.Until || len(n.Cond) > 0 && n.Cond[0].Negated
+			r.line.RetriesUntilSuccess = r.line.RetriesUntilSuccess || n.Until || len(n.Cond) > 0 && n.Cond[0].Negated
 		case *syntax.Redirect:
 			r.line.Writes = r.line.Writes || r.writesFile(n)
 		case *syntax.CallExpr:
@@ -165,9 +165,9 @@ func (r *reader) read(stmt *syntax.Stmt) {
 			for _, a := range n.Args {
 				words = append(words, r.source(a))
 			}
-			r.add(Command{Words: words, Inner: inSubstitution(n)})
+			r.add(Command{Words: words, InSubstitution: inSubstitution(n)})
 		case *syntax.TestClause:
-			r.add(Command{Words: []string{"[["}, Inner: inSubstitution(n)})
+			r.add(Command{Words: []string{"[["}, InSubstitution: inSubstitution(n)})
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (r *reader) read(stmt *syntax.Stmt) {
 // call adds a simple command. If the command is a shell with a command line (bash -c TEXT), call adds
 // the commands of that command line instead.
 func (r *reader) call(n *syntax.CallExpr, inner bool) {
-	c := Command{Inner: inner}
+	c := Command{InSubstitution: inner}
 	for _, a := range n.Assigns {
 		if a.Name != nil {
 			c.Env = append(c.Env, a.Name.Value)
@@ -183,15 +183,15 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 		}
 	}
 	for _, w := range n.Args {
-		c.Words = append(c.Words, r.word(w))
+		c.Words = append(c.Words, r.unquote(w))
 	}
 	if len(c.Words) == 0 { // variables only
 		return
 	}
 	if line, ok := r.shellText(c.Words); ok {
-		r.line.Writes, r.line.Until = r.line.Writes || line.Writes, r.line.Until || line.Until
+		r.line.Writes, r.line.RetriesUntilSuccess = r.line.Writes || line.Writes, r.line.RetriesUntilSuccess || line.RetriesUntilSuccess
 		for _, nested := range line.Commands {
-			nested.Inner = nested.Inner || inner
+			nested.InSubstitution = nested.InSubstitution || inner
 			r.add(nested)
 		}
 		return
@@ -201,7 +201,7 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 
 // add appends a command, and sets its operator unless the command is part of a substitution.
 func (r *reader) add(c Command) {
-	if c.Inner {
+	if c.InSubstitution {
 		c.Operator = ""
 	} else {
 		if c.Operator == "" {
@@ -227,7 +227,7 @@ func (r *reader) shellText(words []string) (line Line, ok bool) {
 func (r *reader) writesFile(n *syntax.Redirect) bool {
 	target := ""
 	if n.Word != nil {
-		target = r.word(n.Word)
+		target = r.unquote(n.Word)
 	}
 	switch n.Op {
 	case syntax.RdrIn, syntax.DplIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
@@ -239,8 +239,8 @@ func (r *reader) writesFile(n *syntax.Redirect) bool {
 	}
 }
 
-// word returns the text of a word without its quotes.
-func (r *reader) word(w *syntax.Word) string {
+// unquote returns the text of a word without its quotes.
+func (r *reader) unquote(w *syntax.Word) string {
 	if lit := w.Lit(); lit != "" && strings.IndexByte(lit, '\\') < 0 {
 		return lit
 	}
@@ -285,9 +285,9 @@ func (r *reader) source(n syntax.Node) string {
 	return r.text[from:to]
 }
 
-// split splits text at its unquoted operators. It ignores the first here-document and the text after it, because this
-// text is data.
-func split(text string) Line {
+// splitUnparsed splits text at its unquoted operators. It ignores the first here-document and the text after it,
+// because this text is data.
+func splitUnparsed(text string) Line {
 	var line Line
 	text, _, document := strings.Cut(text, "<<")
 	line.Writes = document || strings.Contains(text, ">")

@@ -23,8 +23,8 @@ func ExampleParse() {
 	// writes a file: false
 }
 
-// words returns the words of each command in text, with " | " between commands.
-func words(text string) string {
+// commandWords returns the words of each command in text, with " | " between commands.
+func commandWords(text string) string {
 	var out []string
 	for _, c := range shell.Parse(text).Commands {
 		out = append(out, strings.Join(c.Words, " "))
@@ -54,7 +54,7 @@ func TestParseReadsBashGrammar(t *testing.T) {
 		{"a\r\nb", "a | b"},
 		{"", ""},
 	} {
-		if got, parsed := words(tc.text), shell.Parse(tc.text).Parsed; got != tc.want || !parsed {
+		if got, parsed := commandWords(tc.text), shell.Parse(tc.text).Parsed; got != tc.want || !parsed {
 			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, true", tc.text, got, parsed, tc.want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestParseReadsBashGrammar(t *testing.T) {
 func TestParseReturnsOperatorBeforeEachCommand(t *testing.T) {
 	var after []string
 	for _, c := range shell.Parse("a | b |& c && d || e; f & g\nh $(i | j) && (k; l)").Commands {
-		if !c.Inner {
+		if !c.InSubstitution {
 			after = append(after, c.Words[0]+c.Operator)
 		}
 	}
@@ -93,7 +93,7 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 		{"cat > a <<EOF\nrm -rf /", "cat > a"},
 		{"make \"cut", "make cut"},
 	} {
-		if got, parsed := words(tc.text), shell.Parse(tc.text).Parsed; got != tc.want || parsed {
+		if got, parsed := commandWords(tc.text), shell.Parse(tc.text).Parsed; got != tc.want || parsed {
 			t.Errorf("Parse(%q): got commands %q, Parsed = %v, want %q, false", tc.text, got, parsed, tc.want)
 		}
 	}
@@ -127,7 +127,7 @@ func FuzzParse(f *testing.F) {
 			if len(c.Words) == 0 {
 				t.Errorf("Parse(%q): got a command without words", text)
 			}
-			if c.Inner && c.Operator != "" {
+			if c.InSubstitution && c.Operator != "" {
 				t.Errorf("Parse(%q): inner command %q: got Operator = %q, want none", text, c.Words, c.Operator)
 			}
 		}

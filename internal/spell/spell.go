@@ -3,9 +3,9 @@ package spell
 
 import "iter"
 
-// Nearest returns the name with the smallest Distance to a misspelt name. The distance is at most 2, or at most 1 if
+// Suggest returns the name with the smallest Distance to a misspelt name. The distance is at most 2, or at most 1 if
 // the misspelt name has up to three bytes. Nearest returns "" if no name is that close.
-func Nearest(name string, names []string) string {
+func Suggest(name string, names []string) string {
 	best, distance := "", 3
 	if len(name) < 4 {
 		distance = 2

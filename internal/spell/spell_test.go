@@ -9,18 +9,18 @@ import (
 )
 
 // Nearest returns the key closest to a misspelt key.
-func ExampleNearest() {
-	fmt.Println(spell.Nearest("lissten", []string{"listen", "lessons"}))
+func ExampleSuggest() {
+	fmt.Println(spell.Suggest("lissten", []string{"listen", "lessons"}))
 	// Output: listen
 }
 
 // Nearest allows a distance of two, or of one for a misspelt name of up to three letters.
-func TestNearestAllowsDistanceOfTwo(t *testing.T) {
+func TestSuggestAllowsDistanceOfTwo(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{
 		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",
 	} {
-		if got := spell.Nearest(name, names); got != want {
+		if got := spell.Suggest(name, names); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
 		}
 	}
@@ -39,13 +39,13 @@ func TestDistanceCountsEdits(t *testing.T) {
 }
 
 // Nearest returns the name at the smallest distance, and none above a distance of two.
-func TestNearestReturnsNoDistantName(t *testing.T) {
+func TestSuggestReturnsNoDistantName(t *testing.T) {
 	names := []string{"epsilon", "control", "holdout", "salt"}
 	for misspelt, want := range map[string]string{
 		"epsilonn": "epsilon", "epslion": "epsilon", "cntrl": "control", "hold_out": "holdout", "slat": "salt", "salt": "salt",
 		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "foo": "", "sat": "salt", "xontrxl": "control", "xontrxx": "",
 	} {
-		if got := spell.Nearest(misspelt, names); got != want {
+		if got := spell.Suggest(misspelt, names); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", misspelt, got, want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // parseTagCall reads calls that models write as text. Similar texts are not calls.
 func TestParseTagCall(t *testing.T) {
-	long := strings.Repeat("<a>", maxTagged)
+	long := strings.Repeat("<a>", maxTaggedBytes)
 	for text, want := range map[string]Call{
 		"I run it.\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>": {Name: "bash", Args: `{"command": "ls"}`},
 		"<tool_call>{\"name\":\"f\",\"parameters\":{}}</tool_call><tool_call>{\"name\":\"g\"}":             {Name: "f", Args: "{}\ng {\"name\":\"g\"}"},

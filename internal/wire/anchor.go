@@ -29,7 +29,7 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 		}
 		return a
 	}
-	if callID != "" && !IsUnnamed(callID) {
+	if callID != "" && !IsGeneratedID(callID) {
 		return Anchor{CallID: callID, Hash: r.Hash(i), Nth: r.countResultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
 	a := Anchor{Role: r.scan.list[i].role, Hash: r.Hash(i), Nth: r.countEqualBefore(i), Index: i}
@@ -189,14 +189,14 @@ func (r *Request) EchoKeys(i int) []string {
 	var keys []string
 	for n := range it.Calls {
 		if !it.Calls[n].IsText() {
-			keys = appendCall(keys, &it.Calls[n])
+			keys = appendCallKey(keys, &it.Calls[n])
 		}
 	}
 	if n := len(it.steps); n > 0 && it.steps[n-1].thought != "" {
 		keys = append(keys, stepKey(it.steps[n-1].thought, &it.steps[n-1].call))
 	}
 	for _, res := range it.Results {
-		keys = appendKey(keys, "c:", wireID(res.CallID))
+		keys = appendKey(keys, "c:", sentID(res.CallID))
 	}
 	keys = appendKey(keys, "i:", it.ID)
 	for _, id := range it.ProviderIDs {
@@ -226,9 +226,9 @@ func appendTextCallIDs(keys []string, text string) []string {
 	return keys
 }
 
-// appendCall appends the key of a call: its id, or the hash of its content if the call has no id.
-func appendCall(keys []string, c *Call) []string {
-	if c.ID == "" || IsUnnamed(c.ID) {
+// appendCallKey appends the key of a call: its id, or the hash of its content if the call has no id.
+func appendCallKey(keys []string, c *Call) []string {
+	if c.ID == "" || IsGeneratedID(c.ID) {
 		return append(keys, "t:"+CallEchoHash(c))
 	}
 	return append(keys, "c:"+c.ID)

@@ -193,7 +193,7 @@ func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
 			t.Errorf("%s: EchoKeys = %q, want the first among the reply's keys %q", content, echo, keys)
 		}
-		if prefilled := r.Prefilled(); strings.Contains(content, "srv_1") && prefilled != "" {
+		if prefilled := r.Prefill(); strings.Contains(content, "srv_1") && prefilled != "" {
 			t.Errorf("%s: Prefilled = %q, want none, because the provider wrote the text", content, prefilled)
 		}
 	}

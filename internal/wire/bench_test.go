@@ -34,7 +34,7 @@ func conversation(d Dialect, size int) []byte {
 		case Messages:
 			add(`{"role":"assistant","content":[{"type":"tool_use","id":"%s","name":"sh","input":{"command":"cat %d"}}]}`, id, i)
 			add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s}]}`, id, out)
-		case None:
+		case NoDialect:
 		}
 		n += len(out) + 200
 	}
@@ -143,7 +143,7 @@ func BenchmarkReplySSE(b *testing.B) {
 				stream.WriteString("event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","sequence_number":7,"item_id":"msg_1","output_index":0,"content_index":0,"delta":" word"}` + "\n\n")
 			case Messages:
 				stream.WriteString("event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}` + "\n\n")
-			case None:
+			case NoDialect:
 			}
 		}
 		b.Run(d.String(), func(b *testing.B) {
@@ -238,7 +238,7 @@ func BenchmarkMemory(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		cutAt := r.at(r.Len() - 3).end
+		cutAt := r.itemSpan(r.Len() - 3).end
 		before := append(slices.Clone(body[:cutAt]), `],"stream":true}`...)
 		b.Run(fmt.Sprintf("without/%dK", kib), func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
@@ -252,7 +252,7 @@ func BenchmarkMemory(b *testing.B) {
 		b.Run(fmt.Sprintf("with/%dK", kib), func(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
-			m := NewMemory()
+			m := NewParseCache()
 			if _, err := m.Parse(1, Chat, before, 0); err != nil {
 				b.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import "slices"
 func (r *Request) decodeChat(it *Item, value span) {
 	b := r.Body
 	var content, calls, legacy, callID, name, id, refusal, audio span
-	locate(b, value, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
+	findMembers(b, value, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
 		field{"tool_call_id", &callID}, field{"name", &name}, field{"id", &id},
 		field{"refusal", &refusal}, field{"audio", &audio})
 	it.ID = text(b, id)
@@ -18,16 +18,16 @@ func (r *Request) decodeChat(it *Item, value span) {
 	case RoleUser:
 		it.setUserText(b, parts)
 	case RoleTool:
-		if callID.empty() && r.calledBefore(it.Index, it.ID) { // Qwen-Agent puts the id of the call into id
+		if callID.empty() && r.hasRecentCall(it.Index, it.ID) { // Qwen-Agent puts the id of the call into id
 			callID, it.ID = id, ""
 		} else if callID.empty() {
 			callID = name
 		}
 		res := Result{CallID: text(b, callID), MediaHash: hashMedia(b, parts)}
 		if res.CallID == "" {
-			res.CallID = unnamedID(r.scan.base + it.Index)
+			res.CallID = generatedID(r.scan.firstIndex + it.Index)
 		}
-		res.LeadingBlocks, res.Text = cutResult(joinText(b, parts))
+		res.LeadingBlocks, res.Text = cutResultBlocks(joinText(b, parts))
 		it.Results = []Result{res}
 	case RoleAssistant:
 		if it.Text = answerText(b, parts); it.Text == "" {
@@ -37,15 +37,15 @@ func (r *Request) decodeChat(it *Item, value span) {
 			it.ProviderIDs = []string{id}
 		}
 		it.Calls = chatCalls(b, calls, legacy)
-		setMissingIDs(it.Calls, r.scan.base+it.Index)
+		setMissingIDs(it.Calls, r.scan.firstIndex+it.Index)
 	case RoleSystem, RoleOther:
 		it.Text = joinText(b, parts)
 	}
 }
 
-// calledBefore reports whether the last answer within maxResultDistance items before item i has a call with
+// hasRecentCall reports whether the last answer within maxResultDistance items before item i has a call with
 // the id.
-func (r *Request) calledBefore(i int, id string) bool {
+func (r *Request) hasRecentCall(i int, id string) bool {
 	for j := i - 1; id != "" && j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
 			return slices.ContainsFunc(r.Item(j).Calls, func(c Call) bool { return c.ID == id })
@@ -60,8 +60,8 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 	for c := range elements(b, calls) {
 		out = append(out, chatCall(b, c))
 	}
-	if kindAt(b, legacy) == '{' {
-		c := callWith(b, legacy, "arguments")
+	if firstByteAt(b, legacy) == '{' {
+		c := decodeCall(b, legacy, "arguments")
 		c.ID = c.Name // function_call has no id; the result refers to the call by name
 		out = append(out, c)
 	}
@@ -70,19 +70,19 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 
 func chatCall(b []byte, v span) Call {
 	var id, function, custom span
-	locate(b, v, field{"id", &id}, field{"function", &function}, field{"custom", &custom})
-	c := callWith(b, function, "arguments")
+	findMembers(b, v, field{"id", &id}, field{"function", &function}, field{"custom", &custom})
+	c := decodeCall(b, function, "arguments")
 	if !custom.empty() {
-		c = callWith(b, custom, "input")
+		c = decodeCall(b, custom, "input")
 	}
 	c.ID = text(b, id)
 	return c
 }
 
-// callWith decodes {name, arguments} or {name, input}; key is the name of the second member.
-func callWith(b []byte, v span, key string) Call {
+// decodeCall decodes {name, arguments} or {name, input}; key is the name of the second member.
+func decodeCall(b []byte, v span, key string) Call {
 	var name, args span
-	locate(b, v, field{"name", &name}, field{key, &args})
+	findMembers(b, v, field{"name", &name}, field{key, &args})
 	return Call{Name: text(b, name), Args: argsText(b, args)}
 }
 
@@ -96,4 +96,4 @@ func argsText(b []byte, v span) string {
 }
 
 // isArgsValue reports whether the arguments at v are an object or an array, and not a string.
-func isArgsValue(b []byte, v span) bool { return kindAt(b, v) == '{' || kindAt(b, v) == '[' }
+func isArgsValue(b []byte, v span) bool { return firstByteAt(b, v) == '{' || firstByteAt(b, v) == '[' }

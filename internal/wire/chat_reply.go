@@ -3,7 +3,7 @@ package wire
 // readChat reads a chunk of a streamed chat completion, or a whole completion.
 func (r *ReplyReader) readChat(b []byte) {
 	var id, model, choices, usage, groq, fault span
-	locate(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
+	findMembers(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
 		field{"usage", &usage}, field{"x_groq", &groq}, field{"error", &fault})
 	if r.rep.ID == "" {
 		r.rep.ID = shortText(b, id)
@@ -21,11 +21,11 @@ func (r *ReplyReader) readChat(b []byte) {
 
 // readChoice reads a piece of a choice, or a whole choice.
 func (r *ReplyReader) readChoice(b []byte, v span) {
-	if kindAt(b, v) != '{' {
+	if firstByteAt(b, v) != '{' {
 		return
 	}
 	var nth, delta, message, finish, usage span
-	locate(b, v, field{"index", &nth}, field{"delta", &delta}, field{"message", &message}, field{"finish_reason", &finish},
+	findMembers(b, v, field{"index", &nth}, field{"delta", &delta}, field{"message", &message}, field{"finish_reason", &finish},
 		field{"usage", &usage})
 	index, whole := integerAt(b, nth, 0), delta.empty()
 	if whole {
@@ -43,9 +43,9 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 	r.readDelta(b, delta, whole)
 }
 
-// textItem is the index of the first choice's text among the items of a chat reply. Calls have indices from zero on,
-// and the texts of further choices have lower indices than textItem.
-const textItem = -1
+// textItemIndex is the index of the first choice's text among the items of a chat reply. Calls have indices from zero
+// on, and the texts of further choices have lower indices than textItemIndex.
+const textItemIndex = -1
 
 // readOtherChoice reads a piece of a choice after the first. It keeps the text and the call ids, by which a later
 // request is recognised, because a client may continue with any choice.
@@ -54,32 +54,32 @@ func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 		return
 	}
 	var content, calls span
-	locate(b, v, field{"content", &content}, field{"tool_calls", &calls})
-	if kindAt(b, content) == '"' && content.end-content.start > 2 {
-		r.add(r.itemAt(textItem-index), b, content)
+	findMembers(b, v, field{"content", &content}, field{"tool_calls", &calls})
+	if firstByteAt(b, content) == '"' && content.end-content.start > 2 {
+		r.addText(r.itemAt(textItemIndex-index), b, content)
 	}
 	for c := range elements(b, calls) {
-		if len(r.rep.others) < maxOthers {
-			r.rep.others = appendKey(r.rep.others, "c:", shortText(b, member(b, c, "id")))
+		if len(r.rep.otherKeys) < maxOtherKeys {
+			r.rep.otherKeys = appendKey(r.rep.otherKeys, "c:", shortText(b, member(b, c, "id")))
 		}
 	}
 }
 
-// maxOthers is the maximum number of keys in Reply.others.
-const maxOthers = 64
+// maxOtherKeys is the maximum number of keys in Reply.otherKeys.
+const maxOtherKeys = 64
 
 // readDelta reads a piece of the first choice. whole is true if the piece is the whole choice.
-func (r *ReplyReader) readDelta(b []byte, v span, whole bool) {
+func (r *ReplyReader) readDelta(b []byte, v span, isComplete bool) {
 	var content, calls, legacy, refusal, audio span
-	locate(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
+	findMembers(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
 		field{"refusal", &refusal}, field{"audio", &audio})
 	r.readContent(b, content)
 	r.readContent(b, refusal)
 	if id := shortText(b, member(b, audio, "id")); id != "" {
-		r.itemAt(textItem).itemID = id
+		r.itemAt(textItemIndex).itemID = id
 	}
 	for c := range elements(b, calls) {
-		r.readCallDelta(b, c, whole)
+		r.readCallDelta(b, c, isComplete)
 	}
 	if !legacy.empty() {
 		s := r.callItem(0, "")
@@ -90,10 +90,10 @@ func (r *ReplyReader) readDelta(b []byte, v span, whole bool) {
 
 // readContent reads a piece of the text: a string, or the list of parts that some servers send.
 func (r *ReplyReader) readContent(b []byte, v span) {
-	switch kindAt(b, v) {
+	switch firstByteAt(b, v) {
 	case '"':
 		if v.end-v.start > 2 {
-			r.add(r.itemAt(textItem), b, v)
+			r.addText(r.itemAt(textItemIndex), b, v)
 		}
 	case '[':
 		for e := range elements(b, v) {
@@ -106,17 +106,17 @@ func (r *ReplyReader) readContent(b []byte, v span) {
 
 // readCallDelta reads a piece of a tool call, or a whole call. If the calls have no ids, a name after complete
 // arguments starts a new call.
-func (r *ReplyReader) readCallDelta(b []byte, v span, whole bool) {
-	if kindAt(b, v) != '{' {
+func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
+	if firstByteAt(b, v) != '{' {
 		return
 	}
 	var nth, own, function, custom span
-	locate(b, v, field{"index", &nth}, field{"id", &own}, field{"function", &function}, field{"custom", &custom})
+	findMembers(b, v, field{"index", &nth}, field{"id", &own}, field{"function", &function}, field{"custom", &custom})
 	index, id := integerAt(b, nth, -1), shortText(b, own)
 	args := member(b, function, "arguments")
-	named := kindAt(b, member(b, function, "name")) == '"' && (whole || isArgsValue(b, args) || args.end-args.start > len(`""`))
+	named := firstByteAt(b, member(b, function, "name")) == '"' && (isComplete || isArgsValue(b, args) || args.end-args.start > len(`""`))
 	s := r.callItem(index, id)
-	if named && id == "" && s.id == "" && s.name != "" && (whole || s.isWholeValue()) {
+	if named && id == "" && s.id == "" && s.name != "" && (isComplete || s.isWholeValue()) {
 		s = r.newCall(index)
 	}
 	if s.id == "" {
@@ -131,7 +131,7 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, whole bool) {
 func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	s := r.items.current
 	if index >= 0 {
-		s = r.items.at[index]
+		s = r.items.byIndex[index]
 	}
 	if s == nil || id != "" && s.id != "" && s.id != id {
 		s = r.newCall(index)
@@ -153,7 +153,7 @@ func (r *ReplyReader) newCall(index int) *replyItem {
 // readNamedCall reads {name, arguments} or {name, input}.
 func (r *ReplyReader) readNamedCall(s *replyItem, b []byte, v span, key string) {
 	var name, args span
-	locate(b, v, field{"name", &name}, field{key, &args})
+	findMembers(b, v, field{"name", &name}, field{key, &args})
 	if s.name == "" {
 		s.name = shortText(b, name)
 	}

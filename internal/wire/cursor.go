@@ -15,18 +15,18 @@ import (
 // members.
 func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
-		if kindAt(b, v) != '{' {
+		if firstByteAt(b, v) != '{' {
 			return
 		}
 		s := scanner{b: b}
-		i, more := s.open(v.start, '}', 1)
+		i, more := s.firstElement(v.start, '}', 1)
 		for more {
 			name, from := s.key(i)
 			member := span{from, valueEnd(b, from)}
 			if !yield(unescapeBytes(name.of(b)), member) {
 				return
 			}
-			i, more = s.next(member.end, '}')
+			i, more = s.nextElement(member.end, '}')
 		}
 	}
 }
@@ -34,17 +34,17 @@ func members(b []byte, v span) iter.Seq2[[]byte, span] {
 // elements iterates over the array at v. Other values have no elements.
 func elements(b []byte, v span) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		if kindAt(b, v) != '[' {
+		if firstByteAt(b, v) != '[' {
 			return
 		}
 		s := scanner{b: b}
-		i, more := s.open(v.start, ']', 1)
+		i, more := s.firstElement(v.start, ']', 1)
 		for more {
 			element := span{i, valueEnd(b, i)}
 			if !yield(element) {
 				return
 			}
-			i, more = s.next(element.end, ']')
+			i, more = s.nextElement(element.end, ']')
 		}
 	}
 }
@@ -52,16 +52,16 @@ func elements(b []byte, v span) iter.Seq[span] {
 // field is a wanted member and the destination of its span.
 type field struct {
 	name string
-	at   *span
+	dest *span
 }
 
-// locate finds the wanted members of the object at v, and sets their destinations. If several members have the same
-// name, the last one counts. The destination of an absent member stays unchanged.
-func locate(b []byte, v span, wanted ...field) {
+// findMembers finds the wanted members of the object at v, and sets their destinations. If several members have the
+// same name, the last one counts. The destination of an absent member stays unchanged.
+func findMembers(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
 			if f.name == string(name) {
-				*f.at = m
+				*f.dest = m
 				break
 			}
 		}
@@ -78,9 +78,9 @@ func member(b []byte, v span, name string) (found span) {
 	return found
 }
 
-// kindAt returns the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for
+// firstByteAt returns the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for
 // an absent value.
-func kindAt(b []byte, v span) byte {
+func firstByteAt(b []byte, v span) byte {
 	if v.empty() {
 		return 0
 	}
@@ -145,7 +145,7 @@ func unescapeBytes(raw []byte) []byte {
 // textBytes returns the unescaped text of the string at v, nil for any other value. Without escapes, the text is a part
 // of b.
 func textBytes(b []byte, v span) []byte {
-	if kindAt(b, v) != '"' {
+	if firstByteAt(b, v) != '"' {
 		return nil
 	}
 	return unescapeBytes(v.inner().of(b))
@@ -153,7 +153,7 @@ func textBytes(b []byte, v span) []byte {
 
 // text returns the unescaped text of the string at v, "" for any other value.
 func text(b []byte, v span) string {
-	if kindAt(b, v) != '"' {
+	if firstByteAt(b, v) != '"' {
 		return ""
 	}
 	raw := v.inner().of(b)

@@ -174,7 +174,7 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 // HeadOf returns the head (see Request.Head) of a stored first turn. system is the JSON of a system
 // prompt in its own field, or nil; items are the messages of the list.
 func HeadOf(d Dialect, system []byte, items [][]byte) []Passage {
-	if d == None {
+	if d == NoDialect {
 		return nil
 	}
 	body := []byte("{")

@@ -121,7 +121,7 @@ func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 
 func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		g := gen{rt}
+		g := requestGenerator{rt}
 		d, body := g.body()
 		r, err := Parse(d, []byte(body))
 		if err != nil {
@@ -155,7 +155,7 @@ func applyCuts(r *Request, edited []byte, edits []Edit, cuts []Cut) []byte {
 	for _, cut := range slices.Backward(list) {
 		shift := 0
 		for _, s := range spots {
-			if s.where.at > cut.From {
+			if s.where.offset > cut.From {
 				break
 			}
 			shift += len(s.where.appendTo(nil, s.texts))

@@ -14,7 +14,7 @@ type Dialect uint8
 
 // Dialects.
 const (
-	None      Dialect = iota // any other API: passed through untouched
+	NoDialect Dialect = iota // any other API: passed through untouched
 	Chat                     // .../chat/completions
 	Responses                // .../responses
 	Messages                 // .../messages
@@ -31,7 +31,7 @@ func DialectOf(path string) Dialect {
 	case strings.HasSuffix(path, "/messages"):
 		return Messages
 	}
-	return None
+	return NoDialect
 }
 
 // String returns the name of the dialect in metrics and reports: chat, responses, messages, none.
@@ -44,7 +44,7 @@ func DialectNamed(name string) Dialect {
 			return d
 		}
 	}
-	return None
+	return NoDialect
 }
 
 // listKey returns the name of the top-level member with the conversation.

@@ -25,7 +25,7 @@ func TestDialectOf(t *testing.T) {
 }
 
 func TestErrorBody(t *testing.T) {
-	for _, d := range []Dialect{None, Chat, Responses, Messages} {
+	for _, d := range []Dialect{NoDialect, Chat, Responses, Messages} {
 		body := ErrorBody(d, 503, "try \"again\"\n<later>\xff")
 		var got struct {
 			Type  string
@@ -49,8 +49,8 @@ func TestErrorBody(t *testing.T) {
 	}
 }
 
-// encoded returns the body in the given content encoding.
-func encoded(tb testing.TB, encoding string, body []byte) []byte {
+// encodeBody returns the body in the given content encoding.
+func encodeBody(tb testing.TB, encoding string, body []byte) []byte {
 	tb.Helper()
 	var out bytes.Buffer
 	var w io.WriteCloser
@@ -90,7 +90,7 @@ func decode(encoding string, body []byte, limit int64) ([]byte, error) {
 func TestDecodeEncodings(t *testing.T) {
 	plain := bytes.Repeat([]byte(`{"messages":[]} `), 1000)
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
-		body := encoded(t, encoding, plain)
+		body := encodeBody(t, encoding, plain)
 		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
 			t.Errorf("encoding %q: got %d bytes, error %v, want the %d bytes of the plain body", encoding, len(got), err, len(plain))
 		}
@@ -103,7 +103,7 @@ func TestDecodeEncodings(t *testing.T) {
 			}
 		}
 	}
-	if got, err := decode(" GZIP ", encoded(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
+	if got, err := decode(" GZIP ", encodeBody(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
 		t.Errorf(`encoding " GZIP ": got %d bytes, error %v, want the %d bytes of the plain body`, len(got), err, len(plain))
 	}
 	for _, encoding := range []string{"deflate", "gzip, br", "aws-chunked"} {
@@ -115,7 +115,7 @@ func TestDecodeEncodings(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, encoding := range []string{"gzip", "br", "zstd", ""} {
-		f.Add(encoding, encoded(f, encoding, []byte(`{"input":"a"}`)))
+		f.Add(encoding, encodeBody(f, encoding, []byte(`{"input":"a"}`)))
 	}
 	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
 		if out, err := decode(encoding, body, 1000); len(out) > 1000 {

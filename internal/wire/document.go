@@ -28,38 +28,38 @@ func (d *Document) Fail() { d.at = invalid }
 
 // Object reads an object. member reads the value of each member.
 func (d *Document) Object(member func(name string)) {
-	if !d.next('{') {
+	if !d.expect('{') {
 		return
 	}
-	i, more := d.scan.open(d.at, '}', 1)
+	i, more := d.scan.firstElement(d.at, '}', 1)
 	for more {
 		name, value := d.scan.key(i)
 		if d.at = value; value < 0 {
 			return
 		}
 		member(d.textOf(name))
-		i, more = d.scan.next(d.at, '}')
+		i, more = d.scan.nextElement(d.at, '}')
 	}
 	d.at = i
 }
 
 // Array reads an array. element reads each element.
 func (d *Document) Array(element func()) {
-	if !d.next('[') {
+	if !d.expect('[') {
 		return
 	}
-	i, more := d.scan.open(d.at, ']', 1)
+	i, more := d.scan.firstElement(d.at, ']', 1)
 	for more {
 		d.at = i
 		element()
-		i, more = d.scan.next(d.at, ']')
+		i, more = d.scan.nextElement(d.at, ']')
 	}
 	d.at = i
 }
 
 // Text reads a string.
 func (d *Document) Text() string {
-	if !d.next('"') {
+	if !d.expect('"') {
 		return ""
 	}
 	from := d.at + 1
@@ -83,7 +83,7 @@ func (d *Document) Raw() []byte {
 		return nil
 	}
 	from := d.at
-	if d.at = d.scan.value(from, 0); d.at < 0 {
+	if d.at = d.scan.skipValue(from, 0); d.at < 0 {
 		return nil
 	}
 	return d.scan.b[from:d.at]
@@ -109,8 +109,8 @@ func (d *Document) Float() float64 {
 	return v
 }
 
-// next reports whether a value with the given first byte follows. If not, all further reads fail.
-func (d *Document) next(first byte) bool {
+// expect reports whether a value with the given first byte follows. If not, all further reads fail.
+func (d *Document) expect(first byte) bool {
 	if d.at < 0 || d.at >= len(d.text) || d.text[d.at] != first {
 		d.Fail()
 		return false

@@ -33,7 +33,7 @@ var errEncoding = errors.New("unknown encoding")
 
 // decoder returns a reader of the decoded bytes of r. No decoder starts a goroutine.
 func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
-	switch coding(encoding) {
+	switch canonicalEncoding(encoding) {
 	case "":
 		return io.NopCloser(r), nil
 	case "gzip":
@@ -52,8 +52,8 @@ func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
 	return nil, errEncoding
 }
 
-// coding returns the canonical name of a Content-Encoding, "" for none.
-func coding(encoding string) string {
+// canonicalEncoding returns the canonical name of a Content-Encoding, "" for none.
+func canonicalEncoding(encoding string) string {
 	switch name := strings.ToLower(strings.TrimSpace(encoding)); name {
 	case "identity":
 		return ""
@@ -81,7 +81,7 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 // caller. When Write returns, all bytes that could be decoded so far have been passed to write.
 type unpacker struct {
 	input           []byte              // bytes of the current Write that the decoder has not read
-	wait            func(struct{}) bool // returns to the caller of Write; false means no more bytes come
+	yield           func(struct{}) bool // returns to the caller of Write; false means no more bytes come
 	resume          func() (struct{}, bool)
 	stop            func()
 	cost            int   // approximate memory of the decoder in bytes
@@ -104,11 +104,11 @@ const (
 // newUnpacker returns an unpacker that passes the decoded bytes to write.
 func newUnpacker(encoding string, write func([]byte)) *unpacker {
 	u := &unpacker{cost: 64 << 10}
-	if name := coding(encoding); name == "br" || name == "zstd" {
+	if name := canonicalEncoding(encoding); name == "br" || name == "zstd" {
 		u.cost = 1 << 20 // memory of the window
 	}
 	u.resume, u.stop = iter.Pull(func(wait func(struct{}) bool) {
-		u.wait = wait
+		u.yield = wait
 		u.err = u.run(encoding, write)
 	})
 	return u
@@ -136,7 +136,7 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 // caller of Write until the next Write.
 func (u *unpacker) Read(p []byte) (int, error) {
 	for len(u.input) == 0 {
-		if !u.wait(struct{}{}) {
+		if !u.yield(struct{}{}) {
 			return 0, io.EOF
 		}
 	}

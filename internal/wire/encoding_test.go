@@ -16,9 +16,9 @@ import (
 	"precept/internal/wire"
 )
 
-// compressed returns text in each content encoding, by name. A suffix after a colon distinguishes two formats of one
-// encoding.
-func compressed(t *testing.T, text string) map[string]string {
+// compressedVariants returns text in each content encoding, by name. A suffix after a colon distinguishes two formats
+// of one encoding.
+func compressedVariants(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, open := range map[string]func(io.Writer) (io.WriteCloser, error){
@@ -50,11 +50,11 @@ func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 	stream := strings.Repeat("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n", 500) + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	for _, text := range []string{stream, `{"id":"c1","choices":[{"finish_reason":"stop","message":{"content":"a"}}]}`, ""} {
 		want := readInPieces(wire.Chat, text, 1<<20)
-		for name, raw := range compressed(t, text) {
+		for name, raw := range compressedVariants(t, text) {
 			encoding, _, _ := strings.Cut(name, ":")
 			for _, piece := range []int{1, 7, 1 << 20} {
 				r := wire.NewReplyReader(wire.Chat, int64(len(raw)), 1<<20)
-				r.Unpack(encoding)
+				r.SetEncoding(encoding)
 				for rest := raw; rest != ""; rest = rest[min(piece, len(rest)):] {
 					_, _ = r.Write([]byte(rest[:min(piece, len(rest))]))
 				}
@@ -73,7 +73,7 @@ func TestTruncatedCompressedReplyIsIncomplete(t *testing.T) {
 	_, _ = io.WriteString(z, "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n")
 	_ = z.Flush()
 	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
-	r.Unpack("gzip")
+	r.SetEncoding("gzip")
 	_, _ = r.Write(b.Bytes())
 	if rep := r.Reply(); rep.Text != "half" || rep.Complete {
 		t.Errorf(`got %+v, want Text = "half" and Complete = false`, rep)

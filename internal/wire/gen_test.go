@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gen draws request bodies of any dialect, with varying white space and order of members.
-type gen struct{ *rapid.T }
+// requestGenerator draws request bodies of any dialect, with varying white space and order of members.
+type requestGenerator struct{ *rapid.T }
 
-func (g gen) space() string {
+func (g requestGenerator) space() string {
 	return rapid.SampledFrom([]string{"", "", "", " ", "\n\t", "\r\n"}).Draw(g.T, "space")
 }
 
-func (g gen) string() string {
+func (g requestGenerator) string() string {
 	s := rapid.OneOf(
 		rapid.SampledFrom([]string{
 			"", "yes", "run the build", "\"quoted\"", "<system-reminder>x</system-reminder>", "a\nb", "\u00e9\u2028",
@@ -29,7 +29,7 @@ func (g gen) string() string {
 	return string(raw)
 }
 
-func (g gen) object(members ...string) string {
+func (g requestGenerator) object(members ...string) string {
 	kept := members[:0:0]
 	for _, m := range members {
 		if m != "" {
@@ -42,7 +42,7 @@ func (g gen) object(members ...string) string {
 	return "{" + strings.Join(kept, ",") + "}"
 }
 
-func (g gen) array(n int, element func() string) string {
+func (g requestGenerator) array(n int, element func() string) string {
 	var list []string
 	for range n {
 		list = append(list, g.space()+element()+g.space())
@@ -51,14 +51,14 @@ func (g gen) array(n int, element func() string) string {
 }
 
 // pick draws a number below n.
-func (g gen) pick(n int) int { return rapid.IntRange(0, n-1).Draw(g.T, "pick") }
+func (g requestGenerator) pick(n int) int { return rapid.IntRange(0, n-1).Draw(g.T, "pick") }
 
-func (g gen) member(name, value string) string {
+func (g requestGenerator) member(name, value string) string {
 	return `"` + name + `"` + g.space() + ":" + g.space() + value
 }
 
 // result returns the content of a tool result: text, parts, or null.
-func (g gen) result(typ string) string {
+func (g requestGenerator) result(typ string) string {
 	if g.pick(5) == 0 {
 		return "null"
 	}
@@ -66,7 +66,7 @@ func (g gen) result(typ string) string {
 }
 
 // textOrParts returns the content of a message: a string, or parts with texts and images.
-func (g gen) textOrParts(typ string) string {
+func (g requestGenerator) textOrParts(typ string) string {
 	if g.pick(2) == 0 {
 		return g.string()
 	}
@@ -78,9 +78,11 @@ func (g gen) textOrParts(typ string) string {
 	})
 }
 
-func (g gen) id() string { return `"` + rapid.StringMatching(`call_[a-c]`).Draw(g.T, "id") + `"` }
+func (g requestGenerator) id() string {
+	return `"` + rapid.StringMatching(`call_[a-c]`).Draw(g.T, "id") + `"`
+}
 
-func (g gen) chatItem() string {
+func (g requestGenerator) chatItem() string {
 	switch g.pick(4) {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("text")))
@@ -92,7 +94,7 @@ func (g gen) chatItem() string {
 	return g.object(g.member("role", `"system"`), g.member("content", g.string()))
 }
 
-func (g gen) responsesItem() string {
+func (g requestGenerator) responsesItem() string {
 	switch g.pick(5) {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("input_text")))
@@ -106,7 +108,7 @@ func (g gen) responsesItem() string {
 	return g.object(`"type":"item_reference"`, g.member("id", g.id()))
 }
 
-func (g gen) messagesItem() string {
+func (g requestGenerator) messagesItem() string {
 	switch g.pick(3) {
 	case 0:
 		return g.object(g.member("role", `"user"`), g.member("content", g.textOrParts("text")))
@@ -129,7 +131,7 @@ func (g gen) messagesItem() string {
 }
 
 // body returns a whole request.
-func (g gen) body() (Dialect, string) {
+func (g requestGenerator) body() (Dialect, string) {
 	d := Dialect(1 + g.pick(3))
 	item := map[Dialect]func() string{Chat: g.chatItem, Responses: g.responsesItem, Messages: g.messagesItem}[d]
 	list := g.array(1+g.pick(5), item)
@@ -150,7 +152,7 @@ func (r *Request) acceptsText(i int, res Result) bool {
 }
 
 // edits draws insertions of text for some of the places in a request.
-func (g gen) edits(r *Request, text *rapid.Generator[string]) []Edit {
+func (g requestGenerator) edits(r *Request, text *rapid.Generator[string]) []Edit {
 	var edits []Edit
 	for i := range r.Len() {
 		it := r.Item(i)

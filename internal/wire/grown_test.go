@@ -19,8 +19,8 @@ func userRequest(t *testing.T, content string) *wire.Request {
 	return r
 }
 
-// quoted returns a string as JSON.
-func quoted(text string) string {
+// jsonString returns a string as JSON.
+func jsonString(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)
 }
@@ -28,7 +28,7 @@ func quoted(text string) string {
 // twoParts returns message content with an image between two parts of text. The second part begins with the given line.
 func twoParts(text, line string) string {
 	head, tail, _ := strings.Cut(text, "\n"+line)
-	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(line+tail) + `}]`
+	return `[{"type":"text","text":` + jsonString(head) + `},{"type":"image_url"},{"type":"text","text":` + jsonString(line+tail) + `}]`
 }
 
 // Some agents send one message that grows with each step. Splice inserts text for a result at the top of its
@@ -45,11 +45,11 @@ func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 		content string
 		want    []string // for each result: the spliced body around HERE, or "" if the result accepts no text
 	}{
-		"a scratchpad":                  {quoted(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a scratchpad":                  {jsonString(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":     {twoParts(scratchpad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
-		"a trajectory":                  {quoted(trajectory), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
+		"a trajectory":                  {jsonString(trajectory), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
 		"a trajectory in two parts":     {twoParts(trajectory, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
-		"line feeds escaped as \\u000a": {strings.ReplaceAll(quoted(trajectory), `\n`, `\u000a`), []string{"", ""}},
+		"line feeds escaped as \\u000a": {strings.ReplaceAll(jsonString(trajectory), `\n`, `\u000a`), []string{"", ""}},
 	} {
 		r := userRequest(t, tc.content)
 		results := r.Item(0).Results
@@ -88,7 +88,7 @@ func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
 		"[[ ## tool_name_0 ## ]]\nls\n[[ ## observation_70000 ## ]]\n[[ ## observation_0 ## ]]\nblue":                                                                    "ls\n[[ ## observation_70000 ## ]]  blue 0",
 		"[[ ## thought_0 ## ]]\nt\n[[ ## tool_name_0 ## ]]\na\n[[ ## observation_0 ## ]]\n1\n[[ ## thought_1 ## ]]\n[[ ## observation_1 ## ]]\nExecution error in a: no": "a  1 0;  Execution error in a: no 1",
 	} {
-		it := userRequest(t, quoted(head+text)).Item(0)
+		it := userRequest(t, jsonString(head+text)).Item(0)
 		var got []string
 		for i, res := range it.Results {
 			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))

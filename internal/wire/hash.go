@@ -72,7 +72,7 @@ func (r *Request) hash(i int) uint64 {
 		if res.WithCall && res.Block >= 0 || res.Inferred {
 			continue // the message grows from turn to turn, or counts as a result only since the list repeats the text
 		}
-		put('r', wireID(res.CallID))
+		put('r', sentID(res.CallID))
 		put('t', resultText(res))
 	}
 	switch it.Role {
@@ -81,7 +81,7 @@ func (r *Request) hash(i int) uint64 {
 		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.UserText == "" && len(it.Results) == 0 && isAgentText(text) {
 			put('o', text)
 		}
-		if n := r.otherParts(i); n != 0 {
+		if n := r.userMediaHash(i); n != 0 {
 			_, _ = d.Write(littleEndian(n))
 		}
 	case RoleTool:
@@ -90,7 +90,7 @@ func (r *Request) hash(i int) uint64 {
 		put('0'+byte(it.Role), "")
 		r.hashText(it, d, put)
 	case RoleOther:
-		_, _ = d.Write(littleEndian(hashValue(r.Body, r.at(i))))
+		_, _ = d.Write(littleEndian(hashValue(r.Body, r.itemSpan(i))))
 	}
 	return d.Sum64()
 }
@@ -102,20 +102,20 @@ func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 		put('i', it.ID)
 	case len(it.Calls) > 0 && !it.Calls[0].IsText():
 		for _, c := range it.Calls {
-			put('c', wireID(c.ID))
+			put('c', sentID(c.ID))
 			put('n', c.Name)
 			put('a', c.Args)
 		}
 	case it.Text != "":
 		put('t', strings.TrimSpace(it.Text))
 	default:
-		_, _ = d.Write(littleEndian(hashValue(r.Body, r.at(it.Index))))
+		_, _ = d.Write(littleEndian(hashValue(r.Body, r.itemSpan(it.Index))))
 	}
 }
 
-// otherParts returns a hash of the parts of a user item that are neither text nor tool results, such as images and
+// userMediaHash returns a hash of the parts of a user item that are neither text nor tool results, such as images and
 // files.
-func (r *Request) otherParts(i int) uint64 {
+func (r *Request) userMediaHash(i int) uint64 {
 	return hashMedia(r.Body, r.parts(i))
 }
 
@@ -124,14 +124,14 @@ func (r *Request) MediaHash(i int) uint64 {
 	if r.scan.list[i].role != RoleUser {
 		return 0
 	}
-	return r.otherParts(i)
+	return r.userMediaHash(i)
 }
 
 // hashMedia returns a hash of the parts that are neither text nor tool results, 0 for none.
 func hashMedia(b []byte, parts []part) (sum uint64) {
 	for _, p := range parts {
 		if p.kind == otherPart {
-			sum = sum*31 + hashValue(b, p.at)
+			sum = sum*31 + hashValue(b, p.span)
 		}
 	}
 	return sum
@@ -150,7 +150,7 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 	var value uint64
 	switch b[i] {
 	case '{':
-		i, more := s.open(i, '}', 1)
+		i, more := s.firstElement(i, '}', 1)
 		for more {
 			name, from := s.key(i)
 			if key := unescapeBytes(name.of(b)); isVolatileKey(string(key)) {
@@ -159,16 +159,16 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 				value, i = hashAt(b, from)
 				sum += combineHashes(xxhash.Sum64(key), value)
 			}
-			i, more = s.next(i, '}')
+			i, more = s.nextElement(i, '}')
 		}
 		return combineHashes('{', sum), i
 	case '[':
 		sum = '['
-		i, more := s.open(i, ']', 1)
+		i, more := s.firstElement(i, ']', 1)
 		for more {
 			value, i = hashAt(b, i)
 			sum = combineHashes(sum, value)
-			i, more = s.next(i, ']')
+			i, more = s.nextElement(i, ']')
 		}
 		return sum, i
 	}

@@ -226,7 +226,7 @@ func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 			}
 			path, _, _ := strings.Cut(rec.Path, "?")
 			d := wire.DialectOf(path)
-			if _, err := wire.Parse(d, rec.Body); d == wire.None || err != nil {
+			if _, err := wire.Parse(d, rec.Body); d == wire.NoDialect || err != nil {
 				continue
 			}
 			count[d]++

@@ -62,7 +62,7 @@ func (r *Request) Item(i int) *Item {
 	at := r.memo.items.at(i, len(r.scan.list))
 	if *at == nil {
 		it := &Item{Index: i, Role: r.scan.list[i].role}
-		r.decode(it, r.at(i))
+		r.decode(it, r.itemSpan(i))
 		*at = it
 	}
 	return *at
@@ -84,7 +84,7 @@ func (r *Request) decode(it *Item, value span) {
 		r.decodeResponses(it, value)
 	case Messages:
 		r.decodeMessages(it, value)
-	case None:
+	case NoDialect:
 	}
 	switch it.Role {
 	case RoleUser:
@@ -131,9 +131,9 @@ func (r *Request) End() int {
 	return end
 }
 
-// Prefilled returns the beginning of the answer at the end of the list, "" for none. The client may
+// Prefill returns the beginning of the answer at the end of the list, "" for none. The client may
 // send the answer back with or without the beginning.
-func (r *Request) Prefilled() string {
+func (r *Request) Prefill() string {
 	end := r.End()
 	if end == len(r.scan.list) {
 		return ""
@@ -200,7 +200,7 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	for c == nil && r.memo.decodedCallItems < len(r.scan.list) {
 		r.memo.decodedCallItems++
 		i := len(r.scan.list) - r.memo.decodedCallItems
-		if role := r.scan.list[i].role; role == RoleAssistant || role == RoleUser && IsUnnamed(callID) {
+		if role := r.scan.list[i].role; role == RoleAssistant || role == RoleUser && IsGeneratedID(callID) {
 			c = r.memoizeCalls(i, callID)
 		}
 	}
@@ -230,24 +230,24 @@ func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// unnamedMark is the first byte of the ids that this package makes for calls without an id. Some servers send no ids,
-// and some agents write calls as prose. For the calls of such servers, the id contains the index of the item that
+// generatedIDPrefix is the first byte of the ids that this package makes for calls without an id. Some servers send no
+// ids, and some agents write calls as prose. For the calls of such servers, the id contains the index of the item that
 // answers the call, so it stays the same as long as the agent only appends to the list.
-const unnamedMark = "~"
+const generatedIDPrefix = "~"
 
-// unnamedID returns the id of the call that item i answers.
-func unnamedID(i int) string { return unnamedMark + strconv.Itoa(i) }
+// generatedID returns the id of the call that item i answers.
+func generatedID(i int) string { return generatedIDPrefix + strconv.Itoa(i) }
 
-// UnnamedCallID returns the id of the nth call of item i, for calls without an id.
-func UnnamedCallID(i, n int) string { return unnamedID(i + 1 + n) }
+// GeneratedCallID returns the id of the nth call of item i, for calls without an id.
+func GeneratedCallID(i, n int) string { return generatedID(i + 1 + n) }
 
-// IsUnnamed reports whether this package made the id of a call.
-func IsUnnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
+// IsGeneratedID reports whether this package made the id of a call.
+func IsGeneratedID(callID string) bool { return strings.HasPrefix(callID, generatedIDPrefix) }
 
-// wireID returns the id of a call if the agent sent the id, and "" if this package made it. Ids of this package depend
+// sentID returns the id of a call if the agent sent the id, and "" if this package made it. Ids of this package depend
 // on the position, so they are not part of the content hash.
-func wireID(callID string) string {
-	if IsUnnamed(callID) {
+func sentID(callID string) string {
+	if IsGeneratedID(callID) {
 		return ""
 	}
 	return callID
@@ -258,7 +258,7 @@ func wireID(callID string) string {
 func setMissingIDs(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
-			calls[n].ID = UnnamedCallID(i, n)
+			calls[n].ID = GeneratedCallID(i, n)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestItemsOfEachDialect(t *testing.T) {
+func TestItemsAreReadInEachDialect(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		dialect Dialect
@@ -134,7 +134,7 @@ func TestStringInputIsUserItem(t *testing.T) {
 
 // FirstNew returns the index of the first item after the last model output. LastUser returns the index of the last new
 // user message that has words and accepts inserted text, or -1.
-func TestNewItemsAndLastUser(t *testing.T) {
+func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		dialect Dialect

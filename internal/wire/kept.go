@@ -33,7 +33,7 @@ func (s StoredItems[T]) request() *Request {
 		size += len(raw) + 32
 	}
 	body := make([]byte, 0, size)
-	if s.Dialect != None {
+	if s.Dialect != NoDialect {
 		body = appendListKey(body, s.Dialect)
 	}
 	body = append(body, `[{"role":"assistant","content":`...)
@@ -43,11 +43,11 @@ func (s StoredItems[T]) request() *Request {
 	}
 	body = append(body, ']')
 	d := s.Dialect
-	if d == None {
+	if d == NoDialect {
 		d = recordedDialect(body, span{0, len(body)})
 		body = append(appendListKey(make([]byte, 0, len(body)+32), d), body...)
 	}
-	p := &parser{scan: scanner{b: append(body, '}')}, dialect: d, base: s.From - 1}
+	p := &parser{scan: scanner{b: append(body, '}')}, dialect: d, firstIndex: s.From - 1}
 	r, err := p.request(p.body(), nil)
 	if err != nil {
 		return nil
@@ -103,14 +103,14 @@ func CallsIn(item []byte) (calls [][]byte, ok bool) {
 		case "tool_calls", "function_call":
 			calls = append(calls, v.of(item))
 		case "content":
-			calls = append(calls, callParts(item, v)...)
+			calls = append(calls, callInputs(item, v)...)
 		}
 	}
 	return calls, true
 }
 
-// callParts returns the inputs of the calls in a content.
-func callParts(b []byte, content span) (inputs [][]byte) {
+// callInputs returns the inputs of the calls in a content.
+func callInputs(b []byte, content span) (inputs [][]byte) {
 	for e := range elements(b, content) {
 		if bytes.HasSuffix(textBytes(b, member(b, e, "type")), []byte("tool_use")) {
 			inputs = append(inputs, member(b, e, "input").of(b))

@@ -49,7 +49,7 @@ func drawConversation(t *rapid.T, d Dialect) []byte {
 			}
 		case Responses:
 			forms = []string{`{"role":"user","content":"%w"}`, `{"type":"function_call","call_id":"%i","name":"f","arguments":"{}"}`, `{"type":"function_call_output","call_id":"%i","output":"%w"}`, `{"type":"item_reference","id":"%i"}`}
-		case Messages, None:
+		case Messages, NoDialect:
 			forms = []string{`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%i","content":"%w"},{"type":"text","text":"%w"}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"%i","name":"f","input":{}}]}`}
 		}
 		if i == 0 { // some lists begin with a user message
@@ -95,7 +95,7 @@ func TestStoredItemsHaveDialectOfTheirForm(t *testing.T) {
 			t.Errorf("DialectNamed(%q) = %v, want %v", d.String(), DialectNamed(d.String()), d)
 		}
 	}
-	if DialectNamed("none") != None || DialectNamed("") != None {
+	if DialectNamed("none") != NoDialect || DialectNamed("") != NoDialect {
 		t.Errorf(`DialectNamed("none") = %v, DialectNamed("") = %v, want None`, DialectNamed("none"), DialectNamed(""))
 	}
 }

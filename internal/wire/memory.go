@@ -10,26 +10,26 @@ import (
 	"precept/internal/label"
 )
 
-// Memory limits the cost of parsing a growing conversation to the new part. An agent sends its whole history with every
-// turn. Bytes that were scanned in an earlier request are only hashed, which takes a tenth of the time.
+// ParseCache limits the cost of parsing a growing conversation to the new part. An agent sends its whole history with
+// every turn. Bytes that were scanned in an earlier request are only hashed, which takes a tenth of the time.
 //
 // Memory holds offsets and hashes, never text. The hash is not cryptographic, so a client may find two beginnings with
 // the same hash. The scope (the client's credential) is part of the key, so that the client then confuses only the
 // parse of its own requests. Memory is safe for concurrent use.
-type Memory struct {
+type ParseCache struct {
 	mu          sync.Mutex
 	checkpoints map[uint64][]*checkpoint // buckets by scope, dialect and first bytes of the body; the shortest checkpoint first
 	size        int                      // sum of the sizes of the checkpoints, in entries
 	minBytes    int                      // shorter bodies are not remembered
-	clock       uint64                   // incremented for each stored checkpoint
+	storeCount  uint64                   // incremented for each stored checkpoint
 }
 
 // Bounds of the memory. An entry is one list entry, result, tool or key of a checkpoint.
 const (
-	memoryMinBytes = 8 << 10   // minimum size of a body in bytes; parsing a shorter body is faster than the look-up
-	memoryHead     = 1 << 10   // number of first bytes that the key of a bucket covers
-	memoryBucket   = 64        // maximum number of checkpoints in a bucket
-	memoryEntries  = 1_000_000 // maximum of Memory.size; an entry needs about 16 bytes
+	memoryMinBytes       = 8 << 10   // minimum size of a body in bytes; parsing a shorter body is faster than the look-up
+	cacheKeyBytes        = 1 << 10   // number of first bytes that the key of a bucket covers
+	maxBucketCheckpoints = 64        // maximum number of checkpoints in a bucket
+	maxCacheEntries      = 1_000_000 // maximum of Memory.size; an entry needs about 16 bytes
 )
 
 // checkpoint is the state of the scan of an earlier body at the end of its last list item. A longer body with the same
@@ -45,28 +45,28 @@ type checkpoint struct {
 	start       int    // offset of the list
 	head        uint64 // hash of the bytes before the list
 	sum         uint64 // hash of the list up to end
-	system      uint64 // SystemHash of the request
+	systemHash  uint64 // SystemHash of the request
 	systemFinal bool   // system is final, because an item before end is not system text
-	lastUsed    uint64 // Memory.clock at the last use
+	lastUsed    uint64 // Memory.storeCount at the last use
 	isShared    bool   // a parser has resumed from the checkpoint, and may write beyond the ends of list and results
 
 	digest xxhash.Digest // digest of the list up to end; set by findCheckpoint in the returned copy
 }
 
-// NewMemory returns an empty memory.
-func NewMemory() *Memory {
-	return &Memory{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
+// NewParseCache returns an empty memory.
+func NewParseCache() *ParseCache {
+	return &ParseCache{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
 // Parse is like the function Parse, but resumes from the checkpoint that covers the longest prefix of the body. If the
 // body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0 means
 // no limit.
-func (m *Memory) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
+func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)
 		return r, err
 	}
-	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
+	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), cacheKeyBytes, m.minBytes)])
 	cp := m.findCheckpoint(key, body)
 	if cp == nil {
 		r, p, err := parse(d, body, maxItems)
@@ -100,29 +100,29 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
-		list: withRoom(cp.list), results: withRoom(cp.results), tools: slices.Clone(cp.tools),
+		list: withCapacity(cp.list), results: withCapacity(cp.results), tools: slices.Clone(cp.tools),
 		prelude: listPrelude{cp.spans, len(cp.keys)},
 	}
 }
 
-// turnRoom is the number of entries that suffices for nearly all turns.
-const turnRoom = 8
+// turnCapacity is the number of entries that suffices for nearly all turns.
+const turnCapacity = 8
 
-// withRoom returns s with room for the entries of a turn. If s must be copied, the copy has room for several turns.
-func withRoom[T any](s []T) []T {
-	if cap(s) >= len(s)+turnRoom {
+// withCapacity returns s with room for the entries of a turn. If s must be copied, the copy has room for several turns.
+func withCapacity[T any](s []T) []T {
+	if cap(s) >= len(s)+turnCapacity {
 		return s
 	}
-	return append(make([]T, 0, len(s)+len(s)/8+turnRoom), s...)
+	return append(make([]T, 0, len(s)+len(s)/8+turnCapacity), s...)
 }
 
 // resume continues the scan at cp.end.
 func (p *parser) resume(cp *checkpoint) int {
-	i := p.listItems(p.scan.next(cp.end, ']'))
+	i := p.listItems(p.scan.nextElement(cp.end, ']'))
 	if i > 0 {
 		p.spans.list = span{cp.start, i}
 	}
-	return p.members(p.scan.next(i, '}'))
+	return p.members(p.scan.nextElement(i, '}'))
 }
 
 // listHash returns the hash of the whole list. cp.digest covers the list up to cp.end.
@@ -140,13 +140,13 @@ func (cp *checkpoint) size() int {
 	return fixedCost + len(cp.list) + len(cp.results) + len(cp.tools) + len(cp.keys)
 }
 
-// withoutSpareRoom returns s in an array of about its length, because a stored checkpoint would keep the unused room
+// clip returns s in an array of about its length, because a stored checkpoint would keep the unused room
 // allocated.
-func withoutSpareRoom[T any](s []T) []T {
+func clip[T any](s []T) []T {
 	switch {
 	case len(s) == 0:
 		return nil
-	case cap(s) <= len(s)+len(s)/4+turnRoom:
+	case cap(s) <= len(s)+len(s)/4+turnCapacity:
 		return s
 	}
 	return append(make([]T, 0, len(s)), s...)
@@ -154,7 +154,7 @@ func withoutSpareRoom[T any](s []T) []T {
 
 // findCheckpoint returns a copy of the checkpoint that covers the longest prefix of the body, nil for none. The body is
 // hashed only once for all checkpoints of the bucket.
-func (m *Memory) findCheckpoint(key uint64, body []byte) *checkpoint {
+func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]
 	m.mu.Unlock()
@@ -196,14 +196,14 @@ func (m *Memory) findCheckpoint(key uint64, body []byte) *checkpoint {
 
 // storeCheckpoint stores the checkpoint of a scan. It replaces source, the checkpoint from which the scan resumed, if
 // any.
-func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *checkpoint) {
+func (m *ParseCache) storeCheckpoint(key uint64, p *parser, r *Request, source *checkpoint) {
 	if len(p.list) == 0 || p.scan.b[p.spans.list.start] != '[' {
 		return
 	}
 	cp := &checkpoint{
-		end: int(p.list[len(p.list)-1].end), start: p.spans.list.start, list: withoutSpareRoom(p.list), results: withoutSpareRoom(p.results),
-		system: r.SystemHash, systemFinal: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.spans.system == p.prelude.spans.system,
-		spans: p.prelude.spans, count: p.countAtListEnd, keys: withoutSpareRoom(p.keys[:p.prelude.keys]), tools: withoutSpareRoom(p.tools[:p.toolsAtListEnd]),
+		end: int(p.list[len(p.list)-1].end), start: p.spans.list.start, list: clip(p.list), results: clip(p.results),
+		systemHash: r.SystemHash, systemFinal: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.spans.system == p.prelude.spans.system,
+		spans: p.prelude.spans, count: p.countAtListEnd, keys: clip(p.keys[:p.prelude.keys]), tools: clip(p.tools[:p.toolsAtListEnd]),
 	}
 	if source != nil {
 		d := source.digest
@@ -214,8 +214,8 @@ func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *chec
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.clock++
-	cp.lastUsed = m.clock
+	m.storeCount++
+	cp.lastUsed = m.storeCount
 	old := m.checkpoints[key]
 	list := make([]*checkpoint, 0, len(old)+1)
 	for _, o := range old {
@@ -227,7 +227,7 @@ func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *chec
 	}
 	list = append(list, cp)
 	m.size += cp.size()
-	if len(list) > memoryBucket {
+	if len(list) > maxBucketCheckpoints {
 		oldest := slices.MinFunc(list, func(a, b *checkpoint) int { return cmp.Compare(a.lastUsed, b.lastUsed) })
 		m.size -= oldest.size()
 		list = slices.DeleteFunc(list, func(cp *checkpoint) bool { return cp == oldest })
@@ -235,7 +235,7 @@ func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *chec
 	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	m.checkpoints[key] = list
 	for other := range m.checkpoints { // evicts random buckets; the next request of an evicted conversation costs one full parse
-		if m.size <= memoryEntries {
+		if m.size <= maxCacheEntries {
 			break
 		}
 		for _, o := range m.checkpoints[other] {

@@ -21,13 +21,13 @@ func longConversation(name string, n int) []byte {
 }
 
 // checkpointKey returns the key in m.checkpoints under which the checkpoints of a body are stored.
-func checkpointKey(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
-	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
+func checkpointKey(m *ParseCache, scope uint64, d Dialect, body []byte) uint64 {
+	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), cacheKeyBytes, m.minBytes)])
 }
 
 // countCheckpoints returns the number of checkpoints in m. It also fails the test unless m.size is the sum of their
 // sizes and each bucket has its shorter checkpoints first.
-func countCheckpoints(t *testing.T, m *Memory) (checkpoints int) {
+func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	t.Helper()
 	sum := 0
 	for _, list := range m.checkpoints {
@@ -47,7 +47,7 @@ func countCheckpoints(t *testing.T, m *Memory) (checkpoints int) {
 // A checkpoint holds the parse of a prefix of a conversation. A growing conversation has one checkpoint, at its end,
 // and a branch has its own. The next turn resumes from the checkpoint with the longest prefix of its body.
 func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
-	m := NewMemory()
+	m := NewParseCache()
 	m.minBytes = 1
 	parse := func(body []byte) *Request {
 		r, err := m.Parse(1, Chat, body, 0)
@@ -61,7 +61,7 @@ func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 		if got := countCheckpoints(t, m); got != 1 {
 			t.Fatalf("after turn %d: got %d checkpoints, want 1", n, got)
 		}
-		if want := xxhash.Sum64(r.Body[r.at(0).start-1 : len(r.Body)-1]); r.ListHash != want {
+		if want := xxhash.Sum64(r.Body[r.itemSpan(0).start-1 : len(r.Body)-1]); r.ListHash != want {
 			t.Fatalf("turn %d: got ListHash %x, want %x", n, r.ListHash, want)
 		}
 	}
@@ -93,32 +93,32 @@ func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 
 // A full bucket evicts its least recently used checkpoint.
 func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
-	m := NewMemory()
+	m := NewParseCache()
 	m.minBytes = 1
 	body := func(n int) []byte { return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, n) }
-	for n := range memoryBucket {
+	for n := range maxBucketCheckpoints {
 		_, _ = m.Parse(1, Chat, body(n), 0)
 	}
 	_, _ = m.Parse(1, Chat, body(0), 0) // now body 1 is the least recently used
-	_, _ = m.Parse(1, Chat, body(memoryBucket), 0)
-	if got := countCheckpoints(t, m); got != memoryBucket {
-		t.Errorf("full bucket: got %d checkpoints, want %d", got, memoryBucket)
+	_, _ = m.Parse(1, Chat, body(maxBucketCheckpoints), 0)
+	if got := countCheckpoints(t, m); got != maxBucketCheckpoints {
+		t.Errorf("full bucket: got %d checkpoints, want %d", got, maxBucketCheckpoints)
 	}
-	for n, want := range map[int]bool{0: true, 1: false, 2: true, memoryBucket: true} {
+	for n, want := range map[int]bool{0: true, 1: false, 2: true, maxBucketCheckpoints: true} {
 		if k := m.findCheckpoint(checkpointKey(m, 1, Chat, body(n)), body(n)); (k != nil) != want {
 			t.Errorf("body %d: got a checkpoint = %v, want %v", n, k != nil, want)
 		}
 	}
-	m.size += memoryEntries // as if other conversations had filled the memory
+	m.size += maxCacheEntries // as if other conversations had filled the memory
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
-	m.size -= memoryEntries
+	m.size -= maxCacheEntries
 	countCheckpoints(t, m)
 }
 
 // Two requests that resume from one checkpoint and continue differently get their own items. A third body, in which a
 // second "messages" replaces the list, does not overwrite the items of the checkpoint.
 func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
-	m := NewMemory()
+	m := NewParseCache()
 	m.minBytes = 1
 	for n := 1; n <= 30; n++ { // grows the arrays of the checkpoint, so that their capacity exceeds their length
 		if _, err := m.Parse(1, Chat, longConversation("one", n), 0); err != nil {
@@ -160,7 +160,7 @@ func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 // A turn of a long conversation allocates at most twice as much as a turn of a short one.
 func TestAllocationPerTurnDoesNotGrowWithConversation(t *testing.T) {
 	perTurn := func(from int) (bytes uint64) {
-		m := NewMemory()
+		m := NewParseCache()
 		m.minBytes = 1
 		const turns = 100
 		var bodies [][]byte

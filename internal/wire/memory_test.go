@@ -15,7 +15,7 @@ import (
 func assertSameParse(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, d Dialect, m *Memory, body []byte,
+}, d Dialect, m *ParseCache, body []byte,
 ) {
 	t.Helper()
 	want, wantErr := Parse(d, body)
@@ -46,7 +46,7 @@ func assertSameParse(t interface {
 func TestMemoryParseMatchesParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
-		m := NewMemory()
+		m := NewParseCache()
 		m.minBytes = 1
 		var items []string
 		head := rapid.SampledFrom([]string{`"model":"m","stream":true,`, `"tools":[{"type":"function","function":{"name":"f"}}],`, `"system":"s",`, ` `, `"metadata":{"session_id":"x"},`}).Draw(t, "head")
@@ -78,7 +78,7 @@ func FuzzMemory(f *testing.F) {
 	f.Add([]byte(`{"tools":[{"name":"f"}],"messages":[{"role":"user","content":"a"}]}`), 60, []byte(` , {"role":"tool","tool_call_id":"c","content":"b"} ] , "system":"s"}`))
 	f.Fuzz(func(t *testing.T, first []byte, cut int, rest []byte) {
 		for _, d := range []Dialect{Chat, Responses, Messages} {
-			m := NewMemory()
+			m := NewParseCache()
 			m.minBytes = 1
 			if len(first) == 0 {
 				return
@@ -91,9 +91,10 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// A bucket has at most memoryBucket checkpoints. A Memory whose size exceeds memoryEntries evicts whole buckets.
+// A bucket has at most maxBucketCheckpoints checkpoints. A Memory whose size exceeds maxCacheEntries evicts whole
+// buckets.
 func TestMemoryIsBounded(t *testing.T) {
-	m := NewMemory()
+	m := NewParseCache()
 	m.minBytes = 1
 	for i := range 300 {
 		body := fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, i)
@@ -102,11 +103,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	for _, list := range m.checkpoints {
-		if len(list) > memoryBucket {
-			t.Errorf("bucket: got %d checkpoints, want at most %d", len(list), memoryBucket)
+		if len(list) > maxBucketCheckpoints {
+			t.Errorf("bucket: got %d checkpoints, want at most %d", len(list), maxBucketCheckpoints)
 		}
 	}
-	m.size = memoryEntries + 1
+	m.size = maxCacheEntries + 1
 	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.checkpoints) > 1 {
 		t.Errorf("Parse with a full Memory: got %d buckets, error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
 	}
@@ -115,28 +116,28 @@ func TestMemoryIsBounded(t *testing.T) {
 // A checkpoint does not retain the bytes after the list, such as the tools: 100 conversations with large tools retain
 // at most 8 KiB each.
 func TestMemoryDoesNotRetainBytesAfterList(t *testing.T) {
-	m := NewMemory()
+	m := NewParseCache()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
 	const conversations = 100
 	body := func(n int) []byte {
 		return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}],"tools":[%s{}]}`, n, tools)
 	}
-	before := heap()
+	before := heapBytes()
 	for n := range conversations {
 		if _, err := m.Parse(uint64(n), Chat, body(n), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if grown := int64(heap()) - int64(before); grown > conversations*8<<10 {
+	if grown := int64(heapBytes()) - int64(before); grown > conversations*8<<10 {
 		t.Errorf("%d conversations retain %d KiB, want at most %d KiB", conversations, grown>>10, conversations*8)
 	}
-	if m.size > memoryEntries || len(m.checkpoints) != conversations {
-		t.Errorf("got size %d, %d buckets, want size at most %d, %d buckets", m.size, len(m.checkpoints), memoryEntries, conversations)
+	if m.size > maxCacheEntries || len(m.checkpoints) != conversations {
+		t.Errorf("got size %d, %d buckets, want size at most %d, %d buckets", m.size, len(m.checkpoints), maxCacheEntries, conversations)
 	}
 }
 
-// heap returns the allocated heap bytes after a garbage collection.
-func heap() uint64 {
+// heapBytes returns the allocated heap bytes after a garbage collection.
+func heapBytes() uint64 {
 	var s runtime.MemStats
 	for range 3 {
 		runtime.GC()

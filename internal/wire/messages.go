@@ -20,7 +20,7 @@ func (r *Request) decodeMessages(it *Item, value span) {
 		for _, p := range parts {
 			switch {
 			case p.kind == callPart:
-				it.Calls = append(it.Calls, blockCall(b, p.at))
+				it.Calls = append(it.Calls, blockCall(b, p.span))
 			case p.kind == otherPart && !p.id.empty():
 				it.ProviderIDs = append(it.ProviderIDs, text(b, p.id))
 			}
@@ -33,7 +33,7 @@ func (r *Request) decodeMessages(it *Item, value span) {
 // blockCall reads a tool_use block.
 func blockCall(b []byte, v span) Call {
 	var id, name, input span
-	locate(b, v, field{"id", &id}, field{"name", &name}, field{"input", &input})
+	findMembers(b, v, field{"id", &id}, field{"name", &name}, field{"input", &input})
 	return Call{ID: text(b, id), Name: text(b, name), Args: string(input.of(b))}
 }
 
@@ -45,10 +45,10 @@ func blockResults(b []byte, parts []part) []Result {
 			continue
 		}
 		var call, content, failed span
-		locate(b, p.at, field{"tool_use_id", &call}, field{"content", &content}, field{"is_error", &failed})
-		res := Result{Block: i, CallID: text(b, call), IsError: errorFlag(kindAt(b, failed))}
+		findMembers(b, p.span, field{"tool_use_id", &call}, field{"content", &content}, field{"is_error", &failed})
+		res := Result{Block: i, CallID: text(b, call), IsError: errorFlag(firstByteAt(b, failed))}
 		inner := contentParts(b, content)
-		res.LeadingBlocks, res.Text = cutResult(joinText(b, inner))
+		res.LeadingBlocks, res.Text = cutResultBlocks(joinText(b, inner))
 		res.MediaHash = hashMedia(b, inner)
 		out = append(out, res)
 	}
@@ -70,8 +70,8 @@ func errorFlag(kind byte) int8 {
 // blockPlace returns the place at the top of the content of a tool_result. A result without content
 // gets a new member.
 func blockPlace(b []byte, value span) (place, bool) {
-	own := place{at: value.start + 1, form: newMember, head: newContent, tail: `",`}
-	if bytes.HasPrefix(b[own.at:], []byte(newContent)) {
+	own := place{offset: value.start + 1, form: createdMember, head: createdContent, tail: `",`}
+	if bytes.HasPrefix(b[own.offset:], []byte(createdContent)) {
 		return own, false
 	}
 	content := member(b, value, "content")

@@ -5,7 +5,7 @@ import "bytes"
 // readMessages reads an event of the Messages API, or a whole message.
 func (r *ReplyReader) readMessages(name, b []byte) {
 	var kind, nth, message, block, delta, usage, fault span
-	locate(b, span{0, len(b)}, field{"type", &kind}, field{"index", &nth}, field{"message", &message},
+	findMembers(b, span{0, len(b)}, field{"type", &kind}, field{"index", &nth}, field{"message", &message},
 		field{"content_block", &block}, field{"delta", &delta}, field{"usage", &usage}, field{"error", &fault})
 	index := integerAt(b, nth, 0)
 	if t := textBytes(b, kind); len(t) > 0 {
@@ -39,7 +39,7 @@ func (r *ReplyReader) readStopReason(b []byte, reason span) {
 // readWholeMessage reads a message object: a whole reply, or the beginning of a stream.
 func (r *ReplyReader) readWholeMessage(b []byte, v span) {
 	var id, model, reason, usage, content span
-	locate(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
+	findMembers(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
 		field{"usage", &usage}, field{"content", &content})
 	r.setIdentity(b, id, model)
 	r.readStopReason(b, reason)
@@ -55,12 +55,12 @@ func (r *ReplyReader) readWholeMessage(b []byte, v span) {
 func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 	switch p := partAt(b, v); p.kind {
 	case textPart:
-		r.set(r.itemAt(index), text(b, p.text))
+		r.setText(r.itemAt(index), text(b, p.text))
 	case callPart:
 		c := blockCall(b, v)
 		s := r.itemAt(index)
 		s.isCall, s.id, s.name = true, c.ID, c.Name
-		r.set(s, c.Args)
+		r.setText(s, c.Args)
 		s.isComplete = true // until a delta brings pieces of the input
 	case otherPart:
 		if id := shortText(b, p.id); id != "" {
@@ -69,7 +69,7 @@ func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 		if bytes.HasSuffix(textBytes(b, member(b, v, "type")), []byte("_tool_use")) {
 			s := r.itemAt(index)
 			s.isHosted, s.isComplete = true, true // until a delta brings pieces of the input
-			r.set(s, string(member(b, v, "input").of(b)))
+			r.setText(s, string(member(b, v, "input").of(b)))
 		}
 	case resultPart:
 	}
@@ -79,10 +79,10 @@ func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	switch string(textBytes(b, member(b, v, "type"))) {
 	case "text_delta":
-		r.add(r.itemAt(index), b, member(b, v, "text"))
+		r.addText(r.itemAt(index), b, member(b, v, "text"))
 	case "input_json_delta":
 		piece := member(b, v, "partial_json")
-		if kindAt(b, piece) != '"' || piece.end-piece.start == 2 {
+		if firstByteAt(b, piece) != '"' || piece.end-piece.start == 2 {
 			return // the first piece is often empty, and the only one for a call without arguments
 		}
 		s := r.callAt(index)
@@ -90,16 +90,16 @@ func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 			return
 		}
 		if s.isComplete {
-			r.set(s, "")
+			r.setText(s, "")
 			s.isComplete = false
 		}
-		r.add(s, b, piece)
+		r.addText(s, b, piece)
 	}
 }
 
 // callAt returns the call with the index, nil if the index belongs to another block.
 func (r *ReplyReader) callAt(index int) *replyItem {
-	if s := r.items.at[index]; s != nil && (s.isCall || s.isHosted) {
+	if s := r.items.byIndex[index]; s != nil && (s.isCall || s.isHosted) {
 		return s
 	}
 	return nil

@@ -17,7 +17,7 @@ func TestIsWholeValueAfterEachPiece(t *testing.T) {
 		s, step := &replyItem{}, max(len(text)/100, 1)
 		for at := 0; at < len(text); at += step {
 			piece := text[at:min(at+step, len(text))]
-			s.makeRoom(len(piece))
+			s.grow(len(piece))
 			s.text = append(s.text, piece...)
 			if got, want := s.isWholeValue(), valid([]byte(text[:at+len(piece)])); got != want || s.isWholeValue() != want {
 				t.Fatalf("%.30q, first %d bytes: isWholeValue = %v, want %v", text, at+len(piece), got, want)
@@ -33,7 +33,7 @@ func TestIsWholeValueAfterEachPiece(t *testing.T) {
 
 // Each piece with a name and without an id may start a new call. The reader allocates at most 20 times the length of a
 // stream of such pieces.
-func TestMemoryForNamedPiecesIsLinear(t *testing.T) {
+func TestReaderAllocationIsLinearInNamedPieces(t *testing.T) {
 	piece := func(args string) string {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)
 	}

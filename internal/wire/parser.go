@@ -14,7 +14,7 @@ type parser struct {
 	results      []scannedResult
 	tools        []span // names of the tools
 	hasNonObject bool   // true if the list contains a value that is not an object
-	base         int    // see requestScan.base
+	firstIndex   int    // see requestScan.firstIndex
 	prelude      listPrelude
 
 	count          int  // number of items, parts, calls, tools and keys
@@ -41,10 +41,10 @@ type memberSpans struct {
 func (p *parser) body() int {
 	i := p.scan.skipSpace(0)
 	if i >= len(p.scan.b) || p.scan.b[i] != '{' {
-		return p.scan.value(i, 0)
+		return p.scan.skipValue(i, 0)
 	}
 	p.keys = make([]span, 0, 24)
-	return p.members(p.scan.open(i, '}', 1))
+	return p.members(p.scan.firstElement(i, '}', 1))
 }
 
 // countOne counts one item, part, call, tool or key, and reports whether the count is within maxCount. The limit
@@ -75,12 +75,12 @@ func (p *parser) members(i int, more bool) int {
 		case list && (string(field) == "tools" || string(field) == "functions"):
 			i = p.toolList(i, 2)
 		default:
-			i = p.scan.value(i, 1)
+			i = p.scan.skipValue(i, 1)
 		}
 		if i > 0 {
 			p.recordMember(field, span{from, i})
 		}
-		i, more = p.scan.next(i, '}')
+		i, more = p.scan.nextElement(i, '}')
 	}
 	return i
 }
@@ -122,7 +122,7 @@ func (p *parser) recordMember(name []byte, v span) {
 // toolList scans the list of tools at i, and records the names of the tools: {name}, {function:{name}},
 // {custom:{name}}, and the names in a namespace. A tool without a name is recorded by its type.
 func (p *parser) toolList(i, depth int) int {
-	i, more := p.scan.open(i, ']', depth)
+	i, more := p.scan.firstElement(i, ']', depth)
 	for more {
 		if !p.countOne() {
 			return invalid
@@ -134,9 +134,9 @@ func (p *parser) toolList(i, depth int) int {
 				p.tools = append(p.tools, name)
 			}
 		} else {
-			i = p.scan.value(i, depth)
+			i = p.scan.skipValue(i, depth)
 		}
-		i, more = p.scan.next(i, ']')
+		i, more = p.scan.nextElement(i, ']')
 	}
 	return i
 }
@@ -144,7 +144,7 @@ func (p *parser) toolList(i, depth int) int {
 // tool scans one tool, or the function inside of a tool.
 func (p *parser) tool(i, depth int) (end int, name span) {
 	var kind span
-	i, more := p.scan.open(i, '}', depth)
+	i, more := p.scan.firstElement(i, '}', depth)
 	for more {
 		var key span
 		if key, i = p.scan.key(i); i < 0 {
@@ -158,7 +158,7 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 		case (field == "function" || field == "custom") && i < len(p.scan.b) && p.scan.b[i] == '{':
 			i, inner = p.tool(i, depth+1)
 		default:
-			i = p.scan.value(i, depth)
+			i = p.scan.skipValue(i, depth)
 		}
 		switch {
 		case field == "name":
@@ -168,7 +168,7 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 		case !inner.empty() && name.empty():
 			name = inner
 		}
-		i, more = p.scan.next(i, '}')
+		i, more = p.scan.nextElement(i, '}')
 	}
 	if name.empty() {
 		name = kind

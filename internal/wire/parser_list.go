@@ -9,7 +9,7 @@ import (
 // itemList scans the list at i, which is at nesting depth 2.
 func (p *parser) itemList(i int) int {
 	p.list, p.results, p.hasNonObject = nil, nil, false // a checkpoint may share the arrays of a previous list
-	return p.listItems(p.scan.open(i, ']', 2))
+	return p.listItems(p.scan.firstElement(i, ']', 2))
 }
 
 // listItems scans the items from i on.
@@ -22,26 +22,26 @@ func (p *parser) listItems(i int, more bool) int {
 			i = p.item(i)
 		} else {
 			p.hasNonObject = true
-			i = p.scan.value(i, 2)
+			i = p.scan.skipValue(i, 2)
 		}
-		i, more = p.scan.next(i, ']')
+		i, more = p.scan.nextElement(i, ']')
 	}
 	p.countAtListEnd, p.toolsAtListEnd = p.count, len(p.tools)
 	return i
 }
 
-// countedValue is like scanner.value, and also counts the elements of an array, which are the parts or
+// countedValue is like scanner.skipValue, and also counts the elements of an array, which are the parts or
 // calls of an item or block.
 func (p *parser) countedValue(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
-		return p.scan.value(i, depth)
+		return p.scan.skipValue(i, depth)
 	}
-	i, more := p.scan.open(i, ']', depth+1)
+	i, more := p.scan.firstElement(i, ']', depth+1)
 	for more {
 		if !p.countOne() {
 			return invalid
 		}
-		i, more = p.scan.next(p.scan.value(i, depth+1), ']')
+		i, more = p.scan.nextElement(p.scan.skipValue(i, depth+1), ']')
 	}
 	return i
 }
@@ -50,7 +50,7 @@ func (p *parser) countedValue(i, depth int) int {
 func (p *parser) item(start int) int {
 	var role, kind, call, named span
 	blocks, before, tools := -1, len(p.results), len(p.tools)
-	i, more := p.scan.open(start, '}', 3)
+	i, more := p.scan.firstElement(start, '}', 3)
 	for more {
 		var name span
 		if name, i = p.scan.key(i); i < 0 {
@@ -83,7 +83,7 @@ func (p *parser) item(start int) int {
 		case "name":
 			named = span{from, i}
 		}
-		i, more = p.scan.next(i, '}')
+		i, more = p.scan.nextElement(i, '}')
 	}
 	if p.dialect == Chat && call.empty() { // result of a function of older clients
 		call = named
@@ -99,7 +99,7 @@ func (p *parser) item(start int) int {
 
 // blocks scans the content of a message at i, which is at nesting depth 4, and counts its blocks.
 func (p *parser) blocks(i int) (end, n int) {
-	i, more := p.scan.open(i, ']', 4)
+	i, more := p.scan.firstElement(i, ']', 4)
 	for ; more; n++ {
 		if !p.countOne() {
 			return invalid, n
@@ -107,9 +107,9 @@ func (p *parser) blocks(i int) (end, n int) {
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			i = p.block(i, n)
 		} else {
-			i = p.scan.value(i, 4)
+			i = p.scan.skipValue(i, 4)
 		}
-		i, more = p.scan.next(i, ']')
+		i, more = p.scan.nextElement(i, ']')
 	}
 	return i, n
 }
@@ -117,7 +117,7 @@ func (p *parser) blocks(i int) (end, n int) {
 // block scans block n of a message's content, which is at nesting depth 5.
 func (p *parser) block(i, n int) int {
 	var kind, call span
-	i, more := p.scan.open(i, '}', 5)
+	i, more := p.scan.firstElement(i, '}', 5)
 	for more {
 		var name span
 		if name, i = p.scan.key(i); i < 0 {
@@ -131,7 +131,7 @@ func (p *parser) block(i, n int) int {
 		case "tool_use_id":
 			call = span{from, i}
 		}
-		i, more = p.scan.next(i, '}')
+		i, more = p.scan.nextElement(i, '}')
 	}
 	if i > 0 && string(p.stringAt(kind)) == "tool_result" {
 		p.results = append(p.results, scannedResult{int32(len(p.list)), int32(n), xxhash.Sum64(p.stringAt(call))})
@@ -144,9 +144,9 @@ func (p *parser) block(i, n int) int {
 func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)
-		p.results = slices.Grow(p.results, turnRoom)
+		p.results = slices.Grow(p.results, turnCapacity)
 	}
-	e := entry{start: int32(item.start), end: int32(item.end), results: int32(before), role: roleOf(string(role))}
+	e := entry{start: int32(item.start), end: int32(item.end), resultsBefore: int32(before), role: roleOf(string(role))}
 	switch p.dialect {
 	case Responses:
 		if e.role = itemRole(role, kind); e.role == RoleTool {
@@ -162,7 +162,7 @@ func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int)
 		if e.role == RoleTool {
 			p.results = append(p.results, scannedResult{int32(len(p.list)), 0, xxhash.Sum64(call)})
 		}
-	case None:
+	case NoDialect:
 	}
 	p.list = append(p.list, e)
 }

@@ -14,7 +14,7 @@ const (
 
 // part is one part of a content.
 type part struct {
-	at       span // position of the whole part
+	span     span // position of the whole part
 	kind     partKind
 	text     span   // textPart: position of the string literal
 	typ      string // text, input_text or output_text; "" for any other type
@@ -24,9 +24,9 @@ type part struct {
 
 // contentParts returns the parts of the content at v, a string or an array of parts.
 func contentParts(b []byte, v span) []part {
-	switch kindAt(b, v) {
+	switch firstByteAt(b, v) {
 	case '"':
-		return []part{{at: v, kind: textPart, text: v, isString: true}}
+		return []part{{span: v, kind: textPart, text: v, isString: true}}
 	case '[':
 		parts := make([]part, 0, 4)
 		for e := range elements(b, v) {
@@ -39,10 +39,10 @@ func contentParts(b []byte, v span) []part {
 
 // content returns the span of the content of item i, or of the string in place of a list.
 func (r *Request) content(i int) span {
-	if at := r.at(i); r.Body[at.start] != '{' {
+	if at := r.itemSpan(i); r.Body[at.start] != '{' {
 		return at
 	}
-	return member(r.Body, r.at(i), "content")
+	return member(r.Body, r.itemSpan(i), "content")
 }
 
 // parts returns the parts of the content of item i. The last result is cached, because one message may hold thousands
@@ -56,9 +56,9 @@ func (r *Request) parts(i int) []part {
 
 // partAt returns the part of a content at e.
 func partAt(b []byte, e span) part {
-	p := part{at: e}
+	p := part{span: e}
 	var txt, kind span
-	locate(b, e, field{"text", &txt}, field{"type", &kind}, field{"id", &p.id})
+	findMembers(b, e, field{"text", &txt}, field{"type", &kind}, field{"id", &p.id})
 	switch string(textBytes(b, kind)) {
 	case "tool_result":
 		p.kind = resultPart
@@ -71,7 +71,7 @@ func partAt(b []byte, e span) part {
 	case "output_text":
 		p.typ = "output_text"
 	}
-	if p.typ != "" && kindAt(b, txt) == '"' {
+	if p.typ != "" && firstByteAt(b, txt) == '"' {
 		p.kind, p.text = textPart, txt
 	}
 	return p
@@ -98,7 +98,7 @@ func joinText(b []byte, parts []part) string {
 func answerText(b []byte, parts []part) string {
 	content := joinText(b, parts)
 	for i := 0; content == "" && i < len(parts); i++ {
-		content = text(b, member(b, parts[i].at, "refusal"))
+		content = text(b, member(b, parts[i].span, "refusal"))
 	}
 	return content
 }
@@ -111,12 +111,12 @@ func (it *Item) setUserText(b []byte, parts []part) {
 		case textPart:
 			t := text(b, p.text)
 			it.HasText = true
-			lead, _ := cutLead(t)
+			lead, _ := cutLeadingBlocks(t)
 			it.LeadingBlocks += lead
 			if t != "" || texts != nil {
 				texts = append(texts, t)
 			}
-			if w := ownText(t, nil); w != "" {
+			if w := userWords(t, nil); w != "" {
 				words = append(words, w)
 			}
 		case resultPart: // no block can be inserted before a result

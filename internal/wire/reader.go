@@ -12,20 +12,20 @@ import (
 // ReplyReader reads a response that arrives in pieces of any size, and assembles a Reply. It never fails, and skips
 // input that it does not understand. Only one goroutine at a time may use a ReplyReader.
 type ReplyReader struct {
-	dialect   Dialect
-	size      int64
-	limit     int // maximum of keptBytes
-	keptBytes int // number of stored bytes of the reply, plus itemCost for each item
-	mode      replyMode
-	sse       sseReader
-	json      jsonBody
-	ended     bool
-	rep       Reply
-	tokens    tokens
-	items     replyItems
-	template  eventTemplate
-	unpack    *unpacker    // nil means the bytes of the reply are not compressed
-	unread    label.Reason // see UnreadReason
+	dialect       Dialect
+	contentLength int64
+	limit         int // maximum of keptBytes
+	keptBytes     int // number of stored bytes of the reply, plus itemCost for each item
+	mode          replyMode
+	sse           sseReader
+	json          jsonBody
+	ended         bool
+	rep           Reply
+	tokens        tokens
+	items         replyItems
+	template      eventTemplate
+	unpack        *unpacker    // nil means the bytes of the reply are not compressed
+	unread        label.Reason // see UnreadReason
 }
 
 type replyMode uint8
@@ -39,8 +39,8 @@ const (
 // NewReplyReader returns a reader for a response of the dialect. limit is the maximum number of bytes that are kept;
 // the rest of a longer response is read, too. size is the announced length of the response in bytes, -1 for none. The
 // first byte decides whether the response is a stream or a JSON body, because the content type is often wrong.
-func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
-	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
+func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
+	r := &ReplyReader{dialect: d, contentLength: contentLength, limit: max(limit, 0)}
 	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than its text
 	r.sse.handleEvent = r.readEvent
 	r.json.max = r.sse.maxBytes
@@ -48,12 +48,12 @@ func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	return r
 }
 
-// Unpack makes the reader decode a Content-Encoding. Call Unpack before the first Write.
-func (r *ReplyReader) Unpack(encoding string) {
-	switch coding(encoding) {
+// SetEncoding makes the reader decode a Content-Encoding. Call Unpack before the first Write.
+func (r *ReplyReader) SetEncoding(encoding string) {
+	switch canonicalEncoding(encoding) {
 	case "":
 	case "gzip", "deflate", "br", "zstd":
-		r.size, r.unpack = -1, newUnpacker(encoding, r.read)
+		r.contentLength, r.unpack = -1, newUnpacker(encoding, r.read)
 	default:
 		r.unread = label.UnreadEncoding
 	}
@@ -113,7 +113,7 @@ func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeSSE {
 		r.sse.write(rest)
 	} else {
-		r.json.write(rest, r.size)
+		r.json.write(rest, r.contentLength)
 		r.rep.Cut = r.rep.Cut || r.json.tooLong
 	}
 }
@@ -205,16 +205,16 @@ func (r *ReplyReader) Reply() *Reply {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
 			if s.isCall { // the SDK chatlas sends the id of the item as the id of the call in later requests
-				rep.others = appendKey(rep.others, "c:", s.itemID)
+				rep.otherKeys = appendKey(rep.otherKeys, "c:", s.itemID)
 			}
 		}
 		if len(s.surrogate) > 0 { // without its pair, the surrogate becomes U+FFFD
 			r.unescape(s, s.surrogate)
 		}
-		content := s.joined()
-		if r.dialect == Chat && s.index < textItem {
-			if len(rep.others) < maxOthers {
-				rep.others = appendKey(rep.others, "t:", TextEchoHash(content))
+		content := s.takeText()
+		if r.dialect == Chat && s.index < textItemIndex {
+			if len(rep.otherKeys) < maxOtherKeys {
+				rep.otherKeys = appendKey(rep.otherKeys, "t:", TextEchoHash(content))
 			}
 			continue
 		}
@@ -288,7 +288,7 @@ func (r *ReplyReader) readObject(name, b []byte) {
 		r.readResponses(name, b)
 	case Messages:
 		r.readMessages(name, b)
-	case None:
+	case NoDialect:
 	}
 }
 
@@ -304,7 +304,7 @@ func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 
 // recordError records the provider's error at v, which is a string, an object with a message, or any other value.
 func (r *ReplyReader) recordError(b []byte, v span) {
-	switch kindAt(b, v) {
+	switch firstByteAt(b, v) {
 	case 0, 'n':
 		return
 	case '"':

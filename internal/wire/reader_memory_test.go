@@ -52,7 +52,7 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 
 // For a long reply, a reader needs at most 10% more memory than the text. It allocates the buffer once if the server
 // announces the length of the reply.
-func TestMemoryForLongReplyIsCloseToItsLength(t *testing.T) {
+func TestReaderMemoryIsCloseToLengthOfLongReply(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
 	for name, tc := range map[string]struct {
@@ -80,15 +80,15 @@ func TestMemoryForLongReplyIsCloseToItsLength(t *testing.T) {
 			t.Errorf("%s: MemoryBytes grew %d times, want at most once for an announced length", name, growths)
 		}
 		if tc.size < 0 {
-			if rep := r.Reply(); len(rep.Text)+len(strings.Join(args(rep), "")) != pieces*piece {
-				t.Errorf("%s: got %d bytes of text and arguments, want %d", name, len(rep.Text)+len(strings.Join(args(rep), "")), pieces*piece)
+			if rep := r.Reply(); len(rep.Text)+len(strings.Join(callArguments(rep), "")) != pieces*piece {
+				t.Errorf("%s: got %d bytes of text and arguments, want %d", name, len(rep.Text)+len(strings.Join(callArguments(rep), "")), pieces*piece)
 			}
 		}
 	}
 }
 
-// args returns the arguments of each call.
-func args(rep *Reply) (all []string) {
+// callArguments returns the arguments of each call.
+func callArguments(rep *Reply) (all []string) {
 	for _, c := range rep.Calls {
 		all = append(all, c.Args)
 	}

@@ -26,13 +26,13 @@ func ReadRecording(raw []byte) (Recording, error) {
 		return rec, &Uninspected{label.UninspectedSize}
 	}
 	s := scanner{b: raw}
-	if end := s.value(s.skipSpace(0), 0); s.deep {
+	if end := s.skipValue(s.skipSpace(0), 0); s.deep {
 		return rec, &Uninspected{label.UninspectedDepth}
 	} else if end < 0 || s.skipSpace(end) != len(raw) {
 		return rec, &Uninspected{label.UninspectedInvalid}
 	}
 	var source, id, messages, input, reward, success span
-	locate(raw, span{s.skipSpace(0), len(raw)}, field{"source", &source}, field{"id", &id},
+	findMembers(raw, span{s.skipSpace(0), len(raw)}, field{"source", &source}, field{"id", &id},
 		field{"messages", &messages}, field{"input", &input}, field{"reward", &reward}, field{"success", &success})
 	rec.Source, rec.ID = source.of(raw), id.of(raw)
 	if err := rec.readReward(reward.of(raw), success.of(raw)); err != nil {
@@ -86,7 +86,7 @@ func recordedDialect(b []byte, list span) Dialect {
 	d := Chat
 	for e := range elements(b, list) {
 		var kind, content span
-		locate(b, e, field{"type", &kind}, field{"content", &content})
+		findMembers(b, e, field{"type", &kind}, field{"content", &content})
 		d = typedDialect(d, textBytes(b, kind))
 		for p := range elements(b, content) {
 			d = typedDialect(d, textBytes(b, member(b, p, "type")))

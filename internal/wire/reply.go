@@ -31,9 +31,9 @@ type Reply struct {
 	// agent does not answer these calls, but the text may quote their results.
 	HostedArgs []string
 
-	texts  []string // single messages of a reply that may have several
-	others []string // further keys of ReplyEchoKeys, for the choices after the first and the item ids of calls
-	echoes []string // result of keys, computed by ReplyEchoKeys at the first use
+	texts     []string // single messages of a reply that may have several
+	otherKeys []string // further keys of ReplyEchoKeys, for the choices after the first and the item ids of calls
+	echoKeys  []string // result of keys, computed by ReplyEchoKeys at the first use
 }
 
 // integerAt returns the integer at v, or fallback if there is none.
@@ -58,7 +58,7 @@ const maxTokens = 1e9
 // is reported several times, the largest counts, because a stream reports cumulative numbers, and some servers end a
 // stream with zeros.
 func (t *tokens) read(b []byte, v span) {
-	if kindAt(b, v) != '{' {
+	if firstByteAt(b, v) != '{' {
 		return
 	}
 	usage := gjson.ParseBytes(v.of(b))
@@ -105,23 +105,23 @@ const endOfThought = "</think>"
 
 // ReplyEchoKeys returns the keys by which a later request is recognised as the continuation of this reply (see
 // Request.EchoKeys), and "r:" with the id of the reply. prefill is the beginning of the answer that the client wrote
-// (Request.Prefilled), which the client may send back or leave out. The reply must not change afterwards, because the
+// (Request.Prefill), which the client may send back or leave out. The reply must not change afterwards, because the
 // keys are computed only once.
 func ReplyEchoKeys(rep *Reply, prefill string) []string {
-	if rep.echoes == nil {
-		rep.echoes = rep.keys()
+	if rep.echoKeys == nil {
+		rep.echoKeys = rep.keys()
 	}
 	if prefill == "" || len(rep.Calls) > 0 || rep.Cut {
-		return rep.echoes
+		return rep.echoKeys
 	}
-	return appendKey(slices.Clip(rep.echoes), "t:", TextEchoHash(prefill+rep.messageTexts()[0]))
+	return appendKey(slices.Clip(rep.echoKeys), "t:", TextEchoHash(prefill+rep.messageTexts()[0]))
 }
 
 // keys returns the keys of the reply alone.
 func (rep *Reply) keys() []string {
 	var keys []string
 	for n := range rep.Calls {
-		keys = appendCall(keys, &rep.Calls[n])
+		keys = appendCallKey(keys, &rep.Calls[n])
 	}
 	for _, id := range rep.ItemIDs {
 		keys = appendKey(keys, "i:", id)
@@ -137,11 +137,11 @@ func (rep *Reply) keys() []string {
 		if len(texts) > 1 { // a request of the Messages API has all texts in one item
 			keys = appendKey(keys, "t:", TextEchoHash(rep.Text))
 		}
-		if key, ok := replyStep(texts[0]); ok {
+		if key, ok := replyStepKey(texts[0]); ok {
 			keys = append(keys, key)
 		}
 	}
-	keys = append(keys, rep.others...)
+	keys = append(keys, rep.otherKeys...)
 	return appendKey(keys, "r:", rep.ID)
 }
 

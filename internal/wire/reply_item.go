@@ -10,7 +10,7 @@ import (
 // replyItems holds the items of a reply in the order of their start.
 type replyItems struct {
 	list    []*replyItem
-	at      map[int]*replyItem // newest item by index
+	byIndex map[int]*replyItem // newest item by index
 	current *replyItem         // last used item
 }
 
@@ -20,7 +20,7 @@ type replyItem struct {
 	isCall       bool
 	isHosted     bool // a call of a tool that the provider runs
 	isComplete   bool // the item is complete
-	argsValue    bool // the text is the JSON of arguments that are not a string (see addArgs)
+	hasJSONArgs  bool // the text is the JSON of arguments that are not a string (see addArgs)
 	id, name     string
 	itemID       string
 	fullPieces   [][]byte // full pieces of the text or of the call's arguments
@@ -37,8 +37,8 @@ const (
 	textPiece = 16 << 10 // size of a piece in bytes
 )
 
-// makeRoom makes room for n more bytes.
-func (r *replyItem) makeRoom(n int) {
+// grow makes room for n more bytes.
+func (r *replyItem) grow(n int) {
 	switch {
 	case cap(r.text)-len(r.text) >= n:
 	case cap(r.text) < textPiece:
@@ -52,8 +52,8 @@ func (r *replyItem) makeRoom(n int) {
 	}
 }
 
-// joined returns the whole text and releases the pieces.
-func (r *replyItem) joined() string {
+// takeText returns the whole text and releases the pieces.
+func (r *replyItem) takeText() string {
 	var b strings.Builder
 	b.Grow(r.len())
 	for _, piece := range r.fullPieces {
@@ -78,7 +78,7 @@ func (r *replyItem) len() int {
 
 // itemAt returns the item of an index, or newItem for an unknown index.
 func (r *ReplyReader) itemAt(index int) *replyItem {
-	if s := r.items.at[index]; s != nil {
+	if s := r.items.byIndex[index]; s != nil {
 		return s
 	}
 	return r.newItem(index)
@@ -100,16 +100,16 @@ func (r *ReplyReader) newItem(index int) *replyItem {
 	} else if r.rep.Cut = true; len(r.items.list) >= maxItemsAtLimit {
 		return s
 	}
-	if r.items.at == nil {
-		r.items.at = make(map[int]*replyItem)
+	if r.items.byIndex == nil {
+		r.items.byIndex = make(map[int]*replyItem)
 	}
-	r.items.list, r.items.at[index] = append(r.items.list, s), s
+	r.items.list, r.items.byIndex[index] = append(r.items.list, s), s
 	return s
 }
 
-// add appends the string at v to an item, up to the limit.
-func (r *ReplyReader) add(s *replyItem, b []byte, v span) {
-	if kindAt(b, v) != '"' {
+// addText appends the string at v to an item, up to the limit.
+func (r *ReplyReader) addText(s *replyItem, b []byte, v span) {
+	if firstByteAt(b, v) != '"' {
 		return
 	}
 	r.template.changes++
@@ -122,14 +122,14 @@ func (r *ReplyReader) add(s *replyItem, b []byte, v span) {
 func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 	switch {
 	case isArgsValue(b, v):
-		r.set(s, argsText(b, v))
-		s.argsValue = true
-	case kindAt(b, v) == '"' && v.end-v.start > len(`""`) && s.argsValue:
-		r.set(s, "")
-		s.argsValue = false
-		r.add(s, b, v)
+		r.setText(s, argsText(b, v))
+		s.hasJSONArgs = true
+	case firstByteAt(b, v) == '"' && v.end-v.start > len(`""`) && s.hasJSONArgs:
+		r.setText(s, "")
+		s.hasJSONArgs = false
+		r.addText(s, b, v)
 	default:
-		r.add(s, b, v)
+		r.addText(s, b, v)
 	}
 }
 
@@ -152,7 +152,7 @@ func (r *ReplyReader) append(s *replyItem, raw []byte) {
 
 // unescape adds the inside of a JSON string to the text of an item, up to the limit.
 func (r *ReplyReader) unescape(s *replyItem, raw []byte) {
-	s.makeRoom(min(len(raw), r.limit-r.keptBytes))
+	s.grow(min(len(raw), r.limit-r.keptBytes))
 	before := len(s.text)
 	s.text = r.cutOff(appendUnescaped(s.text, raw), before)
 }
@@ -171,8 +171,8 @@ func endsInHighSurrogate(raw []byte) bool {
 	return backslashes%2 == 1 && c >= 0xd800 && c < 0xdc00
 }
 
-// set replaces the text of an item.
-func (r *ReplyReader) set(s *replyItem, t string) {
+// setText replaces the text of an item.
+func (r *ReplyReader) setText(s *replyItem, t string) {
 	r.template.changes += 2
 	r.keptBytes -= s.len()
 	s.fullPieces, s.fullCapacity, s.nesting, s.surrogate = nil, 0, nesting{}, nil

@@ -65,7 +65,7 @@ func TestGoldenReplies(t *testing.T) {
 			}
 			for _, n := range []int{1 << 20, 1, 2, 3, 7, 64} {
 				got := *readReply(g.dialect, g.raw, 1<<20, n)
-				got.texts, got.others = nil, nil
+				got.texts, got.otherKeys = nil, nil
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", n, got, want)
 				}
@@ -256,13 +256,13 @@ func FuzzReply(f *testing.F) {
 	f.Add(uint8(Chat), []byte("data\n\rdata:\r\n\r\ndata: [DONE]"), uint16(0), uint8(1))
 	f.Fuzz(func(t *testing.T, d uint8, raw []byte, limit uint16, n uint8) {
 		dialect := Dialect(d % 4)
-		whole := readReply(dialect, raw, int(limit), len(raw)+1)
+		inOnePiece := readReply(dialect, raw, int(limit), len(raw)+1)
 		pieces := readReply(dialect, raw, int(limit), int(n)+1)
-		if !reflect.DeepEqual(whole, pieces) {
-			t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", int(n)+1, pieces, whole)
+		if !reflect.DeepEqual(inOnePiece, pieces) {
+			t.Fatalf("in pieces of %d bytes\n got %+v\nwant %+v", int(n)+1, pieces, inOnePiece)
 		}
-		size := len(whole.Text)
-		for _, c := range whole.Calls {
+		size := len(inOnePiece.Text)
+		for _, c := range inOnePiece.Calls {
 			size += len(c.Args)
 		}
 		if size > int(limit) {

@@ -56,10 +56,10 @@ type requestMembers struct {
 
 // requestScan holds the positions of the list items and tool results.
 type requestScan struct {
-	list     []entry
-	results  []scannedResult
-	base     int // index of the first item in the full list, if this list is a part of it
-	firstNew int // index of the first new item; see FirstNew
+	list       []entry
+	results    []scannedResult
+	firstIndex int // index of the first item in the full list, if this list is a part of it
+	firstNew   int // index of the first new item; see FirstNew
 }
 
 // requestMemo caches decoded values.
@@ -104,9 +104,9 @@ type itemHash struct {
 
 // entry holds the position of a list item in the body.
 type entry struct {
-	start, end int32
-	role       Role
-	results    int32 // number of entries of requestScan.results before the item
+	start, end    int32
+	role          Role
+	resultsBefore int32 // number of entries of requestScan.results before the item
 }
 
 // scannedResult is a tool result that the scan found.
@@ -143,15 +143,15 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	case !p.listFits():
 		return nil, &Uninspected{label.UninspectedListType}
 	}
-	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, base: p.base}}
+	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, firstIndex: p.firstIndex}}
 	r.members = requestMembers{firstMember: p.scan.skipSpace(p.scan.skipSpace(0) + 1), system: p.spans.system, misspelt: p.spans.misspelt, tools: p.spans.tools, format: p.spans.format, toolChoice: p.spans.toolChoice}
-	r.fill(&p.spans, p.tools, known)
+	r.setMembers(&p.spans, p.tools, known)
 	return r, nil
 }
 
 // listFits reports whether the list has a type that the API accepts.
 func (p *parser) listFits() bool {
-	switch kindAt(p.scan.b, p.spans.list) {
+	switch firstByteAt(p.scan.b, p.spans.list) {
 	case '[':
 		return !p.hasNonObject && (len(p.list) > 0 || p.dialect == Responses)
 	case '"':
@@ -206,14 +206,14 @@ func (p *parser) hasRepeatedFoldedKey() bool {
 	return false
 }
 
-// fill sets the fields of the request from the members that the scan found.
-func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
+// setMembers sets the fields of the request from the members that the scan found.
+func (r *Request) setMembers(at *memberSpans, tools []span, known *checkpoint) {
 	b := r.Body
 	r.Model = shortText(b, at.model)
-	r.NoGeneration = kindAt(b, at.generate) == 'f'
+	r.NoGeneration = firstByteAt(b, at.generate) == 'f'
 	r.Hints = r.hints(at)
 	r.Delta = r.Dialect == Responses && (r.Hints.PreviousID != "" || r.Hints.Conversation != "")
-	if kindAt(b, at.list) == '"' {
+	if firstByteAt(b, at.list) == '"' {
 		r.scan.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
 	r.RequestsCompaction, r.scan.firstNew = r.endsWithCompaction(), r.findFirstNew()
@@ -228,7 +228,7 @@ func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
 		r.SystemHash, r.ListHash = r.systemHash(at.system), xxhash.Sum64(at.list.of(b))
 	} else {
 		r.ListHash = known.listHash(at.list.of(b))
-		r.SystemHash = known.system
+		r.SystemHash = known.systemHash
 		if known.spans.system != at.system || !known.systemFinal {
 			r.SystemHash = r.systemHash(at.system)
 		}
@@ -244,7 +244,7 @@ func (r *Request) endsWithCompaction() bool {
 		return false
 	}
 	last := r.scan.list[len(r.scan.list)-1]
-	return last.role == RoleOther && text(r.Body, responsesItemAt(r.Body, r.at(len(r.scan.list)-1)).kind) == "compaction_trigger"
+	return last.role == RoleOther && text(r.Body, responsesItemAt(r.Body, r.itemSpan(len(r.scan.list)-1)).kind) == "compaction_trigger"
 }
 
 // hints returns the session ids in the body.
@@ -281,20 +281,22 @@ func userSession(id string) string {
 func (r *Request) Len() int { return len(r.scan.list) }
 
 // Raw returns the bytes of item i in Body.
-func (r *Request) Raw(i int) []byte { return r.at(i).of(r.Body) }
+func (r *Request) Raw(i int) []byte { return r.itemSpan(i).of(r.Body) }
 
 // Role returns the role of item i without decoding the item.
 func (r *Request) Role(i int) Role { return r.scan.list[i].role }
 
-func (r *Request) at(i int) span { return span{int(r.scan.list[i].start), int(r.scan.list[i].end)} }
+func (r *Request) itemSpan(i int) span {
+	return span{int(r.scan.list[i].start), int(r.scan.list[i].end)}
+}
 
 // resultsInItem returns the tool results that the scan found in item i.
 func (r *Request) resultsInItem(i int) []scannedResult {
 	to := len(r.scan.results)
 	if i+1 < len(r.scan.list) {
-		to = int(r.scan.list[i+1].results)
+		to = int(r.scan.list[i+1].resultsBefore)
 	}
-	return r.scan.results[r.scan.list[i].results:to]
+	return r.scan.results[r.scan.list[i].resultsBefore:to]
 }
 
 // RequiresJSON reports whether the answer must be JSON, according to response_format, text.format or output_format.
@@ -309,7 +311,7 @@ func (r *Request) RequiresJSON() bool {
 // RequiresTool reports whether the answer must be a tool call.
 func (r *Request) RequiresTool() bool {
 	how := text(r.Body, r.members.toolChoice)
-	if kindAt(r.Body, r.members.toolChoice) == '{' {
+	if firstByteAt(r.Body, r.members.toolChoice) == '{' {
 		how = text(r.Body, member(r.Body, r.members.toolChoice, "type"))
 	}
 	return how != "" && how != "auto" && how != "none" && how != "allowed_tools"

@@ -45,7 +45,7 @@ func TestParseRejectsUninspectableBodies(t *testing.T) {
 		{"array", Chat, `[{"messages":[]}]`, "no_list"},
 		{"string body", Chat, `"messages"`, "no_list"},
 		{"no list", Chat, `{"model":"m","input":"a"}`, "no_list"},
-		{"other dialect", None, `{"messages":[{"role":"user","content":"a"}]}`, "no_list"},
+		{"other dialect", NoDialect, `{"messages":[{"role":"user","content":"a"}]}`, "no_list"},
 		{"null", Chat, `{"messages":null}`, "list_type"},
 		{"string", Chat, `{"messages":"a"}`, "list_type"},
 		{"string for messages", Messages, `{"messages":"a"}`, "list_type"},
@@ -101,7 +101,7 @@ func TestParseReadsToolsInList(t *testing.T) {
 	if r := mustParse(t, Chat, `{"messages":[{"type":"additional_tools","tools":[{"name":"a"}]},{"role":"user","content":"x"}]}`); len(r.Tools) > 0 {
 		t.Errorf("chat item: got tools %q, want none", r.Tools)
 	}
-	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
+	_, err := NewParseCache().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
 	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
 		t.Errorf("51 tools with a limit of 20: err = %v, want an Uninspected error with reason %s", err, label.UninspectedItems)
 	}

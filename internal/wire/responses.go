@@ -34,7 +34,7 @@ func outputPlace(b []byte, kind string, output span) (place, bool) {
 	default:
 		return place{}, false
 	}
-	if kindAt(b, output) != '"' {
+	if firstByteAt(b, output) != '"' {
 		return place{}, false
 	}
 	return resultPlace(b, output, Responses)
@@ -55,7 +55,7 @@ type responsesItem struct {
 
 // responsesItemAt returns the positions of the members of the item at value.
 func responsesItemAt(b []byte, value span) (f responsesItem) {
-	locate(b, value, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
+	findMembers(b, value, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
 		field{"content", &f.content}, field{"arguments", &f.args}, field{"input", &f.input},
 		field{"action", &f.action}, field{"operation", &f.action}, field{"output", &f.output},
 		field{"status", &f.status})
@@ -82,11 +82,11 @@ func (r *Request) decodeResponses(it *Item, value span) {
 			id = f.id
 		}
 		res := Result{CallID: text(b, id)}
-		res.LeadingBlocks, res.Text = cutResult(outputText(b, kind, f.output))
+		res.LeadingBlocks, res.Text = cutResultBlocks(outputText(b, kind, f.output))
 		if kind == "apply_patch_call_output" {
 			res.IsError = patchErrorFlag(text(b, f.status))
 		}
-		if kindAt(b, f.output) == '[' && kind != "shell_call_output" {
+		if firstByteAt(b, f.output) == '[' && kind != "shell_call_output" {
 			res.MediaHash = hashMedia(b, contentParts(b, f.output))
 		}
 		it.Results = []Result{res}
@@ -146,7 +146,7 @@ func patchErrorFlag(status string) int8 {
 // outputText returns the text of the output of a tool: a string, text parts, the output of shell
 // commands, or the JSON.
 func outputText(b []byte, kind string, v span) string {
-	switch k := kindAt(b, v); {
+	switch k := firstByteAt(b, v); {
 	case k == 0 || k == 'n':
 		return ""
 	case k == '"':

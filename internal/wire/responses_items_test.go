@@ -111,7 +111,7 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 
 // ErrorBody returns JSON in the error format of the dialect, even for a message with quotes and invalid UTF-8.
 func TestErrorBodyHasFormatOfDialect(t *testing.T) {
-	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
+	for _, d := range []wire.Dialect{wire.NoDialect, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
 		var got struct {
 			Type  string
@@ -242,7 +242,7 @@ func TestHashCoversContentOnly(t *testing.T) {
 
 // Some servers send the pieces of calls without an index. A piece without an id continues the last call, and a piece
 // with a new id starts a call. Text between the pieces belongs to the text of the reply.
-func TestStreamedCallsWithoutIndex(t *testing.T) {
+func TestStreamedCallsWithoutIndexAreSeparated(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
 	for name, deltas := range map[string][]string{
@@ -266,7 +266,7 @@ func TestStreamedCallsWithoutIndex(t *testing.T) {
 func TestHashCoversImagesAndCommandOutput(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
-		return quoted("I ran this command:\n\nmake\n\nAnd got this output:\n\n" + output)
+		return jsonString("I ran this command:\n\nmake\n\nAnd got this output:\n\n" + output)
 	}
 	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+picture+`},{"role":"assistant","content":`+picture+`},{"role":"user","content":`+ran("red")+
 		`},{"role":"user","content":`+ran("blue")+`},{"role":"user","content":`+ran("red")+`}]}`))
@@ -329,7 +329,7 @@ func TestCallArgumentsMayBeJSONValues(t *testing.T) {
 
 // Two calls without ids stay two calls if their arguments are objects. Pieces of a string replace an object at the
 // beginning of a call.
-func TestStreamedArgumentsThatAreObjects(t *testing.T) {
+func TestStreamedObjectArgumentsKeepCallsSeparate(t *testing.T) {
 	for _, tc := range []struct {
 		pieces []string
 		want   []wire.Call
@@ -402,14 +402,14 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 
 // Some servers send calls without ids and repeat the name in each piece. After complete arguments, the next piece
 // starts another call.
-func TestStreamedCallsWithoutIDs(t *testing.T) {
+func TestStreamedCallsWithoutIDsAreSeparated(t *testing.T) {
 	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
 	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	for range 2 {
 		for rest := args; rest != ""; {
 			piece := rest[:min(len(rest), 3000)]
 			rest = rest[len(piece):]
-			_, _ = fmt.Fprintf(r, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":%s}}]}}]}`+"\n\n", quoted(piece))
+			_, _ = fmt.Fprintf(r, `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":%s}}]}}]}`+"\n\n", jsonString(piece))
 		}
 	}
 	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
@@ -419,7 +419,7 @@ func TestStreamedCallsWithoutIDs(t *testing.T) {
 
 // Memory.Parse returns the same result as Parse for a growing list that begins with system messages.
 func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
-	m := wire.NewMemory()
+	m := wire.NewParseCache()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
 	for n := range 4 {
 		body := []byte(`{"messages":[` + list + `]}`)

@@ -5,7 +5,7 @@ import "strings"
 // readResponses reads one event of the Responses API stream, or a whole response.
 func (r *ReplyReader) readResponses(name, b []byte) {
 	var kind, response, item, nth, delta, args, input, message, fault span
-	locate(b, span{0, len(b)}, field{"type", &kind}, field{"response", &response}, field{"item", &item},
+	findMembers(b, span{0, len(b)}, field{"type", &kind}, field{"response", &response}, field{"item", &item},
 		field{"output_index", &nth}, field{"delta", &delta}, field{"arguments", &args}, field{"input", &input},
 		field{"message", &message}, field{"error", &fault})
 	index := integerAt(b, nth, 0)
@@ -28,7 +28,7 @@ func (r *ReplyReader) readResponses(name, b []byte) {
 		r.readOutputItem(b, item, index, true)
 	case "response.output_text.delta":
 		if s := r.itemAt(index); !s.isComplete {
-			r.add(s, b, delta)
+			r.addText(s, b, delta)
 		}
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
 		if s := r.itemAt(index); !s.isComplete {
@@ -62,20 +62,20 @@ func finalStatus(name []byte) string {
 }
 
 func (r *ReplyReader) setArgs(b []byte, index int, v span) {
-	if s := r.itemAt(index); !s.isComplete && (kindAt(b, v) == '"' || isArgsValue(b, v)) {
+	if s := r.itemAt(index); !s.isComplete && (firstByteAt(b, v) == '"' || isArgsValue(b, v)) {
 		s.isCall = true
-		r.set(s, argsText(b, v))
+		r.setText(s, argsText(b, v))
 	}
 }
 
 // readWholeResponse reads a response object. A non-empty status marks the object as final; the object's
 // own status field takes precedence.
 func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
-	if kindAt(b, v) != '{' {
+	if firstByteAt(b, v) != '{' {
 		return
 	}
 	var id, model, own, output, usage, fault span
-	locate(b, v, field{"id", &id}, field{"model", &model}, field{"status", &own}, field{"output", &output},
+	findMembers(b, v, field{"id", &id}, field{"model", &model}, field{"status", &own}, field{"output", &output},
 		field{"usage", &usage}, field{"error", &fault})
 	r.setIdentity(b, id, model)
 	r.tokens.read(b, usage)
@@ -90,7 +90,7 @@ func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 		r.rep.Error = "response failed"
 	}
 	r.rep.Finish, r.rep.Complete, r.ended = status, true, true
-	if kindAt(b, output) == '[' && !r.allDone() {
+	if firstByteAt(b, output) == '[' && !r.allDone() {
 		r.dropItems()
 		i := 0
 		for e := range elements(b, output) {
@@ -114,12 +114,12 @@ func (r *ReplyReader) dropItems() {
 	for _, s := range r.items.list {
 		r.keptBytes -= s.len() + itemCost
 	}
-	r.items.list, r.items.at = nil, nil
+	r.items.list, r.items.byIndex = nil, nil
 }
 
 // readOutputItem reads an output item. done reports that the item is complete.
 func (r *ReplyReader) readOutputItem(b []byte, v span, index int, done bool) {
-	if kindAt(b, v) != '{' {
+	if firstByteAt(b, v) != '{' {
 		return
 	}
 	f := responsesItemAt(b, v)
@@ -129,13 +129,13 @@ func (r *ReplyReader) readOutputItem(b []byte, v span, index int, done bool) {
 	if c, ok := f.call(b, kind); ok {
 		s.isCall, s.id, s.name = true, c.ID, c.Name
 		if done {
-			r.set(s, c.Args)
+			r.setText(s, c.Args)
 		}
 	} else if done && kind == "message" {
-		r.set(s, answerText(b, contentParts(b, f.content)))
+		r.setText(s, answerText(b, contentParts(b, f.content)))
 	} else if done && strings.HasSuffix(kind, "_call") {
 		s.isHosted = true
-		r.set(s, f.hostedArgs(b, v))
+		r.setText(s, f.hostedArgs(b, v))
 	}
 	s.isComplete = s.isComplete || done
 }

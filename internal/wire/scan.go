@@ -23,8 +23,8 @@ type scanner struct {
 	deep bool // the nesting is deeper than maxDepth, and the scan stopped
 }
 
-// value returns the offset after the value at i, or invalid.
-func (s *scanner) value(i, depth int) int {
+// skipValue returns the offset after the value at i, or invalid.
+func (s *scanner) skipValue(i, depth int) int {
 	if uint(i) >= uint(len(s.b)) {
 		return invalid
 	}
@@ -32,39 +32,39 @@ func (s *scanner) value(i, depth int) int {
 	case '"':
 		return stringEnd(s.b, i+1)
 	case '{':
-		return s.object(i, depth+1)
+		return s.skipObject(i, depth+1)
 	case '[':
-		return s.array(i, depth+1)
+		return s.skipArray(i, depth+1)
 	case 't':
-		return s.literal(i, "true")
+		return s.skipLiteral(i, "true")
 	case 'f':
-		return s.literal(i, "false")
+		return s.skipLiteral(i, "false")
 	case 'n':
-		return s.literal(i, "null")
+		return s.skipLiteral(i, "null")
 	}
 	return numberEnd(s.b, i)
 }
 
-func (s *scanner) object(i, depth int) int {
-	i, more := s.open(i, '}', depth)
+func (s *scanner) skipObject(i, depth int) int {
+	i, more := s.firstElement(i, '}', depth)
 	for more {
 		_, i = s.key(i)
-		i, more = s.next(s.value(i, depth), '}')
+		i, more = s.nextElement(s.skipValue(i, depth), '}')
 	}
 	return i
 }
 
-func (s *scanner) array(i, depth int) int {
-	i, more := s.open(i, ']', depth)
+func (s *scanner) skipArray(i, depth int) int {
+	i, more := s.firstElement(i, ']', depth)
 	for more {
-		i, more = s.next(s.value(i, depth), ']')
+		i, more = s.nextElement(s.skipValue(i, depth), ']')
 	}
 	return i
 }
 
-// open moves from the opening bracket at i to the first element, or past the closing bracket. more is true if an
-// element or a key must follow at the offset.
-func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
+// firstElement moves from the opening bracket at i to the first element, or past the closing bracket. more is true if
+// an element or a key must follow at the offset.
+func (s *scanner) firstElement(i int, closing byte, depth int) (at int, more bool) {
 	if depth > maxDepth {
 		s.deep = true
 		return invalid, false
@@ -76,9 +76,9 @@ func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 	return i, true
 }
 
-// next moves from the end of an element at i to the next element, or past the closing bracket. more is true if an
-// element or a key must follow at the offset.
-func (s *scanner) next(i int, closing byte) (at int, more bool) {
+// nextElement moves from the end of an element at i to the next element, or past the closing bracket. more is true if
+// an element or a key must follow at the offset.
+func (s *scanner) nextElement(i int, closing byte) (at int, more bool) {
 	if i < 0 {
 		return invalid, false
 	}
@@ -120,7 +120,7 @@ func (s *scanner) skipSpace(i int) int {
 	return i
 }
 
-func (s *scanner) literal(i int, word string) int {
+func (s *scanner) skipLiteral(i int, word string) int {
 	end := i + len(word)
 	if end > len(s.b) || string(s.b[i:end]) != word {
 		return invalid
@@ -135,7 +135,7 @@ func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\
 func wholeValue(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}
 	v.start = s.skipSpace(0)
-	v.end = s.value(v.start, depth)
+	v.end = s.skipValue(v.start, depth)
 	return v, v.end >= 0 && s.skipSpace(v.end) == len(b)
 }
 

@@ -44,7 +44,7 @@ func TestNestingDepthIsLimited(t *testing.T) {
 	}
 	for _, open := range []string{"[", `{"a":`, `[{"messages":`} {
 		s := scanner{b: []byte(strings.Repeat(open, 1<<20))}
-		if s.value(0, 0) >= 0 || !s.deep {
+		if s.skipValue(0, 0) >= 0 || !s.deep {
 			t.Errorf("%d times %s: got deep = %v, want an error and deep = true", 1<<20, open, s.deep)
 		}
 	}
@@ -56,7 +56,7 @@ func FuzzValid(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := scanner{b: b}
-		end := s.value(s.skipSpace(0), 0)
+		end := s.skipValue(s.skipSpace(0), 0)
 		got := end >= 0 && s.skipSpace(end) == len(b)
 		if s.deep {
 			return

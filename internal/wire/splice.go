@@ -18,30 +18,30 @@ type Edit struct {
 type form uint8
 
 const (
-	inString   form = iota // inside a string, at its beginning
-	beforePart             // a new text part before another part
-	firstPart              // a new text part at the beginning of an array
-	newMember              // a new member of an object, or a new message
-	atEnd                  // inside a string, at its end
-	lastPart               // a new text part at the end of an array
-	aroundNull             // a new string that begins before the null of the body and ends with it
+	insideString  form = iota // inside a string, at its beginning
+	beforePart                // a new text part before another part
+	firstPart                 // a new text part at the beginning of an array
+	createdMember             // a new member of an object, or a new message
+	atEnd                     // inside a string, at its end
+	lastPart                  // a new text part at the end of an array
+	aroundNull                // a new string that begins before the null of the body and ends with it
 )
 
 // A result whose content is null becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape
 // shows that precept changed a null to a string.
 const (
-	beforeNull = `\u000a`
-	null       = "null"
+	nullMark = `\u000a`
+	nullText = "null"
 )
 
 // place is the offset of an insertion, with its form.
 type place struct {
-	at    int
-	form  form
-	typ   string // beforePart, firstPart, lastPart: type of the new part
-	empty bool   // firstPart, lastPart: the array is empty
+	offset int
+	form   form
+	typ    string // beforePart, firstPart, lastPart: type of the new part
+	empty  bool   // firstPart, lastPart: the array is empty
 
-	head, tail string // newMember: bytes around the text
+	head, tail string // createdMember: bytes around the text
 }
 
 // userTextPlace returns the place before the user's own words. The place is in the last text part with words, or else
@@ -53,7 +53,7 @@ func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 		if parts[i].kind != textPart {
 			continue
 		}
-		words := ownText(text(b, parts[i].text), nil) != ""
+		words := userWords(text(b, parts[i].text), nil) != ""
 		if words || at < 0 {
 			at = i
 		}
@@ -65,18 +65,18 @@ func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	case at < 0:
 		return place{}, false
 	case parts[at].isString:
-		return place{at: parts[at].at.start + 1, form: inString}, true
+		return place{offset: parts[at].span.start + 1, form: insideString}, true
 	}
-	return place{at: parts[at].at.start, form: beforePart, typ: partType(parts[at].typ, d)}, true
+	return place{offset: parts[at].span.start, form: beforePart, typ: partType(parts[at].typ, d)}, true
 }
 
 // resultPlace returns the place at the top of the content or output of a tool result.
 func resultPlace(b []byte, content span, d Dialect) (place, bool) {
-	switch kindAt(b, content) {
+	switch firstByteAt(b, content) {
 	case '"':
-		return place{at: content.start + 1, form: inString}, true
+		return place{offset: content.start + 1, form: insideString}, true
 	case '[':
-		p := place{at: content.start + 1, form: firstPart, typ: d.partType(), empty: true}
+		p := place{offset: content.start + 1, form: firstPart, typ: d.partType(), empty: true}
 		for e := range elements(b, content) {
 			p.empty = false
 			if t := partAt(b, e); t.kind == textPart {
@@ -86,7 +86,7 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 		}
 		return p, true
 	case 'n': // a result without content
-		return place{at: content.start, form: aroundNull}, true
+		return place{offset: content.start, form: aroundNull}, true
 	}
 	return place{}, false
 }
@@ -101,7 +101,7 @@ func partType(typ string, d Dialect) string {
 }
 
 // placeOf returns the place for an edit of the item and block. ok is false if no text can be inserted there, or if
-// another precept has already created a member there (see newContent).
+// another precept has already created a member there (see createdContent).
 func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	if item == System {
 		return r.systemPlace()
@@ -123,13 +123,13 @@ func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	case Chat:
 		return resultPlace(r.Body, r.content(item), Chat)
 	case Responses:
-		f := responsesItemAt(r.Body, r.at(item))
+		f := responsesItemAt(r.Body, r.itemSpan(item))
 		return outputPlace(r.Body, text(r.Body, f.kind), f.output)
 	case Messages:
 		if parts := r.parts(item); block < len(parts) && parts[block].kind == resultPart {
-			return blockPlace(r.Body, parts[block].at)
+			return blockPlace(r.Body, parts[block].span)
 		}
-	case None:
+	case NoDialect:
 	}
 	return place{}, false
 }
@@ -159,7 +159,7 @@ func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 		}
 		list[i].texts = append(list[i].texts, e.Text)
 	}
-	slices.SortStableFunc(list, func(a, b insertion) int { return cmp.Compare(a.where.at, b.where.at) })
+	slices.SortStableFunc(list, func(a, b insertion) int { return cmp.Compare(a.where.offset, b.where.offset) })
 	return list, nil
 }
 
@@ -177,12 +177,12 @@ func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) 
 	dst = slices.Grow(dst, size)
 	from, cuts := 0, sortedCuts(cuts)
 	for _, s := range insertions {
-		dst, cuts = r.appendWithout(dst, from, s.where.at, cuts)
+		dst, cuts = r.appendWithout(dst, from, s.where.offset, cuts)
 		dst = s.where.appendTo(dst, s.texts)
-		from = s.where.at
+		from = s.where.offset
 		if s.where.form == aroundNull {
-			dst = append(dst, null+`"`...)
-			from += len(null)
+			dst = append(dst, nullText+`"`...)
+			from += len(nullText)
 		}
 	}
 	dst, _ = r.appendWithout(dst, from, len(r.Body), cuts)
@@ -192,12 +192,12 @@ func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) 
 // appendTo appends the bytes that insert the texts at the place.
 func (p *place) appendTo(dst []byte, texts []string) []byte {
 	switch p.form {
-	case inString, atEnd:
+	case insideString, atEnd:
 		return appendAll(dst, texts)
-	case newMember:
+	case createdMember:
 		return append(appendAll(append(dst, p.head...), texts), p.tail...)
 	case aroundNull:
-		return append(appendAll(append(dst, '"'), texts), beforeNull...)
+		return append(appendAll(append(dst, '"'), texts), nullMark...)
 	case beforePart, firstPart, lastPart:
 		for i, t := range texts {
 			if p.form == lastPart && (!p.empty || i > 0) {

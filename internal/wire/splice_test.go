@@ -222,7 +222,7 @@ func TestStripRejectsAbsentText(t *testing.T) {
 	if _, err := Strip(Chat, body[1:], []Edit{{0, -1, "words"}}); err == nil {
 		t.Error("Strip of a body that is not JSON: err = nil, want an error")
 	}
-	if out, err := Strip(None, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
+	if out, err := Strip(NoDialect, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
 		t.Errorf("Strip without edits = %s, error %v, want the body unchanged", out, err)
 	}
 }
@@ -230,7 +230,7 @@ func TestStripRejectsAbsentText(t *testing.T) {
 func TestStripUndoesSplice(t *testing.T) {
 	text := rapid.OneOf(rapid.Just(block), rapid.Just("[LOOP DETECTED] x\n[END LOOP DETECTED]\n\n"), rapid.String(), rapid.SampledFrom([]string{"w", "\"", "\x00\xff"}))
 	rapid.Check(t, func(t *rapid.T) {
-		g := gen{t}
+		g := requestGenerator{t}
 		d, body := g.body()
 		r, err := Parse(d, []byte(body))
 		if err != nil {
@@ -257,7 +257,7 @@ func TestStripUndoesSplice(t *testing.T) {
 // A block is text that precept inserts. An item has the same Hash and the same UserText with and without blocks.
 func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := gen{t}
+		g := requestGenerator{t}
 		d, body := g.body()
 		r, err := Parse(d, []byte(body))
 		if err != nil {

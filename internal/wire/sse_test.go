@@ -28,7 +28,7 @@ func events(stream string, limit, n int) []sseEvent {
 	return out
 }
 
-func TestSSEEvents(t *testing.T) {
+func TestSSEReaderReadsEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name, stream string
 		want         []sseEvent

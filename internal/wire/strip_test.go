@@ -47,13 +47,13 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	}
 	cuts := make([]span, 0, len(spots))
 	for _, g := range spots {
-		cut, ok := r.inserted(g)
+		cut, ok := r.insertedSpan(g)
 		if !ok {
 			return nil, fmt.Errorf("strip: no inserted text in item %d, block %d of %s", g.item, g.block, d)
 		}
 		cuts = append(cuts, cut)
-		if bytes.HasSuffix(cut.of(body), []byte(beforeNull)) && body[cut.start] == '"' { // also remove the quote after the null
-			cuts = append(cuts, span{cut.end + len(null), cut.end + len(null) + 1})
+		if bytes.HasSuffix(cut.of(body), []byte(nullMark)) && body[cut.start] == '"' { // also remove the quote after the null
+			cuts = append(cuts, span{cut.end + len(nullText), cut.end + len(nullText) + 1})
 		}
 	}
 	slices.SortFunc(cuts, func(a, b span) int { return a.start - b.start })
@@ -69,34 +69,34 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 // a different part than at the insertion, so places returns every text part.
 func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)
-	if !ok && p.form != newMember {
+	if !ok && p.form != createdMember {
 		return nil
 	}
 	out := []place{p}
-	if p.form == newMember && !ok { // or Splice replaced the client's null by a string
-		out = append(out, place{at: p.at + len(p.head) - 1, form: aroundNull})
+	if p.form == createdMember && !ok { // or Splice replaced the client's null by a string
+		out = append(out, place{offset: p.offset + len(p.head) - 1, form: aroundNull})
 	}
-	if p.form == inString {
-		out = []place{{at: p.at - 1, form: aroundNull}, p}
+	if p.form == insideString {
+		out = []place{{offset: p.offset - 1, form: aroundNull}, p}
 	}
 	if p.form != beforePart {
 		return out
 	}
 	for _, t := range r.parts(g.item) {
 		if t.kind == textPart {
-			out = append(out, place{at: t.at.start, form: beforePart, typ: partType(t.typ, r.Dialect)})
+			out = append(out, place{offset: t.span.start, form: beforePart, typ: partType(t.typ, r.Dialect)})
 		}
 	}
 	return out
 }
 
-// inserted returns the span that Splice inserted for g.
-func (r *Request) inserted(g insertion) (span, bool) {
+// insertedSpan returns the span that Splice inserted for g.
+func (r *Request) insertedSpan(g insertion) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)
-		cut := span{p.at, p.at + len(text)}
+		cut := span{p.offset, p.offset + len(text)}
 		if p.form == beforePart || p.form == atEnd || p.form == lastPart {
-			cut = span{p.at - len(text), p.at}
+			cut = span{p.offset - len(text), p.offset}
 		}
 		if r.hasText(cut, text) {
 			return cut, true

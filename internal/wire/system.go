@@ -12,10 +12,10 @@ const System = -2
 // Beginnings of a created prompt. The space before the colon distinguishes a created member from a member of the
 // client. A system prompt that already has such a beginning gets no text.
 const (
-	newContent      = `"content" :"`
-	newSystem       = `"system" :"`
-	newInstructions = `"instructions" :"`
-	newMessage      = `{"role":"system","content" :"`
+	createdContent      = `"content" :"`
+	createdSystem       = `"system" :"`
+	createdInstructions = `"instructions" :"`
+	createdMessage      = `{"role":"system","content" :"`
 )
 
 // SystemText returns the system prompt, which consists of the member instructions or system, and of the leading system
@@ -38,10 +38,10 @@ func (r *Request) SystemText() string {
 
 // Prompt returns the JSON of the system prompt and of the tools outside of the list, as sent; nil for an absent part.
 func (r *Request) Prompt() (system, tools []byte) {
-	if v := r.members.system; kindAt(r.Body, v) == '"' || kindAt(r.Body, v) == '[' {
+	if v := r.members.system; firstByteAt(r.Body, v) == '"' || firstByteAt(r.Body, v) == '[' {
 		system = v.of(r.Body)
 	}
-	if v := r.members.tools; kindAt(r.Body, v) == '[' {
+	if v := r.members.tools; firstByteAt(r.Body, v) == '[' {
 		tools = v.of(r.Body)
 	}
 	return system, tools
@@ -55,22 +55,22 @@ func (r *Request) systemPlace() (place, bool) {
 		return r.endPlace(r.members.system)
 	}
 	if r.hasSystemItem() {
-		if r.hasPrefixAt(r.at(0).start, newMessage) {
-			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, false
+		if r.hasPrefixAt(r.itemSpan(0).start, createdMessage) {
+			return place{offset: r.itemSpan(0).start, form: createdMember, head: createdMessage, tail: `"},`}, false
 		}
-		return r.endPlace(member(r.Body, r.at(0), "content"))
+		return r.endPlace(member(r.Body, r.itemSpan(0), "content"))
 	}
 	if r.Dialect != Chat && !r.members.misspelt.empty() {
 		return place{}, false
 	}
 	switch r.Dialect {
 	case Chat:
-		return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, true
+		return place{offset: r.itemSpan(0).start, form: createdMember, head: createdMessage, tail: `"},`}, true
 	case Responses:
-		return place{at: r.members.firstMember, form: newMember, head: newInstructions, tail: `",`}, true
+		return place{offset: r.members.firstMember, form: createdMember, head: createdInstructions, tail: `",`}, true
 	case Messages:
-		return place{at: r.members.firstMember, form: newMember, head: newSystem, tail: `",`}, true
-	case None:
+		return place{offset: r.members.firstMember, form: createdMember, head: createdSystem, tail: `",`}, true
+	case NoDialect:
 	}
 	return place{}, false
 }
@@ -82,18 +82,18 @@ func (r *Request) hasSystemItem() bool {
 
 // endPlace returns the place at the end of the content at v, which is a string or a list of parts.
 func (r *Request) endPlace(v span) (place, bool) {
-	switch kindAt(r.Body, v) {
+	switch firstByteAt(r.Body, v) {
 	case '"':
-		for _, head := range []string{newSystem, newInstructions} {
+		for _, head := range []string{createdSystem, createdInstructions} {
 			if v.start == r.members.firstMember+len(head)-1 && r.hasPrefixAt(r.members.firstMember, head) {
-				return place{at: r.members.firstMember, form: newMember, head: head, tail: `",`}, false
+				return place{offset: r.members.firstMember, form: createdMember, head: head, tail: `",`}, false
 			}
 		}
-		return place{at: v.end - 1, form: atEnd}, true
+		return place{offset: v.end - 1, form: atEnd}, true
 	case '[':
-		p := place{at: v.start + 1, form: lastPart, typ: r.Dialect.partType(), empty: true}
+		p := place{offset: v.start + 1, form: lastPart, typ: r.Dialect.partType(), empty: true}
 		for e := range elements(r.Body, v) {
-			p.at, p.empty = e.end, false
+			p.offset, p.empty = e.end, false
 		}
 		return p, true
 	}

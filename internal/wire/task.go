@@ -178,7 +178,7 @@ func (r *Request) taskIn(i int) string {
 		if p.kind != textPart {
 			continue
 		}
-		if task := withoutTemplates(ownText(text(r.Body, p.text), nil)); task != "" {
+		if task := withoutTemplates(userWords(text(r.Body, p.text), nil)); task != "" {
 			tasks = append(tasks, task)
 		}
 	}
@@ -310,7 +310,7 @@ func taskTagContent(words string) (inner string, ok bool) {
 		if !hasPrefix && at > 0 && !isMarkup(words[:at]) {
 			continue
 		}
-		if inner, after, whole := element(words[at:], tag.name); whole && (hasPrefix || isHarnessText(tag.name, after)) {
+		if inner, after, whole := cutElement(words[at:], tag.name); whole && (hasPrefix || isHarnessText(tag.name, after)) {
 			return inner, true
 		}
 	}
@@ -330,9 +330,9 @@ func isMarkup(s string) bool {
 	return strings.HasPrefix(s, "<") && strings.HasSuffix(strings.TrimSpace(s), ">")
 }
 
-// element splits a text that begins with the element <name>, with or without attributes, into the content and the text
-// after the element.
-func element(s, name string) (inner, after string, ok bool) {
+// cutElement splits a text that begins with the element <name>, with or without attributes, into the content and the
+// text after the element.
+func cutElement(s, name string) (inner, after string, ok bool) {
 	s, ok = strings.CutPrefix(s, "<"+name)
 	if !ok || s == "" || s[0] != '>' && s[0] != ' ' {
 		return "", "", false
@@ -360,14 +360,14 @@ func withoutNotes(s string) string {
 func withoutNote(s string) string {
 	s = strings.TrimSpace(s)
 	for _, name := range noteTags {
-		if note, after, ok := element(s, name); ok && isNote(name, note, after) {
+		if note, after, ok := cutElement(s, name); ok && isNote(name, note, after) {
 			return strings.TrimSpace(after)
 		}
 		if !strings.HasSuffix(s, "</"+name+">") {
 			continue
 		}
 		at := strings.LastIndex(s, "<"+name)
-		if note, after, ok := element(s[max(at, 0):], name); ok && after == "" && isNote(name, note, "") {
+		if note, after, ok := cutElement(s[max(at, 0):], name); ok && after == "" && isNote(name, note, "") {
 			return strings.TrimSpace(s[:at])
 		}
 	}

@@ -74,15 +74,15 @@ func parseNamedTag(text string) (Call, bool) {
 
 // Limits of taggedArgs.
 const (
-	maxTagged = 16 << 10 // length of the text in bytes
-	maxTags   = 32       // number of arguments
+	maxTaggedBytes = 16 << 10 // length of the text in bytes
+	maxTags        = 32       // number of arguments
 )
 
 // taggedArgs converts <name>value</name> arguments to a JSON object. Text without tags, or longer
-// than maxTagged, is returned unchanged.
+// than maxTaggedBytes, is returned unchanged.
 func taggedArgs(s string) string {
 	whole := strings.TrimSpace(s)
-	if len(s) > maxTagged {
+	if len(s) > maxTaggedBytes {
 		return whole
 	}
 	var out []byte
@@ -281,7 +281,7 @@ func parseObjectCall(text string) (Call, bool) {
 // parseToolMember parses the member of an object that may name the tool. A string is the name. An object holds the name
 // and the arguments.
 func parseToolMember(b []byte, v span) (name, args string) {
-	if kindAt(b, v) == '{' {
+	if firstByteAt(b, v) == '{' {
 		name, args = parseJSONCall(string(v.of(b)))
 		return name, args
 	}

@@ -18,7 +18,7 @@ func textCallID(c *Call, text string) string {
 	return textCallMark + hex16(hashWords([]string{c.Name, c.Args, text}))
 }
 
-const textCallMark = unnamedMark + "w"
+const textCallMark = generatedIDPrefix + "w"
 
 // IsText reports whether the agent wrote the call as text.
 func (c *Call) IsText() bool { return strings.HasPrefix(c.ID, textCallMark) }
@@ -28,14 +28,14 @@ func (r *Request) readTextResult(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
 	}
-	if p, _, steps := growingFormat(it.Text); p != nil && (p.onWire || r.withoutTools()) {
+	if p, _, steps := growingFormat(it.Text); p != nil && (p.onWire || r.hasNoTools()) {
 		it.setSteps(steps)
 		return
 	}
 	if strings.HasPrefix(it.Text, fieldMark) { // dspy without a trajectory
 		return
 	}
-	lead, rest := cutLead(it.Text)
+	lead, rest := cutLeadingBlocks(it.Text)
 	rest = strings.TrimSpace(rest)
 	rep, ok := parseTextResult(rest)
 	if !ok {
@@ -53,7 +53,7 @@ func (r *Request) readTextResult(it *Item) {
 	case rep.call != nil:
 		c, from = *rep.call, it.Index
 	case rep.findCall != nil:
-		c, from = r.callBefore(it.Index, &rep)
+		c, from = r.callOfTextResult(it.Index, &rep)
 	}
 	res.WithCall = from == it.Index
 	it.setTextResult(c, from, res)
@@ -73,9 +73,9 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// callBefore returns the call that the text result rep in item i answers, and the index of the item with the call. The
-// index is -1 if the call is unknown.
-func (r *Request) callBefore(i int, rep *textResult) (Call, int) {
+// callOfTextResult returns the call that the text result rep in item i answers, and the index of the item with the
+// call. The index is -1 if the call is unknown.
+func (r *Request) callOfTextResult(i int, rep *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
 			if c, ok := rep.findCall(r.textAt(j)); ok {
@@ -150,11 +150,11 @@ func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 // mayHoldTextResult reports whether item i may be a tool result of an unknown agent. The request must have no tools,
 // and item i must be a user message after an answer of the model.
 func (r *Request) mayHoldTextResult(i int) bool {
-	return i > 0 && !r.Delta && r.withoutTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
+	return i > 0 && !r.Delta && r.hasNoTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
 }
 
-// withoutTools reports whether the request has no tools and no tool results in the API's form.
-func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.scan.results) == 0 }
+// hasNoTools reports whether the request has no tools and no tool results in the API's form.
+func (r *Request) hasNoTools() bool { return len(r.Tools) == 0 && len(r.scan.results) == 0 }
 
 // countPairs counts the equal pairs of a call and the user text after the call.
 func (r *Request) countPairs() {
@@ -167,7 +167,7 @@ func (r *Request) countPairs() {
 		if c.Name == "" {
 			continue
 		}
-		_, text := cutLead(r.textAt(i))
+		_, text := cutLeadingBlocks(r.textAt(i))
 		if text = strings.TrimSpace(text); text == "" || isAgentText(text) {
 			continue
 		}

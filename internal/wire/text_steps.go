@@ -59,7 +59,7 @@ func (r *Request) observationPlace(i, number int) (place, bool) {
 		starts := lineStarts(p.text.of(r.Body))
 		if line < len(starts) {
 			top := p.text.start + starts[line]
-			return place{at: top + len(s.label), form: inString}, r.hasPrefixAt(top, s.label)
+			return place{offset: top + len(s.label), form: insideString}, r.hasPrefixAt(top, s.label)
 		}
 		line -= len(starts)
 	}
@@ -213,8 +213,8 @@ func stepKey(thought string, c *Call) string {
 	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(CallEchoHash(c))))
 }
 
-// replyStep returns the key of the step that a reply in the form of dspy asks for.
-func replyStep(text string) (key string, ok bool) {
+// replyStepKey returns the key of the step that a reply in the form of dspy asks for.
+func replyStepKey(text string) (key string, ok bool) {
 	if !strings.Contains(text, "[[ ## next_tool_name ## ]]") {
 		return "", false
 	}

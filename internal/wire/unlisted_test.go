@@ -134,7 +134,7 @@ func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 		it := r.Item(0)
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
-			if !ok || !c.IsText() || !wire.IsUnnamed(res.CallID) {
+			if !ok || !c.IsText() || !wire.IsGeneratedID(res.CallID) {
 				t.Errorf("%s: result %q, id %q: CallOf = %+v, %v, want a text call with a generated id", name, res.Text, res.CallID, c, ok)
 			}
 			if got != "" {

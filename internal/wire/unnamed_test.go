@@ -32,12 +32,12 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	for i, want := range map[int]string{2: "f", 3: "g", 5: "f", 6: "g"} {
 		id := r.Item(i).Results[0].CallID
 		c, ok := r.CallOf(id)
-		if !ok || c.Name != want || !wire.IsUnnamed(id) || names[id] {
+		if !ok || c.Name != want || !wire.IsGeneratedID(id) || names[id] {
 			t.Errorf("result %d, id %q: CallOf = %+v, %v, want the call of %s, and a generated id that no other result has", i, id, c, ok, want)
 		}
 		names[id] = true
-		if id != wire.UnnamedCallID(i-2-(i-2)%3+1, (i-2)%3) {
-			t.Errorf("result %d: got id %q, want %q", i, id, wire.UnnamedCallID(i-2-(i-2)%3+1, (i-2)%3))
+		if id != wire.GeneratedCallID(i-2-(i-2)%3+1, (i-2)%3) {
+			t.Errorf("result %d: got id %q, want %q", i, id, wire.GeneratedCallID(i-2-(i-2)%3+1, (i-2)%3))
 		}
 	}
 	longer := mustParse(t, wire.Chat, `{"messages":[{"role":"system","content":"s"},`+list+`,{"role":"user","content":"more"}]}`)

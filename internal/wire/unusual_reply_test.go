@@ -70,7 +70,7 @@ func TestReadUnusualReplies(t *testing.T) {
 		{wire.Chat, ``, `"" "" false {-1 -1 -1}`},
 		{wire.Chat, `[1]`, `"" "" false {-1 -1 -1}`},
 		{wire.Chat, `{"choices":`, `"" "" false {-1 -1 -1}`},
-		{wire.None, `{"error":"x"}`, `"" "" true {-1 -1 -1}`},
+		{wire.NoDialect, `{"error":"x"}`, `"" "" true {-1 -1 -1}`},
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
 			rep := readInPieces(tc.d, tc.raw, piece)

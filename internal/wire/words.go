@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Agents and precept insert text into user messages. ownText removes this text, so that matching, feedback and the
+// Agents and precept insert text into user messages. userWords removes this text, so that matching, feedback and the
 // content hash read only the words of the person.
 
 const (
@@ -67,7 +67,7 @@ type RemovedPiece struct {
 
 // StripUserText returns the user's words in the text of a user message, like Item.UserText, and the removed pieces.
 func StripUserText(text string) (words string, out []RemovedPiece) {
-	words = ownText(text, func(kind, piece string) { out = append(out, RemovedPiece{kind, piece}) })
+	words = userWords(text, func(kind, piece string) { out = append(out, RemovedPiece{kind, piece}) })
 	return words, out
 }
 
@@ -80,9 +80,9 @@ func (r removedFunc) call(kind, piece string) {
 	}
 }
 
-// ownText returns the user's words in a text of a user message. This is the trimmed text without the wrappers and
+// userWords returns the user's words in a text of a user message. This is the trimmed text without the wrappers and
 // notes of agents, and without the blocks of precept.
-func ownText(text string, removed removedFunc) string {
+func userWords(text string, removed removedFunc) string {
 	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, removed), removed))
 	if p, asked, _ := growingFormat(s); p != nil {
 		removed.call(p.kind, s[len(asked):])
@@ -118,7 +118,7 @@ func ownText(text string, removed removedFunc) string {
 			s = strings.TrimSpace(words)
 		}
 	}
-	return unquoted(strings.TrimSpace(s))
+	return trimQuotes(strings.TrimSpace(s))
 }
 
 // withoutBlocks removes the blocks that precept inserted.
@@ -203,8 +203,8 @@ func cutAll(s string, mark byte, ends func(string) (tail, kind string), removed 
 	return out.String()
 }
 
-// unquoted removes the pair of quotes that the command opencode run puts around the prompt.
-func unquoted(s string) string {
+// trimQuotes removes the pair of quotes that the command opencode run puts around the prompt.
+func trimQuotes(s string) string {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' || strings.Contains(strings.ReplaceAll(s[1:len(s)-1], `\"`, ""), `"`) {
 		return s
 	}
@@ -218,8 +218,8 @@ const (
 	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"
 )
 
-// cutLead splits a text into the blocks of another precept at its beginning (lead) and the rest.
-func cutLead(text string) (lead, rest string) {
+// cutLeadingBlocks splits a text into the blocks of another precept at its beginning (lead) and the rest.
+func cutLeadingBlocks(text string) (lead, rest string) {
 	for rest = text; ; rest = strings.TrimLeft(rest, "\n") {
 		n := leadLength(rest)
 		if n == 0 {
@@ -229,10 +229,10 @@ func cutLead(text string) (lead, rest string) {
 	}
 }
 
-// cutResult splits a tool result like cutLead. If the rest after such blocks is "null", the result had no content, and
-// the other precept changed the null to a string (see aroundNull).
-func cutResult(text string) (lead, rest string) {
-	if lead, rest = cutLead(text); lead != "" && rest == null {
+// cutResultBlocks splits a tool result like cutLeadingBlocks. If the rest after such blocks is "null", the result had
+// no content, and the other precept changed the null to a string (see aroundNull).
+func cutResultBlocks(text string) (lead, rest string) {
+	if lead, rest = cutLeadingBlocks(text); lead != "" && rest == nullText {
 		rest = ""
 	}
 	return lead, rest
@@ -241,7 +241,7 @@ func cutResult(text string) (lead, rest string) {
 // resultText returns the text of a tool result without blocks of precept, for the canonical hash.
 func resultText(res *Result) string {
 	rest := strings.TrimSpace(withoutBlocks(res.Text, nil))
-	if rest == null && rest != strings.TrimSpace(res.Text) {
+	if rest == nullText && rest != strings.TrimSpace(res.Text) {
 		return ""
 	}
 	return rest

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ownText returns the user's words in a text, without the text that agents and precept add.
+// userWords returns the user's words in a text, without the text that agents and precept add.
 func TestOwnTextOmitsTextOfAgentsAndPrecept(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
@@ -53,20 +53,20 @@ func TestOwnTextOmitsTextOfAgentsAndPrecept(t *testing.T) {
 		{"a user's brackets", "a[0] = [LOOP] // [x]", "a[0] = [LOOP] // [x]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := ownText(tc.text, nil); got != tc.want {
-				t.Errorf("ownText = %q, want %q", got, tc.want)
+			if got := userWords(tc.text, nil); got != tc.want {
+				t.Errorf("userWords = %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// ownText takes linear time. Quadratic time for a text of 200,000 opening tags would exceed 20 s.
+// userWords takes linear time. Quadratic time for a text of 200,000 opening tags would exceed 20 s.
 func TestOwnTextTakesLinearTime(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for _, open := range []string{"<system-reminder>", "[LOOP DETECTED]", "\nLessons from past experience:\n", "<", "[/lesson "} {
-			_ = ownText(strings.Repeat(open, 200_000), nil)
+			_ = userWords(strings.Repeat(open, 200_000), nil)
 		}
 	}()
 	select {

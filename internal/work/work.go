@@ -37,17 +37,17 @@ type Ref struct {
 	Name       string // hash in lower case, name of the branch, or number of the pull request
 }
 
-// OfCommit returns the Ref for a commit hash of at least 7 hex digits. ok is false for any other string.
-func OfCommit(hash, repository string) (ref Ref, ok bool) {
+// CommitRef returns the Ref for a commit hash of at least 7 hex digits. ok is false for any other string.
+func CommitRef(hash, repository string) (ref Ref, ok bool) {
 	if len(hash) < minHash || len(hash) > maxHash || strings.Trim(hash, "0123456789abcdefABCDEF") != "" || strings.Trim(hash, "0") == "" {
 		return Ref{}, false
 	}
 	return Ref{Kind: Commit, Repository: repository, Name: strings.ToLower(hash)}, true
 }
 
-// OfBranch returns the Ref for a branch. ok is false for a string that git does not accept as the name
+// BranchRef returns the Ref for a branch. ok is false for a string that git does not accept as the name
 // of a branch.
-func OfBranch(name, repository string) (ref Ref, ok bool) {
+func BranchRef(name, repository string) (ref Ref, ok bool) {
 	name = strings.TrimPrefix(name, "refs/heads/")
 	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) }
 	if name == "" || len(name) > maxName || name == "HEAD" || name == "@" || name[0] == '-' || strings.Contains(name, "..") ||
@@ -57,9 +57,9 @@ func OfBranch(name, repository string) (ref Ref, ok bool) {
 	return Ref{Kind: Branch, Repository: repository, Name: name}, true
 }
 
-// OfPullRequest returns the Ref for a pull request. ok is false if number is not a positive integer, or if repository
+// PullRequestRef returns the Ref for a pull request. ok is false if number is not a positive integer, or if repository
 // is empty.
-func OfPullRequest(repository, number string) (ref Ref, ok bool) {
+func PullRequestRef(repository, number string) (ref Ref, ok bool) {
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || n == 0 || repository == "" {
 		return Ref{}, false
@@ -83,7 +83,7 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 		if !found || strings.Count(path, "/") < 1 {
 			return Ref{}, false
 		}
-		return OfPullRequest(CleanPath(path), number)
+		return PullRequestRef(CleanPath(path), number)
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -101,7 +101,7 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 			if at[len(at)-1] == "-" {
 				at = at[:len(at)-1]
 			}
-			return OfPullRequest(CleanPath(strings.Join(at, "/")), segments[i+1])
+			return PullRequestRef(CleanPath(strings.Join(at, "/")), segments[i+1])
 		}
 	}
 	return Ref{}, false

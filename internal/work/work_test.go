@@ -41,13 +41,13 @@ func TestRepositoryOfReadsRemoteAddress(t *testing.T) {
 
 func TestInvalidReferencesAreRejected(t *testing.T) {
 	for _, hash := range []string{"", "3f2a9c", "3f2a9cg", "0000000", strings.Repeat("a", 65)} {
-		if _, ok := work.OfCommit(hash, ""); ok {
-			t.Errorf("OfCommit(%q): got ok = true, want false", hash)
+		if _, ok := work.CommitRef(hash, ""); ok {
+			t.Errorf("CommitRef(%q): got ok = true, want false", hash)
 		}
 	}
 	for _, name := range []string{"", "a b", "a..b", "-x", "HEAD", "a:b", "a\x00b", "/a", "a//b", strings.Repeat("a", 257)} {
-		if _, ok := work.OfBranch(name, ""); ok {
-			t.Errorf("OfBranch(%q): got ok = true, want false", name)
+		if _, ok := work.BranchRef(name, ""); ok {
+			t.Errorf("BranchRef(%q): got ok = true, want false", name)
 		}
 	}
 	for _, text := range []string{"12", "#12", "shop#12", "acme/shop#-1", "acme/shop#x", "ftp://h/a/b/pull/1", "https://h/pull/1", "https://h/a/b/pull", "https://%zz/a/b/pull/1"} {

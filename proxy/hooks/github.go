@@ -133,10 +133,10 @@ func (p *githubPayload) closedEvents() []Event {
 	if from.FullName != repository && !pr.Merged {
 		sha = "" // anyone can open and close a pull request for a public commit
 	}
-	e.Subjects = subjects(validRefs(request(repository, pr.Number), commit(sha, repository), branch(pr.Head.Ref, from.DefaultBranch, from.FullName)))
+	e.RefGroups = subjects(validRefs(requestRef(repository, pr.Number), commitRef(sha, repository), branchRef(pr.Head.Ref, from.DefaultBranch, from.FullName)))
 	events := []Event{e}
 	if n := revertedRequest(pr.Title + "\n" + pr.Body); pr.Merged && n > 0 && n != pr.Number && strings.HasPrefix(pr.Title, "Revert ") {
-		events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(validRefs(request(repository, n))), At: e.At})
+		events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: subjects(validRefs(requestRef(repository, n))), At: e.At})
 	}
 	return events
 }
@@ -155,13 +155,13 @@ func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	}
 	var requests []work.Ref
 	for _, pr := range c.Requests {
-		requests = append(requests, validRefs(request(e.Repository, pr.Number))...)
+		requests = append(requests, validRefs(requestRef(e.Repository, pr.Number))...)
 	}
 	branchRepository := e.Repository
 	if c.HeadRepository.FullName != "" {
 		branchRepository = c.HeadRepository.FullName // the fork may have a branch with the name of a branch here
 	}
-	e.Subjects = subjects(
-		validRefs(commit(c.HeadSHA, e.Repository)), requests, validRefs(branch(c.HeadBranch, p.Repository.DefaultBranch, branchRepository)))
+	e.RefGroups = subjects(
+		validRefs(commitRef(c.HeadSHA, e.Repository)), requests, validRefs(branchRef(c.HeadBranch, p.Repository.DefaultBranch, branchRepository)))
 	return []Event{e}, "", nil
 }

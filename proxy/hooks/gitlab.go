@@ -87,10 +87,10 @@ func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	if from.Path != repository && e.Outcome != Merged {
 		sha = "" // anyone can open and close a merge request for a public commit
 	}
-	e.Subjects = subjects(validRefs(request(repository, o.IID), commit(sha, repository), branch(o.SourceBranch, from.DefaultBranch, from.Path)))
+	e.RefGroups = subjects(validRefs(requestRef(repository, o.IID), commitRef(sha, repository), branchRef(o.SourceBranch, from.DefaultBranch, from.Path)))
 	events := []Event{e}
 	if n := revertedRequest(o.Title + "\n" + o.Description); e.Outcome == Merged && n > 0 && n != o.IID && strings.HasPrefix(o.Title, "Revert ") {
-		events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(validRefs(request(repository, n))), At: e.At})
+		events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: subjects(validRefs(requestRef(repository, n))), At: e.At})
 	}
 	return events, "", nil
 }
@@ -111,6 +111,6 @@ func (p *gitlabPayload) pipelineEvents() ([]Event, string, error) {
 	if o.Tag {
 		branchName = ""
 	}
-	e.Subjects = subjects(validRefs(commit(o.SHA, repository)), validRefs(request(repository, p.MergeRequest.IID)), validRefs(branch(branchName, p.Project.DefaultBranch, repository)))
+	e.RefGroups = subjects(validRefs(commitRef(o.SHA, repository)), validRefs(requestRef(repository, p.MergeRequest.IID)), validRefs(branchRef(branchName, p.Project.DefaultBranch, repository)))
 	return []Event{e}, "", nil
 }

@@ -51,16 +51,16 @@ type Event struct {
 	Outcome    Outcome
 	Repository string
 	Check      string // name of the check
-	// Subjects are groups of references. The event rates the sessions of the first known group.
-	Subjects [][]work.Ref
-	At       time.Time // as the service states it; zero if unknown
+	// RefGroups are groups of references. The event rates the sessions of the first known group.
+	RefGroups [][]work.Ref
+	At        time.Time // as the service states it; zero if unknown
 }
 
 // ID returns an id of the event. A repetition of the event has the same id.
 func (e *Event) ID(service Service) string {
 	h := sha256.New()
 	parts := []string{string(service), string(e.Outcome), e.Repository, e.Check, e.At.UTC().Format(time.RFC3339Nano)}
-	for _, group := range e.Subjects {
+	for _, group := range e.RefGroups {
 		for _, ref := range group {
 			parts = append(parts, ref.Key(), ref.Name)
 		}
@@ -74,9 +74,9 @@ func (e *Event) ID(service Service) string {
 // maxAge is the maximum difference between the timestamp of a signed delivery of GitLab and the current time.
 const maxAge = 5 * time.Minute
 
-// Claimed reports whether a delivery has a signature or a token, valid or not. The caller refuses other
+// HasSignature reports whether a delivery has a signature or a token, valid or not. The caller refuses other
 // deliveries without reading the body.
-func Claimed(service Service, h http.Header) bool {
+func HasSignature(service Service, h http.Header) bool {
 	if service == GitHub {
 		_, ok := signatureOfGitHub(h)
 		return ok
@@ -94,9 +94,9 @@ func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
 	return signature, err == nil && len(signature) == sha256.Size
 }
 
-// Signed reports whether the owner of the secret sent a delivery. GitHub signs a delivery in X-Hub-Signature-256.
+// IsSigned reports whether the owner of the secret sent a delivery. GitHub signs a delivery in X-Hub-Signature-256.
 // GitLab signs a delivery in Webhook-Signature, or sends the secret in X-Gitlab-Token.
-func Signed(service Service, h http.Header, body []byte, secret string, now time.Time) bool {
+func IsSigned(service Service, h http.Header, body []byte, secret string, now time.Time) bool {
 	if secret == "" {
 		return false
 	}
@@ -143,8 +143,8 @@ func digest(key, text []byte) []byte {
 	return m.Sum(nil)
 }
 
-// Delivery returns the id of a delivery, "" if the service sent none. A repeated delivery keeps its id.
-func Delivery(h http.Header) string {
+// DeliveryID returns the id of a delivery, "" if the service sent none. A repeated delivery keeps its id.
+func DeliveryID(h http.Header) string {
 	for _, name := range [...]string{"X-GitHub-Delivery", "Webhook-Id", "Idempotency-Key", "X-Gitlab-Event-UUID"} {
 		if id := h.Get(name); id != "" {
 			return id
@@ -172,24 +172,24 @@ func validRefs(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	return list
 }
 
-// commit returns a function, for validRefs, that returns the reference of a commit.
-func commit(hash, repository string) func() (work.Ref, bool) {
-	return func() (work.Ref, bool) { return work.OfCommit(hash, work.CleanPath(repository)) }
+// commitRef returns a function, for validRefs, that returns the reference of a commit.
+func commitRef(hash, repository string) func() (work.Ref, bool) {
+	return func() (work.Ref, bool) { return work.CommitRef(hash, work.CleanPath(repository)) }
 }
 
-// branch returns a function, for validRefs, that returns the reference of a branch. The default branch of a repository
-// has no reference, because many sessions work on the default branch.
-func branch(name, defaultName, repository string) func() (work.Ref, bool) {
+// branchRef returns a function, for validRefs, that returns the reference of a branch. The default branch of a
+// repository has no reference, because many sessions work on the default branch.
+func branchRef(name, defaultName, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
-		ref, ok := work.OfBranch(name, work.CleanPath(repository))
+		ref, ok := work.BranchRef(name, work.CleanPath(repository))
 		return ref, ok && repository != "" && name != defaultName
 	}
 }
 
-// request returns a function, for validRefs, that returns the reference of a pull request or a merge request.
-func request(repository string, number int) func() (work.Ref, bool) {
+// requestRef returns a function, for validRefs, that returns the reference of a pull request or a merge request.
+func requestRef(repository string, number int) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
-		return work.OfPullRequest(work.CleanPath(repository), strconv.Itoa(number))
+		return work.PullRequestRef(work.CleanPath(repository), strconv.Itoa(number))
 	}
 }
 
@@ -234,9 +234,9 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 		if !strings.HasPrefix(message, "Revert ") {
 			continue
 		}
-		refs := validRefs(commit(revertedCommit(message), repository), request(repository, revertedRequest(message)))
+		refs := validRefs(commitRef(revertedCommit(message), repository), requestRef(repository, revertedRequest(message)))
 		if len(refs) > 0 {
-			events = append(events, Event{Outcome: Reverted, Repository: repository, Subjects: subjects(refs), At: at})
+			events = append(events, Event{Outcome: Reverted, Repository: repository, RefGroups: subjects(refs), At: at})
 		}
 		if len(events) == maxReverts {
 			break
@@ -249,7 +249,7 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 // This reverts commit HASH. This reverts commit HASH, reversing changes made to HASH. Quotes and brackets around the
 // hash are omitted.
 func revertedCommit(message string) string {
-	rest := strings.TrimLeft(after(message, "This reverts commit "), " \t\r\n\"'`([<")
+	rest := strings.TrimLeft(textAfter(message, "This reverts commit "), " \t\r\n\"'`([<")
 	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if end >= 0 {
 		return rest[:end]
@@ -261,10 +261,10 @@ func revertedCommit(message string) string {
 // acme/shop#12, This reverts merge request !12, Revert "Title (#12)", Revert "Merge pull request #12 from ...".
 func revertedRequest(text string) int {
 	title, _, _ := strings.Cut(text, "\n")
-	places := []string{after(text, "Reverts "), after(text, "This reverts merge request ")}
+	places := []string{textAfter(text, "Reverts "), textAfter(text, "This reverts merge request ")}
 	if strings.HasPrefix(title, "Revert ") {
 		at := strings.LastIndex(title, "(#")
-		places = append(places, title[max(at, 0):], after(title, "pull request "))
+		places = append(places, title[max(at, 0):], textAfter(title, "pull request "))
 	}
 	for _, place := range places {
 		place, _, _ = strings.Cut(place, "\n")
@@ -283,8 +283,8 @@ func revertedRequest(text string) int {
 	return 0
 }
 
-// after returns the text after the first occurrence of begin, "" if there is none.
-func after(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
+// textAfter returns the text after the first occurrence of begin, "" if there is none.
+func textAfter(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
 
 // parseTime returns the first valid time among texts of GitHub or GitLab, the zero time for none.
 func parseTime(texts ...string) time.Time {

@@ -36,7 +36,7 @@ func describe(events []hooks.Event) string {
 	var lines []string
 	for _, e := range events {
 		line := fmt.Sprint(e.Outcome, " ", e.Outcome.Score())
-		for _, group := range e.Subjects {
+		for _, group := range e.RefGroups {
 			line += ";"
 			for _, ref := range group {
 				line += " " + string(ref.Kind) + " " + ref.Name + "@" + ref.Repository
@@ -51,7 +51,7 @@ func describe(events []hooks.Event) string {
 func ExampleParse() {
 	body, _ := os.ReadFile("testdata/github_pull_request_merged.json")
 	events, _, _ := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, body)
-	for _, ref := range events[0].Subjects[0] {
+	for _, ref := range events[0].RefGroups[0] {
 		fmt.Println(events[0].Outcome, events[0].Outcome.Score(), ref.Kind, ref.Name[:2])
 	}
 	// Output:
@@ -217,7 +217,7 @@ func hmacSum(key, text string) []byte {
 
 // A delivery needs a signature of its body with the configured secret or, from GitLab, the secret as a token. A GitLab
 // signature must be recent.
-func TestSignedVerifiesSignatureOrToken(t *testing.T) {
+func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"
 	github := func(signature string) http.Header {
@@ -257,7 +257,7 @@ func TestSignedVerifiesSignatureOrToken(t *testing.T) {
 		"GitLab, old signature":        {hooks.GitLab, gitlab(secret, now.Add(-time.Hour)), body, secret, false},
 		"GitLab, wrong secret":         {hooks.GitLab, gitlab("other", now), body, secret, false},
 	} {
-		if got := hooks.Signed(tc.service, tc.header, []byte(tc.body), tc.secret, now); got != tc.want {
+		if got := hooks.IsSigned(tc.service, tc.header, []byte(tc.body), tc.secret, now); got != tc.want {
 			t.Errorf("%s: Signed = %v, want %v", name, got, tc.want)
 		}
 	}
@@ -277,7 +277,7 @@ func FuzzParse(f *testing.F) {
 					t.Errorf("Parse returned %d events, want at most 20", len(events))
 				}
 				for i := range events {
-					for _, group := range events[i].Subjects {
+					for _, group := range events[i].RefGroups {
 						for _, ref := range group {
 							if strings.ContainsAny(ref.Name, " \n\x00") {
 								t.Errorf("reference = %q, want no space, newline or NUL", ref.Name)

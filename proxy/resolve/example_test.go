@@ -32,7 +32,7 @@ func Example() {
 			Request: req, Learn: true,
 		}
 		res := r.Resolve(context.Background(), q)
-		fmt.Printf("session %v, new %v, found by %s, side request %q\n", res.Session != nil, res.New, res.Thread.Method, res.Side)
+		fmt.Printf("session %v, new %v, found by %s, side request %q\n", res.Session != nil, res.IsNew, res.Thread.Method, res.Side)
 		r.RecordReply(q, &res, &wire.Reply{ID: "chatcmpl-1", Text: "Fixed.", Complete: true}, true)
 		r.RecordEnd(&res, true)
 	}

@@ -48,20 +48,20 @@ type Additions interface {
 
 // Replicas reads the writes of other replicas.
 type Replicas interface {
-	// Shared reports whether other replicas may serve the sessions of this store.
-	Shared() bool
+	// IsShared reports whether other replicas may serve the sessions of this store.
+	IsShared() bool
 	// Refresh reads a session again after the session has continued at another replica.
 	Refresh(ctx context.Context, ses *store.Session)
-	// Rejoin reads a unit again, because sessions at other replicas share its coins (random choices).
-	Rejoin(ctx context.Context, unit *store.Session)
+	// RefreshUnit reads a unit again, because sessions at other replicas share its coins (random choices).
+	RefreshUnit(ctx context.Context, unit *store.Session)
 }
 
 // Index looks up sessions by echo keys. An echo key is the hash of an id or of a text in a reply. The agent sends the
 // id or the text back in later requests.
 type Index interface {
-	// Echoes returns the sessions in which keys occurred. uncertain reports that the keys may have occurred in sessions
-	// that are missing from found.
-	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
+	// FindByEchoes returns the sessions in which keys occurred. uncertain reports that the keys may have occurred in
+	// sessions that are missing from found.
+	FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
 }
 
 // Store holds the methods of the store that a Resolver uses.
@@ -91,18 +91,18 @@ func (q *Query) scope() session.Scope {
 
 // Result is the session of a request.
 type Result struct {
-	Thread   session.Resolved // set by the threader; passed back to the threader with the reply
-	Session  *store.Session   // pinned; nil means the request belongs to no known conversation
-	Unit     *store.Session   // pinned; the session has the coins of the unit; nil means the session has its own coins
-	Name     string           // name under which feedback finds the session
-	New      bool             // the request begins the session
-	Moved    bool             // another replica may have served the previous turn
-	Side     label.Reason     // why the request is a side request; "" means a turn of the conversation
-	About    session.ID       // the session that a side request without a session is about
-	Quotes   bool             // the request quotes the conversation of About
-	Noted    []session.Echo   // keys under which later requests and feedback find the session
-	Waited   time.Duration    // time spent on finding the session
-	Excluded []label.Reason   // one reason for each session excluded from the experiment by the request
+	Thread        session.Resolved // set by the threader; passed back to the threader with the reply
+	Session       *store.Session   // pinned; nil means the request belongs to no known conversation
+	Unit          *store.Session   // pinned; the session has the coins of the unit; nil means the session has its own coins
+	Name          string           // name under which feedback finds the session
+	IsNew         bool             // the request begins the session
+	MayHaveMoved  bool             // another replica may have served the previous turn
+	Side          label.Reason     // why the request is a side request; "" means a turn of the conversation
+	AboutSession  session.ID       // the session that a side request without a session is about
+	QuotesSession bool             // the request quotes the conversation of About
+	EchoKeys      []session.Echo   // keys under which later requests and feedback find the session
+	Waited        time.Duration    // time spent on finding the session
+	Excluded      []label.Reason   // one reason for each session excluded from the experiment by the request
 }
 
 // UnitRecord returns the record of the unit, or nil if the session has its own coins.
@@ -137,14 +137,14 @@ type Resolver struct {
 	now     func() time.Time
 	threads *session.Threader
 	quotes  *session.Quotes
-	signs   session.Signs
+	signs   session.SideDetector
 }
 
 // New returns a Resolver that uses the store. entropy returns the random names of new sessions.
 func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	return &Resolver{
 		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),
-		signs: session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools},
+		signs: session.SideDetector{SideKind: detect.SideRequestKind, WorksWithTools: detect.AlwaysSendsTools},
 	}
 }
 
@@ -206,8 +206,8 @@ func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 // reply, because the client may send its next request at once.
 func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
-		r.quotes.AddSideReply(q.Scope, res.About, rep, r.now())
-		r.threads.AddSummary(res.Thread, res.About, rep)
+		r.quotes.AddSideReply(q.Scope, res.AboutSession, rep, r.now())
+		r.threads.AddSummary(res.Thread, res.AboutSession, rep)
 		return nil
 	}
 	keys := r.threads.RecordReply(res.Thread, rep, res.Side == "")

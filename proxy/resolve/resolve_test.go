@@ -18,14 +18,14 @@ import (
 // fakeStore is an in-memory store. It counts the pins of each session, so that a test can find a pin that is never
 // released. AcquireInMemory, Acquire and Add pin a session, Release unpins it.
 type fakeStore struct {
-	live        map[session.ID]*store.Session
-	pins        map[*store.Session]int
-	unreachable bool // whether lookups in the backend time out
-	shared      bool // whether other replicas use the backend
-	broken      bool // whether AddMember panics
-	full        bool // whether memory has no room for a new session
-	read        int  // number of calls of Refresh and Rejoin
-	echoes      map[session.EchoKey][]session.ID
+	live            map[session.ID]*store.Session
+	pins            map[*store.Session]int
+	unreachable     bool // whether lookups in the backend time out
+	shared          bool // whether other replicas use the backend
+	addMemberPanics bool // whether AddMember panics
+	full            bool // whether memory has no room for a new session
+	refreshCount    int  // number of calls of Refresh and Rejoin
+	echoes          map[session.EchoKey][]session.ID
 }
 
 func newFakeStore() *fakeStore {
@@ -61,18 +61,18 @@ func (f *fakeStore) Add(rec *session.Record) *store.Session {
 }
 
 func (f *fakeStore) AddMember(unit *store.Session, rec *session.Record) {
-	if f.broken {
+	if f.addMemberPanics {
 		panic("broken")
 	}
 	unit.Record.AddMember(rec)
 }
 
 func (f *fakeStore) ApplyOptOut(context.Context, *session.Record, int, bool) {}
-func (f *fakeStore) Shared() bool                                            { return f.shared }
-func (f *fakeStore) Refresh(context.Context, *store.Session)                 { f.read++ }
-func (f *fakeStore) Rejoin(context.Context, *store.Session)                  { f.read++ }
+func (f *fakeStore) IsShared() bool                                          { return f.shared }
+func (f *fakeStore) Refresh(context.Context, *store.Session)                 { f.refreshCount++ }
+func (f *fakeStore) RefreshUnit(context.Context, *store.Session)             { f.refreshCount++ }
 
-func (f *fakeStore) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, bool) {
+func (f *fakeStore) FindByEchoes(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, bool) {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
 		if ids := f.echoes[k]; len(ids) > 0 && !f.unreachable {
@@ -82,8 +82,8 @@ func (f *fakeStore) Echoes(_ context.Context, _ string, keys []session.EchoKey) 
 	return found, f.unreachable
 }
 
-// pinned returns the number of pins that have not been released.
-func (f *fakeStore) pinned() (n int) {
+// pinCount returns the number of pins that have not been released.
+func (f *fakeStore) pinCount() (n int) {
 	for _, pins := range f.pins {
 		n += pins
 	}
@@ -147,8 +147,8 @@ const (
 func TestEqualFirstRequestsStartSeparateSessions(t *testing.T) {
 	c := newClient(t)
 	first, second := c.sendTurn(firstRequest, firstAnswer), c.sendTurn(firstRequest, "another")
-	if first.Session == second.Session || !first.New || !second.New || first.Thread.Method != session.ByNew {
-		t.Errorf("got sessions %s (new: %v, method: %s) and %s (new: %v), want two new sessions", first.Name, first.New, first.Thread.Method, second.Name, second.New)
+	if first.Session == second.Session || !first.IsNew || !second.IsNew || first.Thread.Method != session.ByNew {
+		t.Errorf("got sessions %s (new: %v, method: %s) and %s (new: %v), want two new sessions", first.Name, first.IsNew, first.Thread.Method, second.Name, second.IsNew)
 	}
 }
 
@@ -156,8 +156,8 @@ func TestSessionNameSelectsSession(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	second := c.sendTurn(secondRequest, "done", "Precept-Session", "mine")
-	if first.Session != second.Session || second.New || second.Name != "mine" || second.Thread.Method != session.ByHeader {
-		t.Errorf("second request: got session %p, name %q, new %v, method %v; want session %p, name \"mine\", new false, method %v", second.Session, second.Name, second.New, second.Thread.Method, first.Session, session.ByHeader)
+	if first.Session != second.Session || second.IsNew || second.Name != "mine" || second.Thread.Method != session.ByHeader {
+		t.Errorf("second request: got session %p, name %q, new %v, method %v; want session %p, name \"mine\", new false, method %v", second.Session, second.Name, second.IsNew, second.Thread.Method, first.Session, session.ByHeader)
 	}
 }
 
@@ -181,8 +181,8 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 	if unit := first.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
 		t.Errorf("unit = %+v, want a run with 2 members", unit)
 	}
-	if !slices.ContainsFunc(second.Noted, func(e session.Echo) bool { return e.Key == session.RunEchoKey("default", "ci-1") }) {
-		t.Errorf("second session: Noted = %v, want the key of the run among them", second.Noted)
+	if !slices.ContainsFunc(second.EchoKeys, func(e session.Echo) bool { return e.Key == session.RunEchoKey("default", "ci-1") }) {
+		t.Errorf("second session: Noted = %v, want the key of the run among them", second.EchoKeys)
 	}
 }
 
@@ -216,8 +216,8 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
-	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.Provisional || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: Excluded = %v, Provisional = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.Provisional, res.Excluded, label.ExcludedLate)
+	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StartedOffline || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+		t.Errorf("unreachable store: Excluded = %v, Provisional = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StartedOffline, res.Excluded, label.ExcludedLate)
 	}
 }
 
@@ -256,15 +256,15 @@ func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
 	res := c.sendTurn(secondRequest, "done")
-	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: New = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
+	if !res.IsNew || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+		t.Errorf("unreachable store: New = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.IsNew, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.sendTurn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Errorf("first request, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
 	}
 }
 
-func TestSessionInMemoryNeedsNoStore(t *testing.T) {
+func TestSessionInMemoryIsFoundWithoutBackend(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
 	c.store.unreachable = true
@@ -285,14 +285,14 @@ func TestUncertainSaltExcludesSession(t *testing.T) {
 }
 
 // If replicas share the store, and a request has messages that this replica has not seen, the session is read again.
-func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
+func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
 	c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
-	before := c.store.read
+	before := c.store.refreshCount
 	res := c.sendTurn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
-	if c.store.read == before || !res.Moved {
-		t.Errorf("session was read %d times, Moved = %v, want at least once, true", c.store.read-before, res.Moved)
+	if c.store.refreshCount == before || !res.MayHaveMoved {
+		t.Errorf("session was read %d times, Moved = %v, want at least once, true", c.store.refreshCount-before, res.MayHaveMoved)
 	}
 }
 
@@ -304,13 +304,13 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	} {
 		c := newClient(t)
 		old := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
-		pins, members := c.store.pinned(), old.Unit.Record.Unit.Members
+		pins, members := c.store.pinCount(), old.Unit.Record.Unit.Members
 		c.store.full = true
 		_, res := c.resolveChat(firstRequest, headers...)
-		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
-			t.Errorf("%s: session = %v, unit = %v, New = %v, Side = %q, name = %q, reasons = %v; want only a name and [%v]", name, res.Session, res.Unit, res.New, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
+		if res.Session != nil || res.Unit != nil || res.IsNew || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
+			t.Errorf("%s: session = %v, unit = %v, New = %v, Side = %q, name = %q, reasons = %v; want only a name and [%v]", name, res.Session, res.Unit, res.IsNew, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
 		}
-		if n := c.store.pinned(); n != pins || old.Unit.Record.Unit.Members != members {
+		if n := c.store.pinCount(); n != pins || old.Unit.Record.Unit.Members != members {
 			t.Errorf("%s: after the request: %d pins, %d members of the run, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
 		}
 		continued := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
@@ -318,15 +318,15 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 			t.Errorf("%s: existing conversation: session = %v, reasons = %v, want %v and no exclusion", name, continued.Session, continued.Excluded, old.Session)
 		}
 		c.store.full = false
-		if res = c.sendTurn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.New {
-			t.Errorf("%s: with room in memory: session = %v, New = %v, want a new session", name, res.Session, res.New)
+		if res = c.sendTurn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.IsNew {
+			t.Errorf("%s: with room in memory: session = %v, New = %v, want a new session", name, res.Session, res.IsNew)
 		}
 	}
 }
 
 func TestPanicLeavesNoPin(t *testing.T) {
 	c := newClient(t)
-	c.store.broken = true
+	c.store.addMemberPanics = true
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -335,7 +335,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 		}()
 		c.resolveChat(firstRequest, "Precept-Run", "ci-1")
 	}()
-	if n := c.store.pinned(); n != 0 {
+	if n := c.store.pinCount(); n != 0 {
 		t.Errorf("%d pins were not released after the panic", n)
 	}
 }
@@ -344,7 +344,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 func TestResultPinsSessionAndUnit(t *testing.T) {
 	c := newClient(t)
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
-	if n := c.store.pinned(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
+	if n := c.store.pinCount(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
 		t.Errorf("got %d pins, %d of the session and %d of the unit, want 2, 1 and 1", n, c.store.pins[res.Session], c.store.pins[res.Unit])
 	}
 }

@@ -28,7 +28,7 @@ type search struct {
 // lookUp returns the sessions in which keys occurred.
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.askedEchoes = true
-	found, uncertain := s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
+	found, uncertain := s.r.store.FindByEchoes(s.ctx, s.q.Scope.Tenant, keys)
 	s.incomplete = uncertain
 	return found
 }
@@ -37,17 +37,17 @@ func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID
 func (s *search) pin() {
 	s.uncertain = false
 	if s.res.Session = s.r.store.AcquireInMemory(s.res.Thread.ID); s.res.Session != nil {
-		s.catchUp()
+		s.refreshIfMoved()
 	} else if !s.res.Thread.New {
 		s.res.Session, s.uncertain = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, s.res.Thread.ID)
-		s.res.Moved = s.res.Session != nil
+		s.res.MayHaveMoved = s.res.Session != nil
 	}
 }
 
-// catchUp reads a session in memory again if another replica may have served the session in the meantime. In this case,
-// the request sends back items that this replica does not know, or more items than this replica answered. catchUp also
-// reads a session that began while the store was unreachable.
-func (s *search) catchUp() {
+// refreshIfMoved reads a session in memory again if another replica may have served the session in the meantime. In
+// this case, the request sends back items that this replica does not know, or more items than this replica answered.
+// refreshIfMoved also reads a session that began while the store was unreachable.
+func (s *search) refreshIfMoved() {
 	ses := s.res.Session
 	if ses.MayHaveOlderRecord() {
 		if !s.findLost() {
@@ -55,13 +55,13 @@ func (s *search) catchUp() {
 		}
 		return
 	}
-	if !s.r.store.Shared() {
+	if !s.r.store.IsShared() {
 		return
 	}
 	ses.Record.Mutex.Lock()
-	s.res.Moved = s.askedEchoes || ses.Record.WasServedElsewhere(s.q.Request)
+	s.res.MayHaveMoved = s.askedEchoes || ses.Record.WasServedElsewhere(s.q.Request)
 	ses.Record.Mutex.Unlock()
-	if s.res.Moved {
+	if s.res.MayHaveMoved {
 		s.r.store.Refresh(s.ctx, ses)
 	}
 }
@@ -74,12 +74,12 @@ func (s *search) catchUp() {
 func (s *search) findLost() bool {
 	provisional := s.res.Session
 	provisional.Record.Mutex.Lock()
-	replaceable := provisional.Record.State.Provisional && provisional.Record.Identity.Method == session.ByNew
+	replaceable := provisional.Record.State.StartedOffline && provisional.Record.Identity.Method == session.ByNew
 	provisional.Record.Mutex.Unlock()
 	if !replaceable {
 		return false
 	}
-	thread, ok := s.r.threads.FindLost(s.res.Thread, s.q.Claim, s.startedAt, s.lookUp)
+	thread, ok := s.r.threads.FindLostSession(s.res.Thread, s.q.Claim, s.startedAt, s.lookUp)
 	if !ok {
 		return s.incomplete // the backend has not answered yet
 	}
@@ -89,7 +89,7 @@ func (s *search) findLost() bool {
 		s.res.Session, s.uncertain = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, thread.ID)
 	}
 	if ses := s.res.Session; ses != nil {
-		s.res.Moved = true
+		s.res.MayHaveMoved = true
 		ses.Record.Mutex.Lock()
 		if !ses.Record.State.Closed {
 			ses.Record.Assignment.Exclude(trial.ExcludedLate)
@@ -117,7 +117,7 @@ func (s *search) split() {
 		}
 	}
 	s.r.store.Release(ses, store.Unchanged)
-	s.res.Session, s.res.Moved = nil, false
+	s.res.Session, s.res.MayHaveMoved = nil, false
 	s.res.Thread = s.r.threads.SplitSession(s.res.Thread, s.q.Claim, s.startedAt)
 }
 
@@ -149,7 +149,7 @@ func (s *search) switchToSubAgent() bool {
 		return false
 	}
 	s.parent = ses
-	s.res.Session, s.res.Thread, s.res.Moved = nil, sub, false
+	s.res.Session, s.res.Thread, s.res.MayHaveMoved = nil, sub, false
 	return true
 }
 
@@ -172,7 +172,7 @@ func (s *search) begin() bool {
 	if why := s.exclusion(uncertain); why != "" {
 		s.exclude(rec, why)
 	}
-	rec.State.Provisional = uncertain
+	rec.State.StartedOffline = uncertain
 	rec.OptOut.NoLearn = !s.q.Learn
 	if !s.joinNew(rec) {
 		return false
@@ -183,7 +183,7 @@ func (s *search) begin() bool {
 	if res.Session = st.Add(rec); res.Session == nil {
 		return false
 	}
-	res.New = true
+	res.IsNew = true
 	s.addKeys(res.Session.Record.Identity.ID, session.EchoKeyOf(s.q.Scope.Tenant, "s:"+res.Session.Record.MemberNow().Name))
 	s.addMemberKeys()
 	return true
@@ -210,16 +210,16 @@ func (s *search) passWithoutSession() {
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
-		res.About, res.Quotes = s.r.quotes.QuotedSession(s.q.Scope, s.q.Request, s.startedAt)
+		res.AboutSession, res.QuotesSession = s.r.quotes.QuotedSession(s.q.Scope, s.q.Request, s.startedAt)
 	}
 	if reason, side := s.r.SideOf(rec, s.q); side {
 		res.Side = reason
 		return true
 	}
-	if res.Quotes {
+	if res.QuotesSession {
 		res.Side = label.SideQuotes
 	}
-	return res.Quotes
+	return res.QuotesSession
 }
 
 // excludeTwins removes sessions with equal histories from the experiment. The request may belong to any of these
@@ -236,8 +236,8 @@ func (s *search) excludeTwins() {
 		changed := store.Unchanged
 		ses.Record.Mutex.Lock()
 		if unnamed := ses.Record.Identity.Method == session.ByNew || ses.Record.Identity.Method == session.ByEcho; unnamed && ses.Record.Unit.ID == "" && !ses.Record.State.Closed && !ses.Record.Assignment.Excluded {
-			ses.Record.State.Doubted, ses.Record.State.Dirty = true, true
-			changed = store.Decided
+			ses.Record.State.Ambiguous, ses.Record.State.Dirty = true, true
+			changed = store.DecisionsChanged
 			s.exclude(ses.Record, label.ExcludedTwin)
 		}
 		ses.Record.Mutex.Unlock()
@@ -274,7 +274,7 @@ func (s *search) optedOut() bool {
 
 // addKeys adds keys of a session to the result.
 func (s *search) addKeys(id session.ID, keys ...session.EchoKey) {
-	s.res.Noted = append(s.res.Noted, echoes(s.q, id, s.startedAt, keys)...)
+	s.res.EchoKeys = append(s.res.EchoKeys, echoes(s.q, id, s.startedAt, keys)...)
 }
 
 // releaseParent releases the parent session.

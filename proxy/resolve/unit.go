@@ -71,18 +71,18 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 		return nil
 	}
 	if isCertain {
-		return s.pinLearning(id)
+		return s.pinUnlessOptedOut(id)
 	}
 	if !rec.Assignment.Excluded {
-		rec.State.Doubted = true
+		rec.State.Ambiguous = true
 		s.exclude(rec, label.ExcludedTwin)
 	}
 	return nil
 }
 
-// pinLearning pins a session, unless the session or one of its turns opted out. Such a session cannot be a unit,
+// pinUnlessOptedOut pins a session, unless the session or one of its turns opted out. Such a session cannot be a unit,
 // because its row would have to name its members.
-func (s *search) pinLearning(id session.ID) *store.Session {
+func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	ses := s.r.store.AcquireInMemory(id)
 	if ses == nil {
 		return nil
@@ -103,7 +103,7 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {
-		st.Rejoin(s.ctx, res.Unit)
+		st.RefreshUnit(s.ctx, res.Unit)
 		return true
 	}
 	uncertain := false
@@ -114,7 +114,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	if why := s.exclusion(uncertain); why != "" {
 		rec.Assignment.Exclude(trial.ExclusionReason(why)) // the metric counts sessions only
 	}
-	rec.State.Provisional = uncertain
+	rec.State.StartedOffline = uncertain
 	res.Unit = st.Add(rec)
 	return res.Unit != nil
 }

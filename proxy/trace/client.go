@@ -85,7 +85,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) 
 	pause := firstPause
 	for n := 1; ; n++ {
 		err := c.post(ctx, body)
-		later, ok := errors.AsType[*busy](err)
+		later, ok := errors.AsType[*retryableError](err)
 		if !ok || n == attempts || !c.pause(ctx, max(later.after, pause)) {
 			return err
 		}
@@ -106,22 +106,22 @@ func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// busy is the error of a batch that a later attempt may deliver.
-type busy struct {
+// retryableError is the error of a batch that a later attempt may deliver.
+type retryableError struct {
 	err   error
 	after time.Duration // wait that the collector asks for, or 0
 }
 
-func (b *busy) Error() string { return b.err.Error() }
-func (b *busy) Unwrap() error { return b.err }
+func (b *retryableError) Error() string { return b.err.Error() }
+func (b *retryableError) Unwrap() error { return b.err }
 
-// rejection is the error of a batch that the collector accepted in part.
-type rejection struct {
+// partialRejection is the error of a batch that the collector accepted in part.
+type partialRejection struct {
 	spans   int64
 	message string
 }
 
-func (r *rejection) Error() string {
+func (r *partialRejection) Error() string {
 	return fmt.Sprintf("the collector rejected %d spans: %s", r.spans, r.message)
 }
 
@@ -136,13 +136,13 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	r.Header.Set("User-Agent", "precept")
 	res, err := c.http.Do(r)
 	if err != nil {
-		return &busy{err: fmt.Errorf("send spans: %w", err)}
+		return &retryableError{err: fmt.Errorf("send spans: %w", err)}
 	}
 	defer func() { _ = res.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
 	switch {
 	case res.StatusCode/100 == 2 && err == nil:
-		return partial(answer)
+		return parseRejection(answer)
 	case res.StatusCode/100 == 2:
 		return nil // accepted; only the details of the response were cut
 	}
@@ -150,15 +150,16 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-		return &busy{err: err, after: time.Duration(max(seconds, 0)) * time.Second}
+		return &retryableError{err: err, after: time.Duration(max(seconds, 0)) * time.Second}
 	}
 	return err
 }
 
-// partial returns the rejection in an ExportTraceServiceResponse, nil for none. The field 1 (partial_success) of the
-// response has the fields 1 (rejected_spans) and 2 (error_message). A response that cannot be decoded rejects no span.
-func partial(answer []byte) error {
-	r := &rejection{}
+// parseRejection returns the rejection in an ExportTraceServiceResponse, nil for none. The field 1 (partial_success) of
+// the response has the fields 1 (rejected_spans) and 2 (error_message). A response that cannot be decoded rejects no
+// span.
+func parseRejection(answer []byte) error {
+	r := &partialRejection{}
 	for _, inner := range fieldsOf(answer, 1) {
 		for _, n := range fieldsOf(inner.bytes, 1) {
 			r.spans = int64(n.number)

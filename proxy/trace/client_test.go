@@ -145,14 +145,14 @@ func TestStopEndsRetryPause(t *testing.T) {
 }
 
 // partialResponse returns the body of a response that rejects a number of spans for a reason.
-func partialResponse(spans uint64, why string) []byte {
+func partialResponse(spans uint64, reason string) []byte {
 	inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), spans)
-	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), why)
+	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), reason)
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 }
 
 // Unknown fields of a response are skipped. A truncated or invalid response rejects no spans.
-func TestPartialReturnsRejectedSpans(t *testing.T) {
+func TestParseRejectionReturnsRejectedSpans(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
 	for name, tc := range map[string]struct {
@@ -169,7 +169,7 @@ func TestPartialReturnsRejectedSpans(t *testing.T) {
 		"long message":      {partialResponse(1, strings.Repeat("y", 9000)), "the collector rejected 1 spans: " + strings.Repeat("y", maxMessageBytes)},
 	} {
 		got := ""
-		if err := partial(tc.response); err != nil {
+		if err := parseRejection(tc.response); err != nil {
 			got = err.Error()
 		}
 		if got != tc.want {
@@ -179,20 +179,20 @@ func TestPartialReturnsRejectedSpans(t *testing.T) {
 }
 
 // For any response, partial does not panic, and returns no error or a rejection of at least one span.
-func TestPartialAcceptsAnyResponse(t *testing.T) {
+func TestParseRejectionAcceptsAnyResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
-		if r, ok := errors.AsType[*rejection](partial(answer)); ok && r.spans <= 0 {
+		if r, ok := errors.AsType[*partialRejection](parseRejection(answer)); ok && r.spans <= 0 {
 			t.Fatalf("partial(%q) rejects %d spans, want at least 1", answer, r.spans)
 		}
 	})
 }
 
 // bounded cuts a text of more than maxTextBytes bytes after the last character that fits into that limit.
-func TestBoundedReturnsValidPrefix(t *testing.T) {
+func TestCutTextReturnsValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
-		got := bounded(text)
+		got := cutText(text)
 		if len(got) > maxTextBytes || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
 			t.Fatalf("bounded(%q) = %q, want a valid prefix of at most %d bytes", text, got, maxTextBytes)
 		}

@@ -19,8 +19,8 @@ const maxTextBytes = 256
 
 // Span is the span of one turn. A Span belongs to the goroutine of the turn.
 type Span struct {
-	span  api.Span
-	child bool // the client's headers name a parent span
+	span      api.Span
+	hasParent bool // the client's headers name a parent span
 }
 
 // TraceID returns the id of the trace in hexadecimal digits, "" for a nil span.
@@ -34,7 +34,7 @@ func (s *Span) TraceID() string {
 // Forward replaces the client's span by this span in the headers for the upstream. If the client named no span, the
 // headers stay unchanged.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
-	if s == nil || !s.child {
+	if s == nil || !s.hasParent {
 		return
 	}
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
@@ -83,7 +83,7 @@ func (s *Span) End(at time.Time, f *Facts) {
 	if s == nil {
 		return
 	}
-	if model := bounded(f.Request.Model); model != "" {
+	if model := cutText(f.Request.Model); model != "" {
 		s.span.SetName("chat " + model)
 	}
 	s.span.SetAttributes(f.attributes()...)
@@ -136,7 +136,7 @@ type list struct{ all []attribute.KeyValue }
 
 // text adds a text that is not empty.
 func (l *list) text(key, v string) {
-	if v = bounded(v); v != "" {
+	if v = cutText(v); v != "" {
 		l.all = append(l.all, attribute.String(key, v))
 	}
 }
@@ -145,7 +145,7 @@ func (l *list) text(key, v string) {
 func (l *list) texts(key string, v []string) {
 	out := make([]string, len(v))
 	for i := range v {
-		out[i] = bounded(v[i])
+		out[i] = cutText(v[i])
 	}
 	l.all = append(l.all, attribute.StringSlice(key, out))
 }
@@ -164,9 +164,9 @@ func (l *list) tokens(key string, n int) {
 	}
 }
 
-// bounded returns a text that is cut to maxTextBytes between two characters. A text that is not valid UTF-8 is quoted
+// cutText returns a text that is cut to maxTextBytes between two characters. A text that is not valid UTF-8 is quoted
 // first, because the encoding of a batch fails at an invalid string.
-func bounded(s string) string {
+func cutText(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)
 	}

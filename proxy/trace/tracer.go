@@ -66,9 +66,9 @@ func New(o Options) (*Tracer, error) {
 func (t *Tracer) Run(ctx context.Context) error {
 	batches := sdk.NewBatchSpanProcessor(t.queue,
 		sdk.WithMaxQueueSize(maxSpans), sdk.WithBatchTimeout(sendInterval), sdk.WithExportTimeout(sendTimeout))
-	t.queue.open(batches)
+	t.queue.setProcessor(batches)
 	<-ctx.Done()
-	t.queue.open(nil)
+	t.queue.setProcessor(nil)
 	t.client.stopRetries()
 	cutTimer := time.AfterFunc(stopTimeout, t.client.endLifetime) // after stopTimeout, sends fail at once, and their spans are dropped
 	defer cutTimer.Stop()
@@ -98,7 +98,7 @@ func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	if !span.IsRecording() {
 		return nil
 	}
-	return &Span{span: span, child: parent.IsValid()}
+	return &Span{span: span, hasParent: parent.IsValid()}
 }
 
 // queue is the processor that passes spans to the SDK's batches, and the exporter that gets the batches. queue counts
@@ -113,8 +113,8 @@ type queue struct {
 	dropped    atomic.Int64
 }
 
-// open sets the processor of the SDK that gets the spans. If p is nil, every span is dropped.
-func (q *queue) open(p sdk.SpanProcessor) {
+// setProcessor sets the processor of the SDK that gets the spans. If p is nil, every span is dropped.
+func (q *queue) setProcessor(p sdk.SpanProcessor) {
 	if p == nil {
 		q.batches.Store(nil)
 		return
@@ -146,7 +146,7 @@ func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error
 	n := int64(len(spans))
 	q.unfinished.Add(-n)
 	lost := n
-	if partial, ok := errors.AsType[*rejection](err); ok {
+	if partial, ok := errors.AsType[*partialRejection](err); ok {
 		lost = min(partial.spans, n)
 	} else if err == nil {
 		lost = 0

@@ -29,7 +29,7 @@ func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	for _, id := range f.Ended {
 		delete(o.openTurns, id)
 	}
-	o.shares.add(f.Rows)
+	o.usage.add(f.Rows)
 	o.needsScrub = o.needsScrub || f.Scrub
 	return o.counts.Sequence, nil
 }
@@ -43,7 +43,7 @@ func (o *Outbox) writeWithRepair(change func() error) error {
 		err = classifyError(change())
 	}
 	if errors.Is(err, errDamaged) {
-		if err = o.replace(err); err == nil {
+		if err = o.replaceDamaged(err); err == nil {
 			err = classifyError(change())
 		}
 	}

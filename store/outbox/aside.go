@@ -20,9 +20,9 @@ const (
 	maxSalvageTries = 50_000
 )
 
-// replace sets a damaged file aside, under another name, and opens a new file with the readable rows of the damaged
-// file. damage is the error that showed the damage. The caller holds mu, and does not hold readerMu.
-func (o *Outbox) replace(damage error) (err error) {
+// replaceDamaged sets a damaged file aside, under another name, and opens a new file with the readable rows of the
+// damaged file. damage is the error that showed the damage. The caller holds mu, and does not hold readerMu.
+func (o *Outbox) replaceDamaged(damage error) (err error) {
 	o.readerMu.Lock()
 	defer o.readerMu.Unlock()
 	defer func() {
@@ -53,17 +53,17 @@ func (o *Outbox) replace(damage error) (err error) {
 	if err == nil && o.openTurns == nil { // the damage was found at the start
 		err = o.load()
 	} else if err == nil {
-		o.shares.bytesOf, err = o.shares.bytesByTenant(o.writer, "true")
+		o.usage.bytesOf, err = o.usage.bytesByTenant(o.writer, "true")
 	}
 	if err != nil {
 		return classifyError(errors.Join(damage, err))
 	}
-	o.damaged(fmt.Errorf("%w; the file was renamed to %s, and %s in the file are lost", damage, filepath.Base(aside), lost))
+	o.onDamage(fmt.Errorf("%w; the file was renamed to %s, and %s in the file are lost", damage, filepath.Base(aside), lost))
 	return nil
 }
 
-// asideName returns an unused name for a damaged file.
-func asideName(path string, now time.Time) string {
+// damagedName returns an unused name for a damaged file.
+func damagedName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base
 	for n := 2; ; n++ {
@@ -78,7 +78,7 @@ func asideName(path string, now time.Time) string {
 
 // setAside renames the file, its write-ahead log and its shared-memory file, and returns the new name of the file.
 func setAside(path string, now time.Time) (string, error) {
-	aside := asideName(path, now)
+	aside := damagedName(path, now)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
@@ -272,15 +272,16 @@ func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 	}})
 }
 
-// asidePaths returns the paths of the files that were set aside.
-func (o *Outbox) asidePaths() []string {
+// damagedPaths returns the paths of the files that were set aside.
+func (o *Outbox) damagedPaths() []string {
 	names, _ := filepath.Glob(o.path + asideInfix + "*") // the pattern is well-formed
 	return names
 }
 
-// DeleteAside deletes the files that were set aside and last changed before a time; the zero time means all of them.
-func (o *Outbox) DeleteAside(before time.Time) (err error) {
-	for _, name := range o.asidePaths() {
+// DeleteDamagedFiles deletes the files that were set aside and last changed before a time; the zero time means all of
+// them.
+func (o *Outbox) DeleteDamagedFiles(before time.Time) (err error) {
+	for _, name := range o.damagedPaths() {
 		info, statErr := os.Stat(name)
 		if statErr != nil || !before.IsZero() && !info.ModTime().Before(before) {
 			continue

@@ -47,7 +47,7 @@ func BenchmarkExchange(b *testing.B) {
 				for b.Loop() {
 					last := q.append(f)
 					if flushes++; flushes%20 == 0 {
-						q.Advance(last, 20*int64(n), nil)
+						q.MarkDelivered(last, 20*int64(n), nil)
 						must(b, q.Release(last))
 					}
 				}

@@ -2,7 +2,7 @@
 // until the store can no longer lose them.
 //
 // Contract: [Outbox.Append] writes all changes of a [Flush] or none, and returns after the changes are on the disk.
-// Rows get ascending sequence numbers. [Outbox.Read] returns rows in order, even during a write. [Outbox.Advance]
+// Rows get ascending sequence numbers. [Outbox.Read] returns rows in order, even during a write. [Outbox.MarkDelivered]
 // records that the store has rows. [Outbox.Release] deletes rows that the store can no longer lose. [Outbox.Rewind]
 // makes all remaining rows undelivered again. A [Stub] records a turn in progress. If the stub remains at the next
 // start, the turn never ended, and Open replaces the stub by a row of [KindStub].

@@ -19,7 +19,7 @@ func Example() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	box, err := outbox.Open(outbox.Options{
-		Path: filepath.Join(dir, "outbox.db"), QuotaBytes: 1 << 30, Now: time.Now, Damaged: func(err error) { fmt.Println(err) },
+		Path: filepath.Join(dir, "outbox.db"), QuotaBytes: 1 << 30, Now: time.Now, OnDamage: func(err error) { fmt.Println(err) },
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -34,7 +34,7 @@ func Example() {
 	rows, err := box.Read(0, last, 1<<20)
 	fmt.Printf("read %d %s %v\n", len(rows), rows[0].Document, err)
 	fmt.Println("waiting:", box.Spooled())
-	box.Advance(last, 1, nil) // the store has the row
+	box.MarkDelivered(last, 1, nil) // the store has the row
 	fmt.Println("released:", box.Release(last))
 	a := box.Account()
 	fmt.Println("admitted", a.Admitted, "stored", a.Stored, "waiting", a.Spooled)

@@ -16,16 +16,16 @@ import (
 
 const childFlag = "outbox-child"
 
-// child appends, delivers and releases rows until the parent kills the process. It prints the sequence number of the
+// runChild appends, delivers and releases rows until the parent kills the process. It prints the sequence number of the
 // last row of each acknowledged flush.
-func child(dir string) {
+func runChild(dir string) {
 	check := func(err error) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 	}
-	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), QuotaBytes: 1 << 30, Now: time.Now, Damaged: check})
+	q, err := outbox.Open(outbox.Options{Path: pathIn(dir), QuotaBytes: 1 << 30, Now: time.Now, OnDamage: check})
 	check(err)
 	_, sequence := q.Delivered()
 	for i := 0; ; i++ {
@@ -49,7 +49,7 @@ func child(dir string) {
 			for _, r := range rows {
 				exchanges += r.Exchanges
 			}
-			q.Advance(rows[len(rows)-1].Sequence, exchanges, nil)
+			q.MarkDelivered(rows[len(rows)-1].Sequence, exchanges, nil)
 			check(q.Release(delivered))
 		}
 		if i%50 == 0 {

@@ -25,8 +25,8 @@ func (o *Outbox) Marks() (list []Mark, err error) {
 	return list, classifyError(err)
 }
 
-// KeepMarks writes marks. It then deletes the oldest marks until at most maxMarks remain.
-func (o *Outbox) KeepMarks(list []Mark, maxMarks int) error {
+// AddMarks writes marks. It then deletes the oldest marks until at most maxMarks remain.
+func (o *Outbox) AddMarks(list []Mark, maxMarks int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.writeWithRepair(func() error {

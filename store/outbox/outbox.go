@@ -77,8 +77,8 @@ type Flush struct {
 	Carried *Account
 }
 
-// Empty reports whether the flush has no row, stub, ended turn or dropped exchange.
-func (f *Flush) Empty() bool {
+// IsEmpty reports whether the flush has no row, stub, ended turn or dropped exchange.
+func (f *Flush) IsEmpty() bool {
 	return len(f.Rows)+len(f.Stubs)+len(f.Ended)+len(f.Dropped) == 0
 }
 
@@ -93,18 +93,18 @@ type Options struct {
 	// returns the tenants with the most bytes.
 	MultiTenant bool
 	Now         func() time.Time
-	// Damaged is called with a message for the operator when the file is damaged or does not have rows that its
+	// OnDamage is called with a message for the operator when the file is damaged or does not have rows that its
 	// account counts. Damaged must not block.
-	Damaged func(err error)
+	OnDamage func(err error)
 }
 
 // Outbox is the durable queue. An Outbox is safe for concurrent use.
 type Outbox struct {
-	path    string
-	quota   int64
-	shares  shares
-	now     func() time.Time
-	damaged func(err error)
+	path     string
+	quota    int64
+	usage    tenantUsage
+	now      func() time.Time
+	onDamage func(err error)
 
 	mu                sync.Mutex // guards the fields below; a holder may wait for the disk
 	writer            *sqlite.Conn
@@ -127,7 +127,7 @@ type Outbox struct {
 // have lost data that was not synced.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
-		path: o.Path, quota: o.QuotaBytes, shares: shares{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, damaged: o.Damaged, needsScrub: true,
+		path: o.Path, quota: o.QuotaBytes, usage: tenantUsage{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, onDamage: o.OnDamage, needsScrub: true,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func Open(o Options) (*Outbox, error) {
 		err = errors.Join(b.close(), b.openFile())
 	}
 	if errors.Is(err, errDamaged) {
-		err = b.replace(err)
+		err = b.replaceDamaged(err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.close())
@@ -149,7 +149,7 @@ func Open(o Options) (*Outbox, error) {
 
 // openFile repairs SQLite's write-ahead log, opens the file and loads the account. The caller holds mu.
 func (o *Outbox) openFile() error {
-	if _, err := repairLog(o.path+"-wal", asideName(o.path, o.now())+"-wal"); err != nil {
+	if _, err := repairLog(o.path+"-wal", damagedName(o.path, o.now())+"-wal"); err != nil {
 		return classifyError(err)
 	}
 	if err := o.open(); err != nil {
@@ -211,10 +211,10 @@ func (o *Outbox) load() error {
 	})
 	if err == nil {
 		o.openTurns = map[string]bool{}
-		o.shares.bytesOf, err = o.shares.bytesByTenant(o.writer, "true")
+		o.usage.bytesOf, err = o.usage.bytesByTenant(o.writer, "true")
 	}
 	if err == nil && mismatch {
-		o.damaged(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
+		o.onDamage(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
 	}
 	return err
 }
@@ -246,7 +246,7 @@ func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var err error
-	if o.writer != nil && (!o.counts.equal(&o.storedCounts) || !o.bypassed.Empty() || o.bypassedExchanges > 0) {
+	if o.writer != nil && (!o.counts.equal(&o.storedCounts) || !o.bypassed.IsEmpty() || o.bypassedExchanges > 0) {
 		err = classifyError(o.transact(func() error { return nil }))
 	}
 	return errors.Join(err, o.close())

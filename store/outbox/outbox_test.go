@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == childFlag {
-		child(os.Args[2])
+		runChild(os.Args[2])
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -52,7 +52,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	q := &queue{t: t, dir: dir}
 	var err error
 	q.Outbox, err = outbox.Open(outbox.Options{
-		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, Damaged: func(err error) { q.damageReports = append(q.damageReports, err.Error()) },
+		Path: pathIn(dir), QuotaBytes: quota, Now: time.Now, OnDamage: func(err error) { q.damageReports = append(q.damageReports, err.Error()) },
 	})
 	if err == nil {
 		t.Cleanup(func() { _ = q.Close() })
@@ -170,7 +170,7 @@ func TestReadReturnsRowsInOrderUntilRelease(t *testing.T) {
 	q.appendRows("d")
 	checkEqual(t, "rows before a release", q.readDocuments(0), "a b c d")
 	checkEqual(t, "rows after the second flush", q.readDocuments(second), "d")
-	q.Advance(second, 3, nil)
+	q.MarkDelivered(second, 3, nil)
 	must(t, q.Release(second))
 	checkEqual(t, "rows after the release", q.readDocuments(0), "d")
 	must(t, q.Close())
@@ -185,7 +185,7 @@ func TestSequenceNumbersContinueAfterRestart(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	last := q.appendRows("a", "b")
-	q.Advance(last, 2, nil)
+	q.MarkDelivered(last, 2, nil)
 	must(t, q.Release(last), q.Close())
 	q = open(t, q.dir)
 	checkEqual(t, "sequence number of the first row after a restart", q.appendRows("c"), last+1)
@@ -244,7 +244,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	must(t, err)
 	checkEqual(t, "kind of the stub's row", rows[0].Kind, outbox.KindStub)
 	checkEqual(t, "session of the stub's row", rows[0].Session, outbox.SessionID{7})
-	q.Advance(2, 1, nil)
+	q.MarkDelivered(2, 1, nil)
 	checkAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
 
@@ -252,10 +252,10 @@ func TestRewindMarksRemainingRowsUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.appendRows("a", "b")
-	q.Advance(2, 2, nil)
+	q.MarkDelivered(2, 2, nil)
 	must(t, q.Release(1))
 	q.appendRows("c")
-	q.Advance(3, 1, map[string]int64{"bad": 1})
+	q.MarkDelivered(3, 1, map[string]int64{"bad": 1})
 	checkAccount(t, "before Rewind", q.Account(), "3 = 2 + 0 + 0 + map[bad:1]")
 	must(t, q.Rewind())
 	delivered, last := q.Delivered()
@@ -264,15 +264,15 @@ func TestRewindMarksRemainingRowsUndelivered(t *testing.T) {
 	checkEqual(t, "undelivered rows", q.readDocuments(delivered), "b c")
 }
 
-func TestAdvanceIsSavedWithTheNextWrite(t *testing.T) {
+func TestDeliveredPositionIsSavedWithTheNextWrite(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.appendRows("a")
-	q.Advance(1, 1, nil)
+	q.MarkDelivered(1, 1, nil)
 	checkAccount(t, "in the file after Advance", q.accountInFile(), "1 = 0 + 1 + 0")
 	q.appendRows("b")
 	checkAccount(t, "in the file after the next flush", q.accountInFile(), "2 = 1 + 1 + 0")
-	q.Advance(2, 1, nil)
+	q.MarkDelivered(2, 1, nil)
 	must(t, q.Release(0))
 	checkAccount(t, "in the file after a release", q.accountInFile(), "2 = 2 + 0 + 0")
 }
@@ -292,7 +292,7 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	withoutExchange.Exchanges = 0
 	q.append(outbox.Flush{Rows: []outbox.Row{withoutExchange}, Dropped: map[string]int64{"quota": 1}})
 	last := q.appendRows()
-	q.Advance(last, int64(n-1), nil)
+	q.MarkDelivered(last, int64(n-1), nil)
 	must(t, q.Release(last))
 	q.appendRows("after release")
 	checkAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
@@ -321,7 +321,7 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 			newRow("forgotten", 1, strings.Repeat("zanzibar ", 500)), newRow("kept", 1, strings.Repeat("madagascar ", 500)), newRow("kept", 2, strings.Repeat("comoros ", 500)),
 		}})
 		if i == 20 {
-			q.Advance(30, 30, nil)
+			q.MarkDelivered(30, 30, nil)
 			must(t, q.Release(20))
 		}
 	}
@@ -353,14 +353,14 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	checkEqual(t, "files with the text of the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }
 
-func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
+func TestCompactShrinksFileOfReleasedQueue(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for range 64 {
 		q.appendRows(strings.Repeat("x", 1<<20))
 	}
 	last := q.appendRows()
-	q.Advance(last, last, nil)
+	q.MarkDelivered(last, last, nil)
 	must(t, q.Release(last), q.Tidy())
 	info, err := os.Stat(pathIn(q.dir))
 	must(t, err)
@@ -369,11 +369,11 @@ func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
 	}
 }
 
-func TestKeepMarksDeletesTheOldestMarks(t *testing.T) {
+func TestAddMarksDeletesTheOldestMarks(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	must(t, q.KeepMarks([]outbox.Mark{{Name: 1, Turns: 1, Items: 2}, {Name: 1 << 63, Turns: 3, Items: 4}}, 2))
-	must(t, q.KeepMarks([]outbox.Mark{{Name: 1, Turns: 5, Items: 6}, {Name: 7, Turns: 8, Items: 9}}, 2), q.Close())
+	must(t, q.AddMarks([]outbox.Mark{{Name: 1, Turns: 1, Items: 2}, {Name: 1 << 63, Turns: 3, Items: 4}}, 2))
+	must(t, q.AddMarks([]outbox.Mark{{Name: 1, Turns: 5, Items: 6}, {Name: 7, Turns: 8, Items: 9}}, 2), q.Close())
 	list, err := open(t, q.dir).Marks()
 	must(t, err)
 	checkEqual(t, "marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
@@ -388,7 +388,7 @@ func TestNoteSurvivesReopen(t *testing.T) {
 	checkEqual(t, "note epoch after a reopen", note, "b")
 }
 
-func TestReadAccountDuringWrites(t *testing.T) {
+func TestReadAccountWorksDuringWrites(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	stop := make(chan struct{})
@@ -410,14 +410,14 @@ func TestReadAccountDuringWrites(t *testing.T) {
 	})
 	for range 60 {
 		last := q.appendRows("a", "b", "c")
-		q.Advance(last-1, 3, nil)
+		q.MarkDelivered(last-1, 3, nil)
 		must(t, q.Release(last-2))
 	}
 	close(stop)
 	reading.Wait()
 }
 
-func TestReadAccountWithRelativePath(t *testing.T) {
+func TestReadAccountAcceptsRelativePath(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, dir)
 	q.appendRows("a", "b")
@@ -444,7 +444,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	checkEqual(t, "rows of the new file", q.readDocuments(0), "a")
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 	checkEqual(t, "files with the letter", len(q.filesWith("this is a letter")), 1)
-	must(t, q.DeleteAside(time.Time{}))
+	must(t, q.DeleteDamagedFiles(time.Time{}))
 	checkEqual(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
 }
 
@@ -462,16 +462,16 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	for i := range 8 {
 		text := fmt.Sprint("post ", i, " ", strings.Repeat(fmt.Sprint("post", i, "-"), 1000))
 		want = append(want, text)
-		must(t, q.KeepPosts([]outbox.Post{{Tenant: "default", At: time.Now(), Document: []byte(text)}}))
+		must(t, q.AddPosts([]outbox.Post{{Tenant: "default", At: time.Now(), Document: []byte(text)}}))
 	}
-	q.Advance(5, 5, nil)
+	q.MarkDelivered(5, 5, nil)
 	must(t, q.Tidy(), q.Close())
-	whole, err := os.ReadFile(pathIn(q.dir))
+	original, err := os.ReadFile(pathIn(q.dir))
 	must(t, err)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 150 {
 		dir := t.TempDir()
-		b := bytes.Clone(whole)
+		b := bytes.Clone(original)
 		switch round % 3 {
 		case 0:
 			b[rnd.IntN(len(b))] ^= 1 << rnd.IntN(8)
@@ -591,7 +591,7 @@ func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 		t.Errorf("Append on a full disk: err = %v, want outbox.ErrFull", err)
 	}
 	for at := int64(10); at < n; at += 10 {
-		q.Advance(at, 10, nil)
+		q.MarkDelivered(at, 10, nil)
 		if err := q.Release(at); err != nil {
 			t.Fatalf("Release(%d) of %d rows: %v", at, n, err)
 		}
@@ -617,7 +617,7 @@ func TestFileFromNewerReleaseIsRefused(t *testing.T) {
 }
 
 // SQLite accepts 32,766 parameters in a statement. A run may have more sessions.
-func TestForgetOfAVeryLargeRun(t *testing.T) {
+func TestForgetHandlesVeryLargeRun(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	ids := make([]outbox.SessionID, 33_000)

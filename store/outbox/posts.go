@@ -13,7 +13,7 @@ import (
 
 // Post is an entry of posted feedback that the store failed to store. The account does not count posts as exchanges.
 type Post struct {
-	Number   int64 // set by KeepPosts
+	Number   int64 // set by AddPosts
 	Tenant   string
 	At       time.Time // time of receipt
 	Document []byte    // defined by the store
@@ -31,9 +31,9 @@ const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 
 const selectPosts = "SELECT number, tenant, at, document, sum FROM posts "
 
-// KeepPosts writes posts in one transaction, and returns after they are on the disk. If KeepPosts returns ErrQuota or
+// AddPosts writes posts in one transaction, and returns after they are on the disk. If AddPosts returns ErrQuota or
 // ErrFull, no post was written.
-func (o *Outbox) KeepPosts(posts []Post) error {
+func (o *Outbox) AddPosts(posts []Post) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.writer == nil {
@@ -78,7 +78,7 @@ func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 		return list, err
 	}
 	o.mu.Lock()
-	err = o.replace(err)
+	err = o.replaceDamaged(err)
 	o.mu.Unlock()
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 		return rows, err
 	}
 	o.mu.Lock()
-	err = o.replace(err)
+	err = o.replaceDamaged(err)
 	o.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -26,9 +26,9 @@ func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	return o.read(after, until, maxBytes)
 }
 
-// ReadOthers is like Read, but leaves out the rows of the given tenants. last is the sequence number of the last row
+// ReadExcept is like Read, but leaves out the rows of the given tenants. last is the sequence number of the last row
 // that was read or left out.
-func (o *Outbox) ReadOthers(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
+func (o *Outbox) ReadExcept(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
 	names, err := json.Marshal(tenants)
 	if err != nil {
 		return nil, after, fmt.Errorf("read the rows of other tenants: %w", err)

@@ -9,10 +9,10 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Advance records that the store has the rows up to a sequence number. exchanges is the number of exchanges in these
-// rows since the last call. refused is the number of these exchanges that the store has not stored, by reason; they
-// count as dropped. The next write stores the change of the account.
-func (o *Outbox) Advance(sequence, exchanges int64, refused map[string]int64) {
+// MarkDelivered records that the store has the rows up to a sequence number. exchanges is the number of exchanges in
+// these rows since the last call. refused is the number of these exchanges that the store has not stored, by reason;
+// they count as dropped. The next write stores the change of the account.
+func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := &o.counts
@@ -58,14 +58,14 @@ func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
 func (o *Outbox) Release(safe int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if safe <= o.counts.Released && o.counts.equal(&o.storedCounts) && o.bypassed.Empty() && o.bypassedExchanges == 0 {
+	if safe <= o.counts.Released && o.counts.equal(&o.storedCounts) && o.bypassed.IsEmpty() && o.bypassedExchanges == 0 {
 		return nil
 	}
 	var released map[string]int64
 	deleteRows := func() error {
 		return o.transact(func() (err error) {
 			o.counts.Released = max(safe, o.counts.Released)
-			if released, err = o.shares.bytesByTenant(o.writer, "sequence <= ?", safe); err != nil {
+			if released, err = o.usage.bytesByTenant(o.writer, "sequence <= ?", safe); err != nil {
 				return err
 			}
 			return execute(o.writer, "DELETE FROM outbox WHERE sequence <= ?", safe)
@@ -77,7 +77,7 @@ func (o *Outbox) Release(safe int64) error {
 		err = o.writeWithRepair(deleteRows)
 	}
 	if err == nil {
-		o.shares.remove(released)
+		o.usage.remove(released)
 	}
 	if err == nil && !o.hasBallast {
 		o.shrink()
@@ -168,21 +168,21 @@ func (o *Outbox) Forget(tenant string, ids []SessionID) error {
 		})
 	})
 	if err == nil {
-		o.shares.remove(map[string]int64{tenant: freed})
+		o.usage.remove(map[string]int64{tenant: freed})
 	}
 	return err
 }
 
 // forgetRows calls forget, and adds the bytes that the rows of the tenant lost to freed.
 func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) error {
-	before, err := o.shares.bytesByTenant(o.writer, where, args...)
+	before, err := o.usage.bytesByTenant(o.writer, where, args...)
 	if err != nil {
 		return err
 	}
 	if err := o.forget(where, args); err != nil {
 		return err
 	}
-	after, err := o.shares.bytesByTenant(o.writer, where, args...)
+	after, err := o.usage.bytesByTenant(o.writer, where, args...)
 	*freed += before[tenant] - after[tenant]
 	return err
 }

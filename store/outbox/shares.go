@@ -12,19 +12,19 @@ import (
 // then loses exchanges first.
 const reservedShare = 8
 
-// shares counts the bytes of the rows of each tenant.
-type shares struct {
+// tenantUsage counts the bytes of the rows of each tenant.
+type tenantUsage struct {
 	maxBytes    int64            // maximum size of the rows of one tenant; 0 means no limit
 	multiTenant bool             // several tenants share the quota
 	bytesOf     map[string]int64 // bytes of the rows by tenant; only tenants with a row have an entry
 }
 
 // isEnabled reports whether the bytes of each tenant must be counted, because a limit depends on them.
-func (s *shares) isEnabled() bool { return s.multiTenant || s.maxBytes > 0 }
+func (s *tenantUsage) isEnabled() bool { return s.multiTenant || s.maxBytes > 0 }
 
 // bytesByTenant returns, by tenant, the bytes of the rows that an SQL condition selects. If the bytes are not
 // counted, the result is empty.
-func (s *shares) bytesByTenant(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
+func (s *tenantUsage) bytesByTenant(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
 	sums := map[string]int64{}
 	if !s.isEnabled() {
 		return sums, nil
@@ -39,7 +39,7 @@ func (s *shares) bytesByTenant(c *sqlite.Conn, where string, args ...any) (map[s
 }
 
 // add adds the bytes of rows that were written.
-func (s *shares) add(rows []Row) {
+func (s *tenantUsage) add(rows []Row) {
 	if !s.isEnabled() {
 		return
 	}
@@ -49,7 +49,7 @@ func (s *shares) add(rows []Row) {
 }
 
 // remove subtracts the bytes of rows that were deleted.
-func (s *shares) remove(sums map[string]int64) {
+func (s *tenantUsage) remove(sums map[string]int64) {
 	for tenant, n := range sums {
 		if s.bytesOf[tenant] -= n; s.bytesOf[tenant] <= 0 {
 			delete(s.bytesOf, tenant)
@@ -57,13 +57,13 @@ func (s *shares) remove(sums map[string]int64) {
 	}
 }
 
-// CrowdingTenants returns the tenants that each have at least minBytes of rows, if they together have at least half of
+// LargestTenants returns the tenants that each have at least minBytes of rows, if they together have at least half of
 // the bytes of all rows. Otherwise it returns none.
-func (o *Outbox) CrowdingTenants(minBytes int64) (tenants []string) {
+func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var largeBytes, allBytes int64
-	for tenant, n := range o.shares.bytesOf {
+	for tenant, n := range o.usage.bytesOf {
 		allBytes += n
 		if n >= minBytes {
 			largeBytes += n
@@ -88,14 +88,14 @@ type Refused struct {
 func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.shares.isEnabled() || o.writer == nil {
+	if !o.usage.isEnabled() || o.writer == nil {
 		return r, nil
 	}
 	used, err := o.usedBytes()
 	if err != nil {
 		return r, classifyError(err)
 	}
-	added, after := map[string]int64{}, maps.Clone(o.shares.bytesOf)
+	added, after := map[string]int64{}, maps.Clone(o.usage.bytesOf)
 	for i := range rows {
 		n := int64(len(rows[i].Document))
 		used += n
@@ -108,9 +108,9 @@ func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	free := max(o.quota-used, 0)
 	for tenant := range added {
 		switch {
-		case o.shares.maxBytes > 0 && after[tenant] > o.shares.maxBytes:
+		case o.usage.maxBytes > 0 && after[tenant] > o.usage.maxBytes:
 			r.OverTenantQuota[tenant] = true
-		case o.shares.multiTenant && free < o.quota/reservedShare && after[tenant] > free/2:
+		case o.usage.multiTenant && free < o.quota/reservedShare && after[tenant] > free/2:
 			r.OverQuota[tenant] = true
 		}
 	}

@@ -57,7 +57,7 @@ func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 // createUser creates precept's Redis user with the password "secret".
 func createUser(t *testing.T, server *storetest.Redis) {
 	t.Helper()
-	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
+	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
 // callEveryMethod calls every method that a store, a lesson bank and a continuous export of samples use.
@@ -85,17 +85,17 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	}
 	_, err = s.SampleGroups(t.Context(), "lake")
 	check("groups", err)
-	_, _, err = s.NewCooler("lake", "one").Cool(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute)
+	_, _, err = s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC), time.Minute)
 	check("cool", err)
 	for _, call := range changeCalls()[1:] {
 		_, err := call.do(t.Context(), s)
 		check(call.name, err)
 	}
-	_, err = s.Claim(t.Context(), "work", "me", time.Now(), time.Minute)
-	check("claim", errors.Join(err, s.ReleaseClaim(t.Context(), "work", "me")))
+	_, err = s.AcquireLease(t.Context(), "work", "me", time.Now(), time.Minute)
+	check("claim", errors.Join(err, s.ReleaseLease(t.Context(), "work", "me")))
 	_, err = s.Epoch(t.Context())
 	check("epoch", err)
-	check("opt-outs", s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{sessionID(5): {Turns: 1, Items: 1}}))
+	check("opt-outs", s.PutOptOutMarks(t.Context(), map[session.ID]session.OptOutMark{sessionID(5): {Turns: 1, Items: 1}}))
 	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	eventually(t, "a subscription", func() error {
-		if list, _ := server.Must(t, "PUBSUB", "CHANNELS", "*"+fmt.Sprint(shards)+":{*").([]any); len(list) == 0 {
+		if list, _ := server.MustDo(t, "PUBSUB", "CHANNELS", "*"+fmt.Sprint(shards)+":{*").([]any); len(list) == 0 {
 			return errors.New("no channel")
 		}
 		return nil
@@ -131,7 +131,7 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 		if _, err := changeCalls()[0].do(t.Context(), s); err != nil {
 			t.Fatalf("%s before the user is deleted: %v", changeCalls()[0].name, err)
 		}
-		server.Must(t, "ACL", "DELUSER", "precept")
+		server.MustDo(t, "ACL", "DELUSER", "precept")
 		for _, call := range append(changeCalls(), readCalls()...) {
 			if _, err := call.do(t.Context(), s); err == nil {
 				t.Errorf("%s with %d shards after the user is deleted: err = nil, want a login error", call.name, shards)
@@ -152,7 +152,7 @@ func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	for _, shards := range []int{1, 256} {
 		callEveryMethod(t, server, url, shards)
 	}
-	used, _ := server.Must(t, "INFO", "commandstats").(string)
+	used, _ := server.MustDo(t, "INFO", "commandstats").(string)
 	for _, rule := range permissions(t) {
 		name, ok := strings.CutPrefix(rule, "+")
 		inCluster := strings.HasPrefix(name, "cluster|") || name == "command" || name == "asking"
@@ -178,12 +178,12 @@ func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 		{"-sadd", "+sadd", "run ACL SETUSER precept +sadd"},
 		{"resetkeys", "~precept:*", "run ACL SETUSER precept ~precept:*"},
 	} {
-		server.Must(t, "ACL", "SETUSER", "precept", tc.deny)
+		server.MustDo(t, "ACL", "SETUSER", "precept", tc.deny)
 		err := waitForError(t, tc.deny, redis.ErrACL, func() error { return s.Write(t.Context(), fullBatch()) })
 		if !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("Write after ACL rule %s: err = %v, want an error with %q", tc.deny, err, tc.want)
 		}
-		server.Must(t, "ACL", "SETUSER", "precept", tc.allow)
+		server.MustDo(t, "ACL", "SETUSER", "precept", tc.allow)
 	}
 	eventually(t, "write with all permissions", write)
 }

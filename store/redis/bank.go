@@ -17,7 +17,7 @@ import (
 
 // Bank holds the lessons of a fleet: LESSON.md texts by name, in one set for all replicas. Replicas that have
 // subscribed are notified of a change. The other replicas find the change at their next poll.
-type Bank struct{ s *Store }
+type Bank struct{ store *Store }
 
 // OpenBank returns a bank, and does not call Redis.
 func OpenBank(o Options) (*Bank, error) {
@@ -29,15 +29,15 @@ func OpenBank(o Options) (*Bank, error) {
 }
 
 // Close closes the bank.
-func (b *Bank) Close() error { return b.s.Close() }
+func (b *Bank) Close() error { return b.store.Close() }
 
 // Texts returns all texts of the set, and the version of the set, which is the number of changes; "" means no lesson
 // was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
-	err = b.s.do(ctx, "lessons", func(c client) error {
+	err = b.store.do(ctx, "lessons", func(c client) error {
 		// One transaction, so that version and texts match.
 		pipe := c.TxPipeline()
-		all, v := pipe.HGetAll(ctx, b.s.commonKey("lessons")), pipe.Get(ctx, b.s.commonKey("lessons-version"))
+		all, v := pipe.HGetAll(ctx, b.store.commonKey("lessons")), pipe.Get(ctx, b.store.commonKey("lessons-version"))
 		if err := readPipeline(ctx, pipe); err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 
 // Version returns the version of the set, as Texts does.
 func (b *Bank) Version(ctx context.Context) (string, error) {
-	return doValue(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.commonKey("lessons-version")).Result() })
+	return doValue(ctx, b.store, "lessons", func(c client) (string, error) { return c.Get(ctx, b.store.commonKey("lessons-version")).Result() })
 }
 
 // checkLesson returns an error for an invalid name, and for a text that is too long.
@@ -69,12 +69,12 @@ func checkLesson(name string, text []byte) error {
 // runLessonsScript runs lessons.lua. The result is the new version, "noted" if the call only appends to the audit
 // log, or "changed" if the lessons are not as the call expects.
 func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error) {
-	return doValue(ctx, b.s, "push lessons", func(c client) (string, error) {
-		return b.s.script(ctx, c, "lessons", location{}, args...).Text()
+	return doValue(ctx, b.store, "push lessons", func(c client) (string, error) {
+		return b.store.script(ctx, c, "lessons", location{}, args...).Text()
 	})
 }
 
-func (b *Bank) channel() string { return b.s.commonKey("lessons") }
+func (b *Bank) channel() string { return b.store.commonKey("lessons") }
 
 const (
 	// pollEvery is the time between two polls of a Watcher. A poll finds a change whose message was lost.
@@ -89,19 +89,19 @@ type Watcher struct {
 	// OnPanic, if not nil, is called after a panic in a poll. The lessons of the last successful poll stay in effect.
 	OnPanic func(value any)
 
-	bank          *Bank
-	texts         *lesson.Texts
-	onBook        func(*lesson.Book, []lesson.Problem)
-	version       string
-	hasRead       bool   // the texts were read at least once
-	reportedFault string // fault of the bank that was reported and has not ended; "" means none
+	bank            *Bank
+	texts           *lesson.Texts
+	onBook          func(*lesson.Book, []lesson.Problem)
+	version         string
+	hasRead         bool   // the texts were read at least once
+	reportedProblem string // fault of the bank that was reported and has not ended; "" means none
 }
 
 // Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its problems. While the
 // bank cannot be reached, or has lost data, the active book stays. parsed caches the parsed texts for all readers of
 // the bank.
-func (b *Bank) Watch(parsed *lesson.ParseCache, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
-	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts(b.Name(), secrets...).Share(parsed), onBook: onBook}
+func (b *Bank) Watch(parsed *lesson.ParseCache, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.SecretFinder) *Watcher {
+	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts(b.Name(), secrets...).ShareCache(parsed), onBook: onBook}
 }
 
 // Run loads the lessons, and calls onBook after every change, until ctx is done.
@@ -121,7 +121,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for {
 		// A change that happens before the subscription is found by the next poll.
 		if reached := w.reloadSafely(ctx); reached && sub == nil {
-			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
+			sub = w.bank.store.client.Subscribe(ctx, w.bank.channel())
 			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(healthCheckInterval))
 		}
 		select {
@@ -153,32 +153,32 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		w.reportFault(err.Error())
+		w.reportProblem(err.Error())
 	case version == "" && w.version != "":
-		w.reportFault("Redis has lost the lessons; the lessons of this process stay in effect; push the lessons again")
+		w.reportProblem("Redis has lost the lessons; the lessons of this process stay in effect; push the lessons again")
 	case texts != nil:
 		w.hasRead, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)
-		if changed || w.reportedFault != "" {
-			w.reportedFault = ""
+		if changed || w.reportedProblem != "" {
+			w.reportedProblem = ""
 			w.onBook(book, problems)
 		}
-	case w.reportedFault != "": // Redis answers again with unchanged texts
-		w.reportedFault = ""
+	case w.reportedProblem != "": // Redis answers again with unchanged texts
+		w.reportedProblem = ""
 		w.onBook(w.texts.Current())
 	}
 	return err == nil
 }
 
-// reportFault passes the active book and a fault of the bank to onBook. A fault that continues is reported once.
-func (w *Watcher) reportFault(fault string) {
-	if fault == w.reportedFault {
+// reportProblem passes the active book and a fault of the bank to onBook. A fault that continues is reported once.
+func (w *Watcher) reportProblem(problem string) {
+	if problem == w.reportedProblem {
 		return
 	}
-	w.reportedFault = fault
+	w.reportedProblem = problem
 	book, problems := w.texts.Current()
 	w.onBook(book, append(slices.Clip(problems), lesson.Problem{
-		Path: "redis", StorageUnreadable: true, Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
+		Path: "redis", StorageUnreadable: true, PreviousActive: true, Errors: lesson.ValidationErrors{{Code: lesson.CodeInternal, Message: problem}},
 	}))
 }
 
@@ -240,14 +240,14 @@ func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 }
 
 func (b *Bank) index(ctx context.Context) (index string, err error) {
-	text, _, err := b.s.readField(ctx, "lessons", location{}, "lessons", lesson.IndexFile)
+	text, _, err := b.store.readField(ctx, "lessons", location{}, "lessons", lesson.IndexFile)
 	return string(text), err
 }
 
 // Tail implements bank.Storage.
 func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err error) {
-	lines, err := doValue(ctx, b.s, "lessons", func(c client) ([]string, error) {
-		return c.LRange(ctx, b.s.commonKey("lessons-log"), int64(-n), -1).Result()
+	lines, err := doValue(ctx, b.store, "lessons", func(c client) ([]string, error) {
+		return c.LRange(ctx, b.store.commonKey("lessons-log"), int64(-n), -1).Result()
 	})
 	for _, line := range lines {
 		var e lesson.Event
@@ -260,7 +260,7 @@ func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err erro
 
 // Sections returns the registered sections of rules files; nil means none was ever registered.
 func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
-	text, ok, err := b.s.readField(ctx, "sections", location{}, "lessons", rules.RegistryName)
+	text, ok, err := b.store.readField(ctx, "sections", location{}, "lessons", rules.RegistryName)
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 
 // Now returns the time of the Redis server.
 func (b *Bank) Now(ctx context.Context) (time.Time, error) {
-	return doValue(ctx, b.s, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
+	return doValue(ctx, b.store, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
 }
 
 // ReplaceSections replaces the registered sections by changed. It returns bank.ErrChanged if the stored sections are

@@ -108,7 +108,7 @@ func TestWatcherGetsPublishedChange(t *testing.T) {
 	defer func() { cancel(); <-done }()
 	<-books // the empty book
 	eventually(t, "a subscription", func() error {
-		list, _ := server.Must(t, "PUBSUB", "CHANNELS").([]any)
+		list, _ := server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
 		if len(list) == 0 {
 			return errors.New("no subscriber listens")
 		}

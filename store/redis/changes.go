@@ -155,7 +155,7 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 // counters of their tenant are known. gaps[i] reports that the log of shardChanges[i] does not have all entries. The
 // caller holds s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
-	logs, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
+	logs, err := runPipelined(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[change.shard].listPrefix+"log", strconv.FormatInt(change.from.lastSettlement+1, 10), strconv.FormatInt(change.to.lastSettlement, 10))
 	})
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 	gaps = map[int]bool{}
 	pr := &s.progress
 	for i, change := range shardChanges {
-		next, own := change.from.lastSettlement+1, pr.ownSettlements[change.shard]
+		next, ownNumbers := change.from.lastSettlement+1, pr.ownSettlements[change.shard]
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")
 			n, _ := strconv.ParseInt(number, 10, 64)
@@ -174,7 +174,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 			next = n + 1
 			name, _ := m.Values["t"].(string)
 			deltas, hasDeltas := m.Values["d"].(string)
-			_, isOwn := own[n]
+			_, isOwn := ownNumbers[n]
 			tp := pr.tenants[name]
 			if tp == nil || tp.countedSettlements == nil || isOwn || n <= tp.countedSettlements[change.shard] {
 				continue
@@ -186,9 +186,9 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 			}
 			tp.pending = append(tp.pending, logEntry{change.shard, n, deltas})
 		}
-		for n := range own {
+		for n := range ownNumbers {
 			if n <= change.to.lastSettlement {
-				delete(own, n)
+				delete(ownNumbers, n)
 			}
 		}
 		gaps[i] = next <= change.to.lastSettlement

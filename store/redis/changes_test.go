@@ -54,7 +54,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 		default:
 			settleSessions(others[0], 200*random.IntN(2)*random.IntN(2)*random.IntN(2)) // 200 settlements overflow the change log
 		}
-		if _, err := replica.Moved(t.Context(), tenants); err != nil {
+		if _, err := replica.Positions(t.Context(), tenants); err != nil {
 			t.Fatal(err)
 		}
 		for _, tenant := range tenants {
@@ -91,12 +91,12 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 
 // Changes returns false after a loss of data and after an error inside the script, so that the caller reads the
 // counters again.
-func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
+func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
 	readChanges := func() bool {
 		t.Helper()
-		if _, err := s.Moved(t.Context(), []string{testTenant}); err != nil {
+		if _, err := s.Positions(t.Context(), []string{testTenant}); err != nil {
 			t.Fatal(err)
 		}
 		_, ok := s.Changes(testTenant)
@@ -117,18 +117,18 @@ func TestChangesAreIncompleteAfterLossOrError(t *testing.T) {
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server.Must(t, "DEL", "precept:{precept}:epoch")
+	server.MustDo(t, "DEL", "precept:{precept}:epoch")
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if readChanges() {
 		t.Error("Changes after a new epoch: ok = true, want false")
 	}
-	server.Must(t, "ACL", "SETUSER", "default", "-xadd")
+	server.MustDo(t, "ACL", "SETUSER", "default", "-xadd")
 	if _, err := s.Settle(t.Context(), newSettlement(2)); err == nil {
 		t.Fatal("Settle without the permission for xadd: err = nil, want an error")
 	}
-	server.Must(t, "ACL", "SETUSER", "default", "+xadd")
+	server.MustDo(t, "ACL", "SETUSER", "default", "+xadd")
 	if readChanges() {
 		t.Error("Changes after a failed settlement: ok = true, want false")
 	}
@@ -151,7 +151,7 @@ func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 			defer s.Close() //nolint:errcheck // nothing is lost
 			readChanges := func() (sum int64) {
 				t.Helper()
-				if _, err := s.Moved(t.Context(), []string{testTenant}); err != nil {
+				if _, err := s.Positions(t.Context(), []string{testTenant}); err != nil {
 					t.Fatal(err)
 				}
 				deltas, ok := s.Changes(testTenant)
@@ -176,19 +176,19 @@ func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 			}
 			settleSessions := func(n int, injected fault) {
 				t.Helper()
-				proxy.next(0, injected)
+				proxy.setFault(0, injected)
 				if _, err := s.Settle(t.Context(), newSettlement(n)); (err != nil) != (injected != "") {
 					t.Fatalf("Settle with fault %q: err = %v, want an error if and only if there is a fault", injected, err)
 				}
 			}
 			settleSessions(1, "")
-			if _, err := s.Moved(t.Context(), nil); err != nil {
+			if _, err := s.Positions(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			got := readCounters()
 			injected := cutAfter
 			if order != "at once" {
-				injected = late
+				injected = delayed
 			}
 			settleSessions(10, injected)
 			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // closes the breaker
@@ -219,13 +219,13 @@ func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 }
 
 // The store discards the deltas and the position of a tenant that the last call of Moved did not name.
-func TestStoreDiscardsTenantsThatMovedDidNotName(t *testing.T) {
+func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	tenants := []string{"a", "b", "c"}
 	moved := func(follow ...string) map[string]session.Position {
 		t.Helper()
-		m, err := follower.Moved(t.Context(), follow)
+		m, err := follower.Positions(t.Context(), follow)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storet
 	for i, n := range c.Nodes {
 		for _, key := range listKeys(t, n, "*:s:"+sessionID(1).String()) {
 			base, _, _ := strings.Cut(key, "}")
-			return fmt.Sprint(n.Must(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], listKeys(t, n, base+"}:*")
+			return fmt.Sprint(n.MustDo(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], listKeys(t, n, base+"}:*")
 		}
 	}
 	t.Fatal("no slot has a key of session 1")
@@ -28,7 +28,7 @@ func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storet
 // nodeID returns the id of a node of the Cluster.
 func nodeID(t *testing.T, n *storetest.Redis) string {
 	t.Helper()
-	return fmt.Sprint(n.Must(t, "CLUSTER", "MYID"))
+	return fmt.Sprint(n.MustDo(t, "CLUSTER", "MYID"))
 }
 
 // All keys of a session and the counters that its settlement changes are in one slot.
@@ -39,7 +39,7 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	slot, home, _, keys := findSlot(t, cluster)
 	sessionKeyKinds := map[string]bool{}
 	for _, key := range keys {
-		if got := fmt.Sprint(home.Must(t, "CLUSTER", "KEYSLOT", key)); got != slot {
+		if got := fmt.Sprint(home.MustDo(t, "CLUSTER", "KEYSLOT", key)); got != slot {
 			t.Errorf("slot of key %s: got %s, want %s", key, got, slot)
 		}
 		sessionKeyKinds[strings.Split(key, ":")[3]] = true
@@ -61,19 +61,19 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	}
 	settle := []session.Settlement{{Tenant: testTenant, ID: sessionID(1), Deltas: []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: 1}}}}
 	slot, from, to, keys := findSlot(t, cluster)
-	to.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, from))
-	from.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, to))
+	to.MustDo(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, from))
+	from.MustDo(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, to))
 	host, port, _ := net.SplitHostPort(to.Addr)
 	for _, key := range append([]string{""}, keys...) { // "": before the first key is moved
 		if key != "" {
-			from.Must(t, "MIGRATE", host, port, key, "0", "5000")
+			from.MustDo(t, "MIGRATE", host, port, key, "0", "5000")
 		}
 		checkUnavailable(t, "Write to a slot that is moving", s.Write(t.Context(), newBatch(1)), redis.ErrBusy)
 		_, err := s.Settle(t.Context(), settle)
 		checkUnavailable(t, "Settle in a slot that is moving", err, redis.ErrBusy)
 	}
 	for _, n := range []*storetest.Redis{to, from, cluster.Nodes[0], cluster.Nodes[1], cluster.Nodes[2]} {
-		n.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", nodeID(t, to))
+		n.MustDo(t, "CLUSTER", "SETSLOT", slot, "NODE", nodeID(t, to))
 	}
 	for n := range 3 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(n)) })

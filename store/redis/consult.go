@@ -12,10 +12,10 @@ import (
 	"precept/internal/session"
 )
 
-// Consult adds to the counts of consulted lessons, by slug, and sets the time of the last consultation of each. batch
-// is the name of the call. A caller that got no answer repeats the call with the same name, because Redis counts a
-// batch only once within an hour.
-func (s *Store) Consult(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
+// AddConsultations adds to the counts of consulted lessons, by slug, and sets the time of the last consultation of
+// each. batch is the name of the call. A caller that got no answer repeats the call with the same name, because Redis
+// counts a batch only once within an hour.
+func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {
 		args = append(args, slug, m.Count, m.Last.UnixMicro())
@@ -50,14 +50,14 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 	return out, err
 }
 
-// Consult calls Store.Consult. A Bank keeps the lessons in a separate Redis.
-func (b *Bank) Consult(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
-	return b.s.Consult(ctx, batch, consultations)
+// AddConsultations calls Store.AddConsultations. A Bank keeps the lessons in a separate Redis.
+func (b *Bank) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
+	return b.store.AddConsultations(ctx, batch, consultations)
 }
 
 // Consultations calls Store.Consultations.
 func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
-	return b.s.Consultations(ctx, slugs)
+	return b.store.Consultations(ctx, slugs)
 }
 
 // PutAnswer stores a text of a session under a name, for the replica that serves the next turn. The text is deleted
@@ -80,7 +80,7 @@ func (s *Store) Answer(ctx context.Context, tenant string, id session.ID, name s
 	return text, ok, err
 }
 
-// Clear deletes the text that PutAnswer stored under the name.
-func (s *Store) Clear(ctx context.Context, tenant string, id session.ID, name string) error {
+// DeleteAnswer deletes the text that PutAnswer stored under the name.
+func (s *Store) DeleteAnswer(ctx context.Context, tenant string, id session.ID, name string) error {
 	return s.lookUp(ctx, "clear answer", func(c client) error { return c.HDel(ctx, s.sessionKey(tenant, id), "l:"+name).Err() })
 }

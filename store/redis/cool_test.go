@@ -14,7 +14,7 @@ import (
 
 // Cool deletes the old exchanges of a session only after a consumer group (here lake) has acknowledged the samples of
 // the session. The samples stay.
-func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
+func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
 	if err := s.Write(t.Context(), fullBatch()); err != nil {
@@ -25,16 +25,16 @@ func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	if _, err := s.Settle(t.Context(), steps); err != nil {
 		t.Fatal(err)
 	}
-	cool := func(seconds int) (int, bool) {
+	purge := func(seconds int) (int, bool) {
 		t.Helper()
 		time.Sleep(2 * time.Millisecond) // until the lease of the previous Cooler has expired
-		n, ok, err := s.NewCooler("lake", fmt.Sprint(seconds)).Cool(t.Context(), atSecond(seconds), time.Millisecond)
+		n, ok, err := s.NewExchangeDeleter("lake", fmt.Sprint(seconds)).DeleteExchanges(t.Context(), atSecond(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n, ok
 	}
-	if n, ok := cool(1000); n != 0 || ok {
+	if n, ok := purge(1000); n != 0 || ok {
 		t.Errorf("Cool without a group = %d, %v, want 0, false", n, ok)
 	}
 	streams, err := s.SampleStreams(t.Context())
@@ -46,20 +46,20 @@ func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, ok := cool(1000); n != 0 || !ok {
+	if n, ok := purge(1000); n != 0 || !ok {
 		t.Errorf("Cool before the sample is acknowledged = %d, %v, want 0, true", n, ok)
 	}
 	if err := s.AckSamples(t.Context(), "lake", streams); err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := cool(-3600); n != 0 {
+	if n, _ := purge(-3600); n != 0 {
 		t.Errorf("Cool with a time before the session = %d, want 0", n)
 	}
 	before, err := s.Exchanges(t.Context(), testTenant, sessionID(1))
 	if err != nil || len(before) == 0 {
 		t.Fatalf("Exchanges before Cool = %v, %v, want at least one", before, err)
 	}
-	if n, _ := cool(1000); n != len(before) {
+	if n, _ := purge(1000); n != len(before) {
 		t.Errorf("Cool after the sample is acknowledged = %d, want %d", n, len(before))
 	}
 	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
@@ -68,13 +68,13 @@ func TestCoolDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	if err := s.Write(t.Context(), session.Batch{AllSamplesOf: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := s.NewestSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
+	if p, err := s.ListSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
 		t.Errorf("NewestSamples after Cool and another write = %v, %v, want one sample", p.List, err)
 	}
 }
 
-// writeCoolable writes closed sessions that were last seen at the same time, each with a sample and an exchange.
-func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
+// writePurgeable writes closed sessions that were last seen at the same time, each with a sample and an exchange.
+func writePurgeable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
 	for n := from; n < to; n++ {
@@ -102,13 +102,13 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 
 // Cool deletes the exchanges of all sessions even if more sessions were last seen at the same time than one step of
 // Cool examines.
-func TestCoolHandlesManySessionsWithTheSameTime(t *testing.T) {
+func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const sessions = 1000 // about 500 in each shard
-	writeCoolable(t, s, testTenant, 0, sessions)
+	writePurgeable(t, s, testTenant, 0, sessions)
 	acknowledge(t, s, "lake")
-	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(1000), time.Minute)
+	n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
 		t.Errorf("Cool = %d, %v, %v, want %d, true, nil", n, ok, err, sessions)
 	}
@@ -116,14 +116,14 @@ func TestCoolHandlesManySessionsWithTheSameTime(t *testing.T) {
 
 // An exchange that Cool has deleted stays deleted when it is delivered again, and is counted once. (An exchange is
 // delivered twice if it has overtaken the backlog of another tenant.) Other exchanges of the session are stored.
-func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
+func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	writeCoolable(t, s, testTenant, 0, 1)
+	writePurgeable(t, s, testTenant, 0, 1)
 	acknowledge(t, s, "lake")
-	cool := func() {
+	purge := func() {
 		t.Helper()
-		if n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
+		if n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
 			t.Fatalf("Cool = %d, %v, %v, want 1, true, nil", n, ok, err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 			t.Errorf(`Stats["exchanges_ever"] = %d, %v, want %d`, m["exchanges_ever"], err, ever)
 		}
 	}
-	cool()
+	purge()
 	second, later := newBatch(0).Exchanges, newBatch(0).Exchanges
 	second[0].Tenant, later[0].Tenant, later[0].ID = testTenant, testTenant, "later"
 	deliver := func(list []sample.Exchange) {
@@ -149,7 +149,7 @@ func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	deliver(second)
 	deliver(later)
 	checkExchanges(1, 2)
-	cool()
+	purge()
 	deliver(second)
 	deliver(later)
 	checkExchanges(0, 2)
@@ -157,21 +157,21 @@ func TestCooledExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 
 // Cool keeps the exchanges of a session with feedback after its settlement, because the samples are rebuilt from the
 // exchanges at the next settlement.
-func TestCoolKeepsExchangesOfUnsettledSession(t *testing.T) {
+func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	writeCoolable(t, s, testTenant, 0, 1)
+	writePurgeable(t, s, testTenant, 0, 1)
 	acknowledge(t, s, "lake")
-	step := []session.Settlement{{Tenant: testTenant, ID: sessionID(0), FeedbackState: 1, To: session.Applied{Version: 1}}}
+	step := []session.Settlement{{Tenant: testTenant, ID: sessionID(0), FeedbackState: 1, To: session.SettledState{Version: 1}}}
 	if _, err := s.Settle(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.AddFeedback(t.Context(), testTenant, map[session.ID][]feedback.Entry{sessionID(0): {newEntry("late")}}); err != nil {
 		t.Fatal(err)
 	}
-	cooler := s.NewCooler("lake", "one")
+	cooler := s.NewExchangeDeleter("lake", "one")
 	for i, want := range []int{0, 1} {
-		if n, ok, err := cooler.Cool(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
+		if n, ok, err := cooler.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
 			t.Errorf("call %d of Cool = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), testTenant, sessionID(0))
@@ -187,22 +187,22 @@ func TestCoolKeepsExchangesOfUnsettledSession(t *testing.T) {
 
 // Without old sessions, Cool sends about one command for each pair of tenant and shard. Without the lease, Cool sends
 // at most ten commands.
-func TestCoolSendsFewCommandsWithoutOldSessions(t *testing.T) {
+func TestPurgeSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	one, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
 	const tenants = 300
 	for n := range tenants {
-		writeCoolable(t, one, fmt.Sprint("tenant", n), n, n+1)
+		writePurgeable(t, one, fmt.Sprint("tenant", n), n, n+1)
 	}
 	acknowledge(t, one, "lake")
-	withLease, withoutLease := one.NewCooler("lake", "one"), other.NewCooler("lake", "other")
-	if n, _, err := withLease.Cool(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
+	withLease, withoutLease := one.NewExchangeDeleter("lake", "one"), other.NewExchangeDeleter("lake", "other")
+	if n, _, err := withLease.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
 		t.Fatalf("first Cool = %d, %v, want %d", n, err, tenants)
 	}
-	cost := func(cooler *redis.Cooler) int {
+	cost := func(cooler *redis.ExchangeDeleter) int {
 		before := commandCount(t, server)
-		if n, ok, err := cooler.Cool(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
+		if n, ok, err := cooler.DeleteExchanges(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
 			t.Errorf("Cool without old sessions = %d, %v, %v, want 0, true, nil", n, ok, err)
 		}
 		return commandCount(t, server) - before
@@ -215,15 +215,15 @@ func TestCoolSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	}
 }
 
-func TestCoolerReleaseFreesTheLease(t *testing.T) {
+func TestExchangePurgerReleaseFreesTheLease(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 4)
-	if _, _, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(0), time.Hour); err != nil {
+	if _, _, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(0), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	claimed := func() bool {
 		t.Helper()
-		ok, err := s.Claim(t.Context(), "cool lake", "two", atSecond(0), time.Hour)
+		ok, err := s.AcquireLease(t.Context(), "cool lake", "two", atSecond(0), time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,13 +232,13 @@ func TestCoolerReleaseFreesTheLease(t *testing.T) {
 	if claimed() {
 		t.Fatal("another owner got the lease before Release")
 	}
-	if err := s.NewCooler("lake", "three").Release(t.Context()); err != nil {
+	if err := s.NewExchangeDeleter("lake", "three").Release(t.Context()); err != nil {
 		t.Errorf("Release of a Cooler without the lease: %v", err)
 	}
 	if claimed() {
 		t.Error("another owner got the lease after Release of a Cooler without the lease")
 	}
-	if err := s.NewCooler("lake", "one").Release(t.Context()); err != nil {
+	if err := s.NewExchangeDeleter("lake", "one").Release(t.Context()); err != nil {
 		t.Errorf("Release of the Cooler with the lease: %v", err)
 	}
 	if !claimed() {

@@ -70,7 +70,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 
 // shardsWithCounters returns the shards in which a tenant has counters.
 func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []keyspace) (shards []int, err error) {
-	sizes, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.base+"counters") })
+	sizes, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.base+"counters") })
 	for i := range sizes {
 		if sizes[i].Val() > 0 {
 			shards = append(shards, i)
@@ -172,7 +172,7 @@ func (r *rowSums) deltas() (list []trial.Delta, err error) {
 
 // lastSettlements returns the number of the last settlement in each of some shards.
 func (s *Store) lastSettlements(ctx context.Context, c client, keyspaces []keyspace, shards []int) (map[int]string, error) {
-	cmds, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd {
+	cmds, err := runPipelined(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd {
 		return p.HGet(ctx, keyspaces[i].listPrefix+"t", "moved")
 	})
 	out := map[int]string{}
@@ -188,7 +188,7 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 		shard     int
 		key, name string
 	}
-	indexes, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.MapStringStringCmd {
+	indexes, err := runPipelined(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, keyspaces[i].base+"counters")
 	})
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 		}
 	}
 	for chunk := range slices.Chunk(hashes, 1000) {
-		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, hash counterHash) *goredis.MapStringStringCmd {
+		cmds, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, hash counterHash) *goredis.MapStringStringCmd {
 			return p.HGetAll(ctx, keyspaces[hash.shard].base+"c:"+hash.key)
 		})
 		if err != nil {
@@ -215,9 +215,9 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 	return nil
 }
 
-// Raise sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls have
-// the same result.
-func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
+// RaiseMaxima sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls
+// have the same result.
+func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
 		p.add(tenantLocation(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, encodeOrdered(m.Value))

@@ -31,7 +31,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 		if err != nil {
 			return fmt.Errorf("redis: set aside: %w: %w", session.ErrInvalid, err)
 		}
-		p.add(sessionLocation(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
+		p.add(sessionLocation(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), timeScore(a.At))
 		names = append(names, a.Tenant)
 	}
 	return s.writePlan(ctx, "set aside", p, names...)
@@ -105,8 +105,8 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	return a, nil
 }
 
-// Unsampled returns the number of exchanges without a sample in sessions that are settled or set aside.
-func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
+// CountUnsampled returns the number of exchanges without a sample in sessions that are settled or set aside.
+func (s *Store) CountUnsampled(ctx context.Context) (n int64, err error) {
 	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd {
 		return p.HGet(ctx, ks.listPrefix+"t", "late")
 	}
@@ -133,13 +133,13 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 
 // unsettledExchanges returns the number of exchanges of those of the given sessions that were never settled.
 func (s *Store) unsettledExchanges(ctx context.Context, c client, sessions []sessionRef) (n int64, err error) {
-	settled, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, ref sessionRef) *goredis.BoolCmd {
+	settled, err := runPipelined(ctx, c, sessions, func(p goredis.Pipeliner, ref sessionRef) *goredis.BoolCmd {
 		return p.HExists(ctx, s.sessionKey(ref.tenant, ref.id), "a")
 	})
 	if err != nil {
 		return 0, err
 	}
-	exchanges, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, ref sessionRef) *goredis.IntCmd {
+	exchanges, err := runPipelined(ctx, c, sessions, func(p goredis.Pipeliner, ref sessionRef) *goredis.IntCmd {
 		return p.HLen(ctx, s.key(sessionLocation(ref.tenant, ref.id), "x:"+ref.id.String()))
 	})
 	for i := range exchanges {

@@ -4,8 +4,8 @@
 //
 // Package store/storetest declares the methods of a store, and is the conformance suite of this
 // package and of store/sqlite. Further methods are for a fleet: Ping, Epoch (changes when Redis may
-// have lost data), Moved, OpenFeedback and Settled (counts and feedback of other replicas),
-// Announce and Erasures (forgotten sessions), KeepOptOuts and OptOutMark (opted-out sessions), PutAnswer,
+// have lost data), Moved, RatedOpenSessions and Settled (counts and feedback of other replicas),
+// Announce and Erasures (forgotten sessions), PutOptOutMarks and OptOutMark (opted-out sessions), PutAnswer,
 // Answer and Clear (an answer for the replica of the next turn), Consult, and Bank (the lessons of a
 // fleet).
 //

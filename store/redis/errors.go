@@ -37,9 +37,9 @@ var (
 	ErrURL = errors.New("cannot be used as an address of Redis")
 )
 
-// explain wraps an error of the server or the network in one of the errors above. The text of the result never contains
-// the password.
-func explain(ctx context.Context, err error) error {
+// classifyError wraps an error of the server or the network in one of the errors above. The text of the result never
+// contains the password.
+func classifyError(ctx context.Context, err error) error {
 	if err == nil || isAbsent(err) {
 		return err
 	}
@@ -56,7 +56,7 @@ func explain(ctx context.Context, err error) error {
 	case isClassified(err):
 		return err
 	}
-	if tlsErr := explainTLS(err); tlsErr != nil {
+	if tlsErr := classifyTLSError(err); tlsErr != nil {
 		return tlsErr
 	}
 	return fmt.Errorf("%w: %w", ErrDown, err)

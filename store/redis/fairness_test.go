@@ -14,7 +14,7 @@ import (
 
 // Unsettled returns closed sessions with feedback after their settlement, in random order and from all shards (the
 // parts into which a store divides its sessions), up to a limit.
-func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
+func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
 	const sessions, limit = 60, 10
@@ -30,7 +30,7 @@ func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	}
 	unsettledIDs := func(limit int) (ids []session.ID) {
 		t.Helper()
-		rows, err := s.Unsettled(t.Context(), limit)
+		rows, err := s.UnsettledSessions(t.Context(), limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,9 +65,9 @@ func TestUnsettledReturnsSessionsOfAllShards(t *testing.T) {
 	}
 }
 
-// OpenFeedback returns at most limit sessions in total over all shards. Calls that each continue at the position of the
-// previous call return each session once.
-func TestOpenFeedbackLimitsSessionsOverAllShards(t *testing.T) {
+// RatedOpenSessions returns at most limit sessions in total over all shards. Calls that each continue at the position
+// of the previous call return each session once.
+func TestFeedbackOnOpenSessionsIsLimitedOverAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
 	const sessions = 40
@@ -81,7 +81,7 @@ func TestOpenFeedbackLimitsSessionsOverAllShards(t *testing.T) {
 		seen := map[session.ID]int{}
 		after := ""
 		for {
-			rows, _, last, err := s.OpenFeedback(t.Context(), testTenant, after, limit)
+			rows, _, last, err := s.RatedOpenSessions(t.Context(), testTenant, after, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,12 +128,12 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 
 // A shard removes a tenant from its list of tenants when it deletes the tenant's last session, so that retention and
 // reads of all sessions skip the tenant. The next session adds the tenant again. The counters stay.
-func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
+func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
 	listedTenants := func() (n int64) { // total length of the tenant lists of all shards
 		for _, key := range listKeys(t, server, "precept:{*}:all:tenants") {
-			size, _ := server.Must(t, "SCARD", key).(int64)
+			size, _ := server.MustDo(t, "SCARD", key).(int64)
 			n += size
 		}
 		return n
@@ -160,7 +160,7 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 	if n := listedTenants(); n != 2 {
 		t.Errorf("total length of the tenant lists after the deletion of one session: got %d, want 2", n)
 	}
-	if n, err := s.Retain(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
+	if n, err := s.PurgeSessions(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
 		t.Fatalf("Retain = %d, %v, want %d", n, err, sessions-1)
 	}
 	if n := listedTenants(); n != 0 {
@@ -174,7 +174,7 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.Applied) error { found++; return nil })
+	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.SettledState) error { found++; return nil })
 	if err != nil || found != 1 || listedTenants() != 1 {
 		t.Errorf("after the next session: got %d sessions, total length %d of the tenant lists, error %v, want 1, 1, nil", found, listedTenants(), err)
 	}
@@ -183,7 +183,7 @@ func TestShardUnlistsTenantWithoutSessions(t *testing.T) {
 // commandCount returns the number of commands that a server has processed so far.
 func commandCount(t *testing.T, server *storetest.Redis) int {
 	t.Helper()
-	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.Must(t, "INFO", "stats")))
+	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.MustDo(t, "INFO", "stats")))
 	n, err := strconv.Atoi(found[1])
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +241,7 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	if n := parkedCount(); n != 5 {
 		t.Errorf(`Stats["parked"] = %d, want 5`, n)
 	}
-	if added, err := s.Join(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil || added[sessionID(0)] != 1 {
+	if added, err := s.Unpark(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil || added[sessionID(0)] != 1 {
 		t.Fatalf("Join = %v, %v, want one entry", added, err)
 	}
 	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parkedCount() != 0 {

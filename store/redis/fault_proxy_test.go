@@ -17,12 +17,12 @@ type faultProxy struct {
 	l      net.Listener
 	open   sync.WaitGroup // the accepting goroutine, and the goroutines of open connections
 
-	mu   sync.Mutex
-	seen int    // commands since the last call of next
-	at   int    // number of the command that gets the fault
-	kind fault  // fault to inject
-	done bool   // the fault has been injected
-	held []byte // late command, which release sends
+	mu           sync.Mutex
+	commandsSeen int    // commands since the last call of next
+	faultAt      int    // number of the command that gets the fault
+	fault        fault  // fault to inject
+	injected     bool   // the fault has been injected
+	held         []byte // late command, which release sends
 }
 
 // fault is a fault of a command: one of the constants, or the text of an error that the proxy returns instead of the
@@ -32,7 +32,7 @@ type fault string
 const (
 	cutBefore fault = "cut before" // the connection breaks before the server gets the command
 	cutAfter  fault = "cut behind" // the connection breaks after the server has executed the command
-	late      fault = "late"       // the connection breaks, and the server gets the command when release is called
+	delayed   fault = "late"       // the connection breaks, and the server gets the command when release is called
 )
 
 // newFaultProxy starts a proxy in front of a Redis server. The proxy injects no fault until next is called.
@@ -42,7 +42,7 @@ func newFaultProxy(t *testing.T, server string) *faultProxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &faultProxy{server: server, l: l, at: -1}
+	p := &faultProxy{server: server, l: l, faultAt: -1}
 	p.open.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -63,19 +63,19 @@ func (p *faultProxy) close() {
 	p.open.Wait()
 }
 
-// next resets the count of commands, and sets the fault of the command with the given number, counted from 0. With a
-// negative number, no command gets a fault.
-func (p *faultProxy) next(number int, kind fault) {
+// setFault resets the count of commands, and sets the fault of the command with the given number, counted from 0. With
+// a negative number, no command gets a fault.
+func (p *faultProxy) setFault(number int, kind fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen, p.at, p.kind, p.done = 0, number, kind, false
+	p.commandsSeen, p.faultAt, p.fault, p.injected = 0, number, kind, false
 }
 
 // commands returns the number of commands since next, and reports whether the fault has been injected.
 func (p *faultProxy) commands() (n int, happened bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.seen, p.done
+	return p.commandsSeen, p.injected
 }
 
 // nextFault counts a command, and returns its fault, or "" if it has none.
@@ -86,12 +86,12 @@ func (p *faultProxy) nextFault(name string) fault {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seen++
-	if p.seen-1 != p.at || p.done {
+	p.commandsSeen++
+	if p.commandsSeen-1 != p.faultAt || p.injected {
 		return ""
 	}
-	p.done = true
-	return p.kind
+	p.injected = true
+	return p.fault
 }
 
 // release sends the late command to the server, and waits for the reply.
@@ -130,7 +130,7 @@ func (p *faultProxy) serve(client net.Conn) {
 		switch kind := p.nextFault(name); kind {
 		case cutBefore:
 			return
-		case late:
+		case delayed:
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.held = raw

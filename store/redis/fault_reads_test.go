@@ -82,7 +82,7 @@ func newEntry(id string) feedback.Entry {
 func firstSettlement() []session.Settlement {
 	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
 	return []session.Settlement{{
-		Tenant: testTenant, ID: sessionID(1), Deltas: deltas, FeedbackState: 2, To: session.Applied{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
+		Tenant: testTenant, ID: sessionID(1), Deltas: deltas, FeedbackState: 2, To: session.SettledState{Version: 1, Rewarded: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
 	}}
 }
 
@@ -102,7 +102,7 @@ func changeCalls() []storeCall {
 			return errors.Join(s.Park(ctx, testTenant, 9, newEntry("p")), s.Park(ctx, testTenant, 10, newEntry("q")))
 		}),
 		writeCall("join", func(ctx context.Context, s *redis.Store) error {
-			_, err := s.Join(ctx, testTenant, map[session.EchoKey]session.ID{9: sessionID(3), 11: sessionID(1)})
+			_, err := s.Unpark(ctx, testTenant, map[session.EchoKey]session.ID{9: sessionID(3), 11: sessionID(1)})
 			return err
 		}),
 		writeCall("settle", func(ctx context.Context, s *redis.Store) error {
@@ -110,7 +110,7 @@ func changeCalls() []storeCall {
 			return err
 		}),
 		writeCall("raise", func(ctx context.Context, s *redis.Store) error {
-			return s.Raise(ctx, testTenant, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
+			return s.RaiseMaxima(ctx, testTenant, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
 		}),
 		writeCall("put priors", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.PutPriors(ctx, testTenant, 0, []byte("priors"))
@@ -127,13 +127,13 @@ func changeCalls() []storeCall {
 			return s.WriteNotes(ctx, testTenant, map[session.ID][]byte{sessionID(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
 		writeCall("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
-			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sessionID(5): {Turns: 2, Items: 3}})
+			return s.PutOptOutMarks(ctx, map[session.ID]session.OptOutMark{sessionID(5): {Turns: 2, Items: 3}})
 		}),
 		writeCall("put answer", func(ctx context.Context, s *redis.Store) error {
 			return s.PutAnswer(ctx, testTenant, sessionID(1), "name", "text")
 		}),
 		writeCall("consult", func(ctx context.Context, s *redis.Store) error {
-			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: atSecond(1)}, "b": {Count: 3, Last: atSecond(2)}})
+			return s.AddConsultations(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: atSecond(1)}, "b": {Count: 3, Last: atSecond(2)}})
 		}),
 		writeCall("forget", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.Forget(ctx, testTenant, sessionID(3))
@@ -141,7 +141,10 @@ func changeCalls() []storeCall {
 		}),
 		writeCall("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, atSecond(9)); return err }),
 		writeCall("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
-		writeCall("retain", func(ctx context.Context, s *redis.Store) error { _, err := s.Retain(ctx, atSecond(0)); return err }),
+		writeCall("retain", func(ctx context.Context, s *redis.Store) error {
+			_, err := s.PurgeSessions(ctx, atSecond(0))
+			return err
+		}),
 		writeCall("forget tenant", func(ctx context.Context, s *redis.Store) error { _, err := s.ForgetTenant(ctx, "other"); return err }),
 	}
 }
@@ -156,22 +159,22 @@ func readCalls() []storeCall {
 			return anyResult(s.FindEcho(ctx, testTenant, []session.EchoKey{7, 8}))
 		}),
 		readCall("due", func(ctx context.Context, s *redis.Store) (any, error) {
-			list, err := s.Due(ctx, atSecond(60), session.Row{}, 10)
+			list, err := s.DueSessions(ctx, atSecond(60), session.Row{}, 10)
 			return sortedIDs(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
 		readCall("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
 			return bothResults(s.SessionFeedback(ctx, testTenant, sessionID(1)))
 		}),
-		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Unsettled(ctx, 10)) }),
+		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.UnsettledSessions(ctx, 10)) }),
 		readCall("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
-			rows, entries, _, err := s.OpenFeedback(ctx, testTenant, "", 10)
+			rows, entries, _, err := s.RatedOpenSessions(ctx, testTenant, "", 10)
 			return []any{rows, entries}, err
 		}),
 		readCall("settled", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.Settled(ctx, testTenant, []session.ID{sessionID(1), sessionID(3)}))
+			return anyResult(s.AreSettled(ctx, testTenant, []session.ID{sessionID(1), sessionID(3)}))
 		}),
 		readCall("applied", func(ctx context.Context, s *redis.Store) (any, error) {
-			return anyResult(s.Applied(ctx, testTenant, sessionID(1)))
+			return anyResult(s.SettledState(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("counters", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Counters(ctx, testTenant)) }),
 		readCall("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Maxima(ctx, testTenant)) }),
@@ -192,7 +195,7 @@ func readCalls() []storeCall {
 		}),
 		readCall("all sessions", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
-			err := s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+			err := s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
 				list = append(list, fmt.Sprint(r.Tenant, r.ID, a.Version))
 				return nil
 			})
@@ -200,18 +203,18 @@ func readCalls() []storeCall {
 			return list, err
 		}),
 		readCall("newest", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.Newest(ctx, testTenant, session.ListRange{Limit: 10})
+			p, err := s.ListSessions(ctx, testTenant, session.ListRange{Limit: 10})
 			return sortedIDs(p.List, func(l session.ListedSession) string { return l.Row.ID.String() }), err
 		}),
 		readCall("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
-			p, err := s.NewestSamples(ctx, testTenant, session.ListRange{Limit: 10})
+			p, err := s.ListSamples(ctx, testTenant, session.ListRange{Limit: 10})
 			return sortedIDs(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
 		readCall("aside", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, _, err := s.DeadLetters(ctx, 10)
 			return sortedIDs(list, func(a session.DeadLetter) string { return a.Tenant + a.Step }), err
 		}),
-		readCall("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Unsampled(ctx)) }),
+		readCall("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.CountUnsampled(ctx)) }),
 		readCall("stats", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Stats(ctx)
 			delete(m, "bytes")
@@ -232,7 +235,7 @@ func readCalls() []storeCall {
 			return bothResults(s.OptOutMark(ctx, sessionID(5)))
 		}),
 		readCall("moved", func(ctx context.Context, s *redis.Store) (any, error) {
-			m, err := s.Moved(ctx, []string{testTenant})
+			m, err := s.Positions(ctx, []string{testTenant})
 			return m[testTenant].Counters, err
 		}),
 		readCall("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -334,14 +337,14 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 	all["WRONGTYPE Operation against a key holding the wrong kind of value"] = redis.ErrCorrupt
 	for injected, wantErr := range all {
 		for _, call := range readCalls() {
-			proxy.next(-1, "")
+			proxy.setFault(-1, "")
 			want, err := call.do(t.Context(), s)
 			if err != nil {
 				t.Fatalf("%s without a fault: %v", call.name, err)
 			}
 			total, _ := proxy.commands()
 			for at := range total {
-				proxy.next(at, injected)
+				proxy.setFault(at, injected)
 				got, err := call.do(t.Context(), s)
 				_, happened := proxy.commands()
 				temporary := !errors.Is(wantErr, redis.ErrCorrupt)

@@ -30,10 +30,10 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 						t.Fatalf("call %s: %v", earlier.name, err)
 					}
 				}
-				proxy.next(at, injected)
+				proxy.setFault(at, injected)
 				_, err := call.do(t.Context(), s)
 				_, happened := proxy.commands()
-				proxy.next(-1, "")
+				proxy.setFault(-1, "")
 				if (err != nil) != happened || happened && (!errors.Is(err, wantErr) || !errors.Is(err, session.ErrUnavailable)) {
 					t.Errorf("%s, %s at command %d: fault injected = %v, err = %v, want %v and session.ErrUnavailable if the fault was injected, otherwise nil", call.name, injected, at, happened, err, wantErr)
 				}
@@ -87,16 +87,16 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 				t.Fatal(err)
 			}
 			makeCalls(s, changeCalls()[:before])
-			proxy.next(at, injected)
-			_, err = s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
+			proxy.setFault(at, injected)
+			_, err = s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4})
 			_, happened := proxy.commands()
-			proxy.next(-1, "")
+			proxy.setFault(-1, "")
 			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !happened {
 				t.Errorf("%s at command %d: fault injected = %v, err = %v, want nil, or session.ErrUnavailable if the fault was injected", injected, at, happened, err)
 			}
 			expireFreezes(t, server, fmt.Sprintf("m%d-%d", n, at))
 			makeCalls(s, changeCalls()[before:after])
-			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
+			if _, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4}); err != nil {
 				t.Errorf("repeated migration after %s at command %d: %v", injected, at, err)
 			}
 			if got := readDataWithoutPosition(t, s); got != want {
@@ -120,8 +120,8 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 func expireFreezes(t *testing.T, server *storetest.Redis, prefix string) {
 	t.Helper()
 	for _, key := range listKeys(t, server, prefix+":*frozen") {
-		if ttl, _ := server.Must(t, "PTTL", key).(int64); ttl > 0 {
-			server.Must(t, "DEL", key)
+		if ttl, _ := server.MustDo(t, "PTTL", key).(int64); ttl > 0 {
+			server.MustDo(t, "DEL", key)
 		}
 	}
 }

@@ -62,10 +62,10 @@ func newBatch(n int) session.Batch {
 
 // checkUnavailable fails the test unless err matches both kind and session.ErrUnavailable, which means that a retry may
 // succeed.
-func checkUnavailable(t *testing.T, call string, err, kind error) {
+func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	t.Helper()
-	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: err = %v, want an error that is session.ErrUnavailable and \"%v\", and not session.ErrInvalid", call, err, kind)
+	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, wantErr) || errors.Is(err, session.ErrInvalid) {
+		t.Errorf("%s: err = %v, want an error that is session.ErrUnavailable and \"%v\", and not session.ErrInvalid", call, err, wantErr)
 	}
 }
 
@@ -97,15 +97,15 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 
 // waitForError calls fn until its error matches kind, and returns the error. On a loaded machine the first error may be
 // a timeout.
-func waitForError(t *testing.T, subject string, kind error, fn func() error) (err error) {
+func waitForError(t *testing.T, subject string, wantErr error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, subject, func() error {
-		if err = fn(); !errors.Is(err, kind) {
-			return fmt.Errorf("got error %w, want %w", err, kind)
+		if err = fn(); !errors.Is(err, wantErr) {
+			return fmt.Errorf("got error %w, want %w", err, wantErr)
 		}
 		return nil
 	})
-	checkUnavailable(t, subject, err, kind)
+	checkUnavailable(t, subject, err, wantErr)
 	return err
 }
 
@@ -169,7 +169,7 @@ func TestPausedServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShortTimeout(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(0)) })
-	server.Must(t, "CLIENT", "PAUSE", "5000", "ALL")
+	server.MustDo(t, "CLIENT", "PAUSE", "5000", "ALL")
 	checkBreakerOpens(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) })
 	checkStored(t, s, 2)
@@ -234,7 +234,7 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Must(t, "FLUSHALL")
+	server.MustDo(t, "FLUSHALL")
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
 		t.Errorf("Epoch after FLUSHALL = %s, %v, want it to differ from the epoch before", after, err)
 	}
@@ -250,11 +250,11 @@ func TestScriptsAreResentAfterScriptFlush(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
 	for n := range 4 {
-		server.Must(t, "SCRIPT", "FLUSH")
+		server.MustDo(t, "SCRIPT", "FLUSH")
 		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
-		server.Must(t, "SCRIPT", "FLUSH")
+		server.MustDo(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
 			t.Fatalf("Settle = %v, %v, want [true], nil", ok, err)
@@ -272,7 +272,7 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	if err := s.Write(t.Context(), newBatch(0)); err != nil {
 		t.Fatal(err)
 	}
-	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
+	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
 	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrFull)
 	if _, ok, err := s.Session(t.Context(), "default", sessionID(0)); !ok || err != nil {
 		t.Errorf("Session on a full server: found = %v, err = %v, want true, nil", ok, err)
@@ -280,7 +280,7 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	if ok, err := s.Forget(t.Context(), "default", sessionID(0)); !ok || err != nil {
 		t.Errorf("Forget on a full server = %v, %v, want true, nil", ok, err)
 	}
-	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
+	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
 		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
@@ -299,11 +299,11 @@ func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
-	keys, _ := server.Must(t, "KEYS", "*").([]any)
+	keys, _ := server.MustDo(t, "KEYS", "*").([]any)
 	for _, k := range keys {
 		key, _ := k.(string)
-		server.Must(t, "DEL", key)
-		server.Must(t, "LPUSH", key, "x")
+		server.MustDo(t, "DEL", key)
+		server.MustDo(t, "LPUSH", key, "x")
 	}
 	_, err := s.Exchanges(t.Context(), "default", sessionID(1))
 	_, _, rowErr := s.Session(t.Context(), "default", sessionID(1))
@@ -320,9 +320,9 @@ func TestWriteToReadOnlyReplicaReturnsErrBusy(t *testing.T) {
 	if err := s.Write(t.Context(), newBatch(0)); err != nil {
 		t.Fatal(err)
 	}
-	server.Must(t, "REPLICAOF", "127.0.0.1", "1")
+	server.MustDo(t, "REPLICAOF", "127.0.0.1", "1")
 	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrBusy)
-	server.Must(t, "REPLICAOF", "NO", "ONE")
+	server.MustDo(t, "REPLICAOF", "NO", "ONE")
 	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) })
 	checkStored(t, s, 2)
 }
@@ -331,7 +331,7 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 	const right, wrong = "right-canary-77", "wrong-canary-78"
 	server := storetest.StartRedis(t, "--requirepass", right)
 	var reports []string
-	for url, kind := range map[string]error{
+	for url, wantErr := range map[string]error{
 		"redis://:" + right + "@" + server.Addr:        nil,
 		"redis://default:" + right + "@" + server.Addr: nil,
 		"redis://:" + wrong + "@" + server.Addr:        redis.ErrAuth,
@@ -340,8 +340,8 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 	} {
 		s := openWithLongTimeout(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), newBatch(1)))
-		if !errors.Is(err, kind) {
-			t.Errorf("Ping and Write with URL %s: err = %v, want %v", url, err, kind)
+		if !errors.Is(err, wantErr) {
+			t.Errorf("Ping and Write with URL %s: err = %v, want %v", url, err, wantErr)
 		}
 		if err != nil {
 			reports = append(reports, err.Error())
@@ -354,14 +354,14 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 
 func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	server := storetest.StartRedis(t)
-	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
+	server.MustDo(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
 	s := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
 	err := s.Write(t.Context(), newBatch(1))
 	checkUnavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
 		t.Errorf("Write without the permission for hset: err = %v, want an error that names docs/OPERATIONS.md", err)
 	}
-	server.Must(t, "ACL", "SETUSER", "app", "+hset")
+	server.MustDo(t, "ACL", "SETUSER", "app", "+hset")
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 // The conformance suite passes with the command permissions that docs/OPERATIONS.md gives to precept's Redis user.
 func TestConformanceWithDocumentedPermissions(t *testing.T) {
 	server := storetest.StartRedis(t)
-	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)
+	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)
 	storetest.Run(t, opener(func(prefix string) string {
 		return "redis://precept:secret@" + server.Addr + "/?prefix=precept:" + prefix
 	}))

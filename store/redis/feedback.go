@@ -52,7 +52,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
-			p.add(sessionLocation(tenant, id), string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.options.MaxFeedback))
+			p.add(sessionLocation(tenant, id), string(id[:]), timeScore(e.At), digest(e.ID), v, strconv.Itoa(s.options.MaxFeedback))
 			ids = append(ids, id)
 		}
 	}
@@ -124,16 +124,16 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	return list, state, err
 }
 
-// Unsettled returns closed sessions that got feedback or exchanges after their settlement, at most limit. The sessions
-// are from all shards, in a random order, so that replicas that share the work take different sessions.
-func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
+// UnsettledSessions returns closed sessions that got feedback or exchanges after their settlement, at most limit. The
+// sessions are from all shards, in a random order, so that replicas that share the work take different sessions.
+func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []session.UnsettledSession, err error) {
 	const size = len(session.ID{})
 	found, total := map[keyspace][]string{}, 0
 	err = s.do(ctx, "unsettled", func(c client) error {
 		keyspaces, err := s.shardKeyspaces(ctx, c)
 		for share := 0; err == nil && len(keyspaces) > 0 && total < limit; {
 			share += (limit - total + len(keyspaces) - 1) / len(keyspaces)
-			members, pipeErr := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
+			members, pipeErr := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 				return p.SRandMemberN(ctx, ks.listPrefix+"unsettled", int64(share))
 			})
 			if pipeErr != nil {
@@ -158,7 +158,7 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 			}
 			remaining, found[ks] = true, members[1:]
 			if m := members[0]; len(m) >= size {
-				list = append(list, session.Unsettled{Tenant: ks.tenantOf(m[size:]), ID: idFromBytes(m)})
+				list = append(list, session.UnsettledSession{Tenant: ks.tenantOf(m[size:]), ID: idFromBytes(m)})
 			}
 		}
 	}
@@ -177,10 +177,10 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// OpenFeedback returns open sessions of a tenant that have feedback, at most limit, and all feedback of each session.
-// after is the result last of the previous call, or "" for the first call. The sessions of a shard are ordered by their
-// newest feedback, oldest first. All shards have equal shares of the limit.
-func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
+// RatedOpenSessions returns open sessions of a tenant that have feedback, at most limit, and all feedback of each
+// session. after is the result last of the previous call, or "" for the first call. The sessions of a shard are ordered
+// by their newest feedback, oldest first. All shards have equal shares of the limit.
+func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, sequences := s.keyspacesOf(tenant), parseSequences(after)
 		latest, err := s.newestFeedback(ctx, c, keyspaces)
@@ -196,7 +196,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 		slices.Sort(shards)
 		shards = shards[:min(len(shards), limit)]
 		share := limit / max(len(shards), 1)
-		pages, err := piped(ctx, c, shards, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
+		pages, err := runPipelined(ctx, c, shards, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
 			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(sequences[shard], 10), Max: "+inf", Count: int64(share)}
 			return p.ZRangeByScoreWithScores(ctx, keyspaces[shard].base+"told", by)
 		})
@@ -213,7 +213,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 			}
 		}
 		last = formatSequences(sequences)
-		rows, entries, err = s.feedbackOfOpenSessions(ctx, c, tenant, list)
+		rows, entries, err = s.readRatedOpenSessions(ctx, c, tenant, list)
 		return err
 	})
 	return rows, entries, last, err
@@ -223,7 +223,7 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 // shard numbers its writes in order. Shards without feedback are left out.
 func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspace) (map[int]int64, error) {
 	latest := map[int]int64{}
-	cmds, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) goredis.Cmder {
+	cmds, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) goredis.Cmder {
 		if ks.tenantArg == "" {
 			return p.HGet(ctx, ks.listPrefix+"t", "told")
 		}
@@ -264,10 +264,10 @@ func parseSequences(text string) map[int]int64 {
 	return sequences
 }
 
-// feedbackOfOpenSessions returns the rows and the feedback of sessions. Sessions without a row are left out. Sessions
+// readRatedOpenSessions returns the rows and the feedback of sessions. Sessions without a row are left out. Sessions
 // whose feedback does not decode are also left out, so that they do not block other sessions. The error is reported
 // when such a session closes.
-func (s *Store) feedbackOfOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
+func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(members))
 	rowCommands := make([]*goredis.SliceCmd, len(members))
 	entryCommands := make([]*goredis.StringSliceCmd, len(members))
@@ -296,12 +296,12 @@ func (s *Store) feedbackOfOpenSessions(ctx context.Context, c client, tenant str
 	return rows, entries, nil
 }
 
-// Settled reports, for each session, whether the session was settled.
-func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+// AreSettled reports, for each session, whether the session was settled.
+func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
 	out := make([]bool, 0, len(ids))
 	err := s.do(ctx, "settled", func(c client) error {
 		for chunk := range slices.Chunk(ids, 500) {
-			cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
+			cmds, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, id session.ID) *goredis.BoolCmd {
 				return p.HExists(ctx, s.sessionKey(tenant, id), "a")
 			})
 			if err != nil {
@@ -326,7 +326,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	}
 	k, n := echoBytes(key), 0
 	err = s.withTenants(ctx, "park", []string{tenant}, func(c client) error {
-		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.options.MaxParked, s.options.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
+		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.options.MaxParked, s.options.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), timeScore(e.At), v).Int()
 		return err
 	})
 	if err == nil && n == 0 {
@@ -341,10 +341,10 @@ func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.Echo
 	return s.feedbackEntry(ctx, func() string { return s.key(tenantLocation(tenant), name) }, id)
 }
 
-// Join moves the feedback that is parked under each key to the key's session, and returns the number of added or
+// Unpark moves the feedback that is parked under each key to the key's session, and returns the number of added or
 // changed entries of each session, as AddFeedback does. The entries are deleted from the parked feedback after they are
 // added to the sessions, so that a crash loses none. Join may be repeated.
-func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()
 	}
@@ -357,7 +357,7 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 			return err
 		}
 		keys := slices.Sorted(maps.Keys(sessions))
-		parked, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.MapStringStringCmd {
+		parked, err := runPipelined(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.MapStringStringCmd {
 			return p.HGetAll(ctx, s.key(location, "p:"+hex.EncodeToString([]byte(echoBytes(k)))))
 		})
 		if err != nil {
@@ -368,7 +368,7 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 			for field, value := range parked[i].Val() {
 				entryScore := "0"
 				if e, err := unpackEntry(value); err == nil {
-					entryScore = score(e.At)
+					entryScore = timeScore(e.At)
 				}
 				additions.add(sessionLocation(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.options.MaxFeedback))
 				deletions.add(location, b, hex.EncodeToString([]byte(b)), field, value)
@@ -400,7 +400,7 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 		return 0, err
 	}
 	for _, name := range tenants {
-		deleted, err := s.purgeTenant(ctx, name, "("+score(before))
+		deleted, err := s.purgeTenant(ctx, name, "("+timeScore(before))
 		n += deleted
 		if err != nil {
 			return n, err

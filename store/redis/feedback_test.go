@@ -23,13 +23,13 @@ func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	}
 }
 
-// openFeedbackText returns a page of OpenFeedback as text, and the position after the page. For example, "2: a e, 1: b"
-// means the entries a and e of session 2, and the entry b of session 1.
+// openFeedbackText returns a page of RatedOpenSessions as text, and the position after the page. For example, "2: a e,
+// 1: b" means the entries a and e of session 2, and the entry b of session 1.
 func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
-	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
+	rows, entries, last, err := s.RatedOpenSessions(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("OpenFeedback = %d rows, entries of %d sessions, %v, want the same number of both", len(rows), len(entries), err)
+		t.Fatalf("RatedOpenSessions = %d rows, entries of %d sessions, %v, want the same number of both", len(rows), len(entries), err)
 	}
 	var members []string
 	for i, r := range rows {
@@ -47,9 +47,9 @@ func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (st
 	return strings.Join(members, ", "), last
 }
 
-// OpenFeedback returns the feedback on open sessions in the order of arrival, from any position. Closed and forgotten
-// sessions are omitted.
-func TestOpenFeedbackIsReadInOrder(t *testing.T) {
+// RatedOpenSessions returns the feedback on open sessions in the order of arrival, from any position. Closed and
+// forgotten sessions are omitted.
+func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1) // the sessions of one shard have an order
 	for n := range 4 {
@@ -81,7 +81,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 
 	checkSettled := func(want string) {
 		t.Helper()
-		got, err := s.Settled(t.Context(), "default", []session.ID{sessionID(1), sessionID(2), sessionID(3)})
+		got, err := s.AreSettled(t.Context(), "default", []session.ID{sessionID(1), sessionID(2), sessionID(3)})
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("Settled = %v, %v, want %s", got, err, want)
 		}
@@ -108,17 +108,17 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	check("after a settlement", last, 9, "")
 
 	// An unreadable entry does not block other entries.
-	keys, _ := server.Must(t, "KEYS", "*f:"+sessionID(0).String()).([]any)
+	keys, _ := server.MustDo(t, "KEYS", "*f:"+sessionID(0).String()).([]any)
 	if len(keys) != 1 {
 		t.Fatalf("feedback keys of session 0: got %v, want one", keys)
 	}
-	server.Must(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
+	server.MustDo(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
 	if err := s.Write(t.Context(), newBatch(3)); err != nil {
 		t.Fatal(err)
 	}
 	postScore(t, s, 3, "i", 1)
 	check("with a damaged entry of session 0", "", 9, "3: i")
-	server.Must(t, "HDEL", fmt.Sprint(keys[0]), "bad")
+	server.MustDo(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
 	// After a loss of data the positions that Redis assigns are lower than the position of the reader.
 	check("after a loss of data", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
@@ -138,11 +138,11 @@ func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 		if err := s.Park(t.Context(), testTenant, 1, newEntry("e")); err != nil {
 			t.Fatal(err)
 		}
-		lists, _ := server.Must(t, "KEYS", "*:all:parked").([]any)
+		lists, _ := server.MustDo(t, "KEYS", "*:all:parked").([]any)
 		if len(lists) != 1 {
 			t.Fatalf("lists of tenants with parked feedback: got %v, want one", lists)
 		}
-		server.Must(t, "DEL", fmt.Sprint(lists[0]))
+		server.MustDo(t, "DEL", fmt.Sprint(lists[0]))
 		key := session.EchoKey(1)
 		if want != nil {
 			key = 2
@@ -177,7 +177,7 @@ func TestParkedFeedbackIsLimitedPerTenant(t *testing.T) {
 	if err := s.Park(t.Context(), "other", 9, newEntry("new")); err != nil {
 		t.Errorf("Park of an entry of another tenant: %v", err)
 	}
-	if added, err := s.Join(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil || added[sessionID(1)] != 1 {
+	if added, err := s.Unpark(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil || added[sessionID(1)] != 1 {
 		t.Errorf("Join = %v, %v, want 1 entry", added, err)
 	}
 	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); err != nil {

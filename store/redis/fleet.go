@@ -35,7 +35,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 			return "", err
 		}
 		runs, err := s.readInfoField(ctx, c, "server", "run_id")
-		return joinEpoch(mark, runs), err
+		return hashEpoch(mark, runs), err
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
@@ -46,9 +46,9 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
-// joinEpoch returns a hash of the mark in the data and of the run ids of the servers. The order of the run ids does not
+// hashEpoch returns a hash of the mark in the data and of the run ids of the servers. The order of the run ids does not
 // matter.
-func joinEpoch(mark string, runs []string) string {
+func hashEpoch(mark string, runs []string) string {
 	slices.Sort(runs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runs, " ")))
 	return hex.EncodeToString(sum[:12])
@@ -117,9 +117,9 @@ func optOutName(id session.ID) string {
 	return string(sum[:16])
 }
 
-// KeepOptOuts stores marks of opted-out sessions for all replicas. Of two marks of a session, the mark with more items
-// is kept, so that a mark that arrives late does not make hidden items visible.
-func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+// PutOptOutMarks stores marks of opted-out sessions for all replicas. Of two marks of a session, the mark with more
+// items is kept, so that a mark that arrives late does not make hidden items visible.
+func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")
 	for id, m := range marks {
 		name := optOutName(id)

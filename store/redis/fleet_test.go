@@ -32,11 +32,11 @@ func TestOptOutMarksAreShared(t *testing.T) {
 	if _, ok, err := other.OptOutMark(ctx, sessionID(1)); ok || err != nil {
 		t.Errorf("OptOutMark without a mark: found = %v, err = %v, want false, nil", ok, err)
 	}
-	if err := one.KeepOptOuts(ctx, nil); err != nil {
+	if err := one.PutOptOutMarks(ctx, nil); err != nil {
 		t.Errorf("KeepOptOuts without marks: %v", err)
 	}
 	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
-		if err := one.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sessionID(1): m, sessionID(2): {Turns: 1, Items: 1}}); err != nil {
+		if err := one.PutOptOutMarks(ctx, map[session.ID]session.OptOutMark{sessionID(1): m, sessionID(2): {Turns: 1, Items: 1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestOptOutMarksAreShared(t *testing.T) {
 	if m, ok, err := other.OptOutMark(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
 		t.Errorf("OptOutMark of another session = %+v, %v, %v, want 1 item", m, ok, err)
 	}
-	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
+	keys := fmt.Sprint(server.MustDo(t, "KEYS", "*"))
 	for n := range 3 {
 		if id := sessionID(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
 			t.Errorf("a key contains the id of session %d: %s", n, keys)
@@ -89,11 +89,11 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	for i := range announced {
 		check(announced[i].Position, announced[i+1:])
 	}
-	keys, _ := server.Must(t, "KEYS", "*erasures").([]any)
+	keys, _ := server.MustDo(t, "KEYS", "*erasures").([]any)
 	if len(keys) != 1 {
 		t.Fatalf("keys of the announcements: got %v, want one", keys)
 	}
-	server.Must(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
+	server.MustDo(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
 	list, err := other.Erasures(ctx, announced[2].Position)
 	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
 		t.Errorf("Erasures with a damaged announcement = %+v, %v, want one erasure without tenant and ids", list, err)
@@ -127,7 +127,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	}
 	check("after PutAnswer", 1, "answer", "OK: recorded")
 	check("at the second call", 1, "answer", "OK: recorded")
-	if err := one.Clear(ctx, "default", sessionID(1), "answer"); err != nil {
+	if err := one.DeleteAnswer(ctx, "default", sessionID(1), "answer"); err != nil {
 		t.Fatal(err)
 	}
 	check("after Clear", 1, "answer", "")
@@ -155,14 +155,14 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 		batch string
 		count int64
 	}{{one, "1", 1}, {other, "2", 2}, {one, "3", 3}, {one, "3", 3}, {other, "2", 90}} {
-		if err := entry.s.Consult(ctx, entry.batch, map[string]bank.Consultation{"a": {Count: entry.count, Last: atSecond(i % 3)}}); err != nil {
+		if err := entry.s.AddConsultations(ctx, entry.batch, map[string]bank.Consultation{"a": {Count: entry.count, Last: atSecond(i % 3)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: atSecond(0)}}); err != nil { // count 0 with an earlier time
+	if err := one.AddConsultations(ctx, "4", map[string]bank.Consultation{"a": {Last: atSecond(0)}}); err != nil { // count 0 with an earlier time
 		t.Fatal(err)
 	}
-	if err := other.Consult(ctx, "5", nil); err != nil {
+	if err := other.AddConsultations(ctx, "5", nil); err != nil {
 		t.Errorf("Consult without lessons: %v", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
@@ -182,7 +182,7 @@ func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	ctx := t.Context()
 	position := func() session.Position {
 		t.Helper()
-		all, err := other.Moved(ctx, []string{"default"})
+		all, err := other.Positions(ctx, []string{"default"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 }
 
 // A Redis key has the tag of a shard, and a hash instead of the tenant's name.
-func TestKeysHashTenantNames(t *testing.T) {
+func TestKeysContainHashOfTenantName(t *testing.T) {
 	s := &Store{prefix: "precept", tags: shardTags()}
 	s.shards.Store(maxShards)
 	seen := map[string]string{}
@@ -112,8 +112,8 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 		}
 	}
 	for _, v := range []string{"", "1", "x y", "1 short"} {
-		if _, err := decodeApplied(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("decodeApplied(%q): err = %v, want ErrCorrupt", v, err)
+		if _, err := decodeSettledState(v); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("decodeSettledState(%q): err = %v, want ErrCorrupt", v, err)
 		}
 	}
 }

@@ -52,12 +52,12 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 			entryLists[members[i]] = entries
 		}
 	}
-	return n, s.unindex(ctx, c, ks, entryLists)
+	return n, s.deleteIndexEntries(ctx, c, ks, entryLists)
 }
 
-// unindex completes deletions of sessions. It deletes the index entries of deleted sessions, and then the lists of
-// these index entries. The lists are in the hash 'gone' of the keyspace, and entryLists holds them by field.
-func (s *Store) unindex(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
+// deleteIndexEntries completes deletions of sessions. It deletes the index entries of deleted sessions, and then the
+// lists of these index entries. The lists are in the hash 'gone' of the keyspace, and entryLists holds them by field.
+func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")
 	for member, entries := range entryLists {
@@ -71,17 +71,17 @@ func (s *Store) unindex(ctx context.Context, c client, ks keyspace, entryLists m
 	if err := s.runPlan(ctx, c, p); err != nil {
 		return err
 	}
-	return s.discard(ctx, c, keyspace{base: ks.listPrefix}, "gone", slices.Collect(maps.Keys(entryLists))...)
+	return s.deleteFields(ctx, c, keyspace{base: ks.listPrefix}, "gone", slices.Collect(maps.Keys(entryLists))...)
 }
 
-// unindexAll completes all deletions that stopped before their index entries were deleted.
-func (s *Store) unindexAll(ctx context.Context) error {
+// finishDeletions completes all deletions that stopped before their index entries were deleted.
+func (s *Store) finishDeletions(ctx context.Context) error {
 	lists := func(ctx context.Context, c client) (pending []keyspace, err error) {
 		all, err := s.shardKeyspaces(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		sizes, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.listPrefix+"gone") })
+		sizes, err := runPipelined(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.listPrefix+"gone") })
 		for i := range sizes {
 			if sizes[i].Val() > 0 {
 				pending = append(pending, all[i])
@@ -93,7 +93,7 @@ func (s *Store) unindexAll(ctx context.Context) error {
 		return p.HGetAll(ctx, ks.listPrefix+"gone")
 	}
 	return doEachKeyspace(ctx, s, "retain", lists, readEntryLists, func(ks keyspace, cmd *goredis.MapStringStringCmd) error {
-		return s.unindex(ctx, s.client, ks, cmd.Val())
+		return s.deleteIndexEntries(ctx, s.client, ks, cmd.Val())
 	})
 }
 
@@ -106,25 +106,25 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	if err == nil {
 		err = s.do(ctx, "forget notes", func(c client) error {
 			home := s.keyspace(tenantLocation(tenant))
-			return errors.Join(s.discard(ctx, c, home, "notes"), s.discard(ctx, c, home, "jots"))
+			return errors.Join(s.deleteFields(ctx, c, home, "notes"), s.deleteFields(ctx, c, home, "jots"))
 		})
 	}
 	if err == nil {
 		_, err = s.purgeTenant(ctx, tenant, "+inf")
 	}
 	if err == nil {
-		err = s.unindexAll(ctx)
+		err = s.finishDeletions(ctx)
 	}
 	return sessions, err
 }
 
-// Retain deletes the sessions that were last seen before a time, as Forget does, and returns their number. Retain runs
-// at least one step of some milliseconds, and stops between two steps when ctx ends. If sessions are left, Retain
-// returns the error of ctx.
-func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
-	n, err := s.sweep(ctx, "retain", s.allKeyspaces, score(before))
+// PurgeSessions deletes the sessions that were last seen before a time, as Forget does, and returns their number.
+// Retain runs at least one step of some milliseconds, and stops between two steps when ctx ends. If sessions are left,
+// Retain returns the error of ctx.
+func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
+	n, err := s.sweep(ctx, "retain", s.allKeyspaces, timeScore(before))
 	if err == nil {
-		err = s.unindexAll(ctx)
+		err = s.finishDeletions(ctx)
 	}
 	return n, err
 }

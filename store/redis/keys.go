@@ -51,8 +51,8 @@ func echoBytes(k session.EchoKey) string {
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 
-// score formats a time as the score of a sorted set.
-func score(t time.Time) string { return strconv.FormatInt(micros(t), 10) }
+// timeScore formats a time as the score of a sorted set.
+func timeScore(t time.Time) string { return strconv.FormatInt(micros(t), 10) }
 
 func idFromBytes(b string) (id session.ID) {
 	copy(id[:], b)

@@ -26,7 +26,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 			t.Fatalf("call %s: %v", call.name, err)
 		}
 	}
-	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
+	if ok, err := s.AcquireLease(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
 		t.Fatalf("Claim = %v, %v, want true, nil", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
@@ -40,7 +40,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 // listKeys returns the server's keys that match a pattern, sorted.
 func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []string) {
 	t.Helper()
-	list, _ := server.Must(t, "KEYS", pattern).([]any)
+	list, _ := server.MustDo(t, "KEYS", pattern).([]any)
 	for _, k := range list {
 		names = append(names, fmt.Sprint(k))
 	}
@@ -65,7 +65,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 			continue
 		}
 		tags[found[1]] = true
-		ttl, _ := server.Must(t, "PTTL", key).(int64)
+		ttl, _ := server.MustDo(t, "PTTL", key).(int64)
 		if (ttl >= 0) != expiringKey.MatchString(key) {
 			t.Errorf("PTTL of key %s = %d, want an expiry = %v", key, ttl, expiringKey.MatchString(key))
 		}
@@ -119,7 +119,7 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 		t.Fatalf("keys of session 1: got %q, want one", own)
 	}
 	tag := strings.Split(own[0], ":")[2]
-	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
+	server.MustDo(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
 	app := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
 	multiTenant := []string{ // calls for all tenants, and calls that these tests make for both tenants
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
@@ -175,12 +175,12 @@ func TestTenantNamesAreHashed(t *testing.T) {
 }
 
 // A claim that is not renewed expires according to the server's clock.
-func TestClaimExpiresByTheServersClock(t *testing.T) {
+func TestLeaseExpiresByTheServersClock(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()), open(t, server.URL())
 	claim := func(s *redis.Store, owner string, ttl time.Duration) bool {
 		t.Helper()
-		ok, err := s.Claim(t.Context(), "work", owner, time.Time{}, ttl)
+		ok, err := s.AcquireLease(t.Context(), "work", owner, time.Time{}, ttl)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,11 +204,11 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 	if claim(one, "one", time.Hour) {
 		t.Error("the first owner took over the second owner's claim")
 	}
-	if err := one.ReleaseClaim(t.Context(), "work", "one"); err != nil {
+	if err := one.ReleaseLease(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("Claim by the first owner after its ReleaseClaim = true, want false, because the second owner has the claim")
+		t.Error("Claim by the first owner after its ReleaseLease = true, want false, because the second owner has the claim")
 	}
 }
 
@@ -228,7 +228,7 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 			}
 			seen[v] = true
 		}
-		server.Must(t, "FLUSHALL")
+		server.MustDo(t, "FLUSHALL")
 	}
 	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(lessonText)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {

@@ -18,12 +18,12 @@ const (
 	oldLayoutBatch = 500    // number of entries that one call reads from a store in the old layout
 )
 
-// Newest returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst is
-// set. Of sessions outside of the time range only the start is read.
-func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
+// ListSessions returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst
+// is set. Of sessions outside of the time range only the start is read.
+func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	return readPage(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
-		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.ZSliceCmd {
+		pages, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.ZSliceCmd {
 			if within.OldestFirst {
 				by := &goredis.ZRangeBy{Min: cmp.Or(after, "-inf"), Max: "+inf", Count: int64(count)}
 				return p.ZRangeByScoreWithScores(ctx, ks.base+"order", by)
@@ -38,7 +38,7 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 		for i, page := range pages {
 			lists[i] = orderRefs(tenant, page.Val())
 		}
-		compare := newestFirst
+		compare := compareNewestFirst
 		if within.OldestFirst {
 			compare = comparePositions
 		}
@@ -47,23 +47,23 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 	})
 }
 
-// NewestSamples returns a page of a tenant's samples in the order of their first write, newest first.
-func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
+// ListSamples returns a page of a tenant's samples in the order of their first write, newest first.
+func (s *Store) ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
 	return readPage(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
-		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.XMessageSliceCmd {
+		pages, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.XMessageSliceCmd {
 			return p.XRevRangeN(ctx, ks.base+"samples", cmp.Or(after, "+"), "-", int64(count))
 		})
 		lists := make([][]ref, len(pages))
 		for i, page := range pages {
 			lists[i] = sampleRefs(tenant, page.Val())
 		}
-		return mergeLists(lists, count, newestFirst), err
+		return mergeLists(lists, count, compareNewestFirst), err
 	})
 }
 
-// newestFirst compares positions for a list that begins with the newest value.
-func newestFirst(a, b position) int { return comparePositions(b, a) }
+// compareNewestFirst compares positions for a list that begins with the newest value.
+func compareNewestFirst(a, b position) int { return comparePositions(b, a) }
 
 // mergeLists merges lists that are ordered by compare. A list with count references may continue beyond its last
 // reference. The result therefore ends at the earliest last reference of such lists. A result with fewer than count

@@ -30,21 +30,21 @@ import (
 // continues, and a freeze ends by itself.
 
 const (
-	migrateLease   = 15 * time.Second // duration of the lease of a migration
-	migrateFreeze  = 15 * time.Second // time after which a freeze ends, unless it is extended
-	migrateChunk   = 64               // number of sessions that one step copies
-	migrateFew     = 200              // number of changed sessions in a round below which the store is frozen
-	migrateRounds  = 20               // maximum number of rounds over changed tenants before the freeze
-	migrateFreezes = 3                // maximum number of attempts to freeze the store and to switch to the shards
-	migrateWorkers = 8                // number of tenants that are copied at once
-	migratePage    = 500              // number of list entries that one call reads
+	migrateLease       = 15 * time.Second // duration of the lease of a migration
+	migrateFreeze      = 15 * time.Second // time after which a freeze ends, unless it is extended
+	migrateChunk       = 64               // number of sessions that one step copies
+	migrateFreezeBelow = 200              // number of changed sessions in a round below which the store is frozen
+	migrateRounds      = 20               // maximum number of rounds over changed tenants before the freeze
+	migrateFreezes     = 3                // maximum number of attempts to freeze the store and to switch to the shards
+	migrateWorkers     = 8                // number of tenants that are copied at once
+	migratePage        = 500              // number of list entries that one call reads
 )
 
-// ErrMoving reports that the store has moved to shards during a call, and that the caller must repeat the call.
-var ErrMoving = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
+// ErrMovedToShards reports that the store has moved to shards during a call, and that the caller must repeat the call.
+var ErrMovedToShards = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
 
-// Migration holds the options of Migrate.
-type Migration struct {
+// MigrateOptions holds the options of Migrate.
+type MigrateOptions struct {
 	// Owner is the name of this process in the lease of the migration. It must be unique.
 	Owner string
 	// Shards is the number of shards; 0 means 256.
@@ -56,8 +56,8 @@ type Migration struct {
 	Progress func(sessions int64)
 }
 
-// Migrated is the result of a migration.
-type Migrated struct {
+// MigrateResult is the result of a migration.
+type MigrateResult struct {
 	Tenants, Sessions int           // numbers of copied tenants and sessions; a session that is copied again counts again
 	Frozen            time.Duration // duration for which no replica could write
 }
@@ -65,7 +65,7 @@ type Migrated struct {
 // migrator is a running migration.
 type migrator struct {
 	store    *Store
-	options  Migration
+	options  MigrateOptions
 	sessions atomic.Int64
 
 	mu            sync.Mutex
@@ -78,9 +78,9 @@ type migrator struct {
 
 // Layout describes the keys of a store.
 type Layout struct {
-	Old    bool     // the store has one shard for each tenant
-	Moving bool     // a migration has begun and has not ended
-	Stray  []string // tenants with sessions in the old layout, which an earlier release has written after the migration
+	Old          bool     // the store has one shard for each tenant
+	Moving       bool     // a migration has begun and has not ended
+	StrayTenants []string // tenants with sessions in the old layout, which an earlier release has written after the migration
 }
 
 // Layout returns the layout of a store.
@@ -96,7 +96,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 			return err
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
-			sizes, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
+			sizes, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
 				return p.Exists(ctx, s.keyspaceOf(1, tenantLocation(tenant)).base+"seen")
 			})
 			if err != nil {
@@ -104,7 +104,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 			}
 			for i, tenant := range chunk {
 				if sizes[i].Val() > 0 {
-					l.Stray = append(l.Stray, tenant)
+					l.StrayTenants = append(l.StrayTenants, tenant)
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 // Migrate moves a store of an earlier release to shards, while replicas of this release serve. Replicas of earlier
 // releases must be stopped. After an error, another call, from any machine, continues the migration. For a store that
 // already has shards, Migrate does nothing and returns the zero Migrated.
-func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err error) {
+func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResult, err error) {
 	if o.Shards == 0 {
 		o.Shards = maxShards
 	}
@@ -128,8 +128,8 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	if err != nil || s.shards.Load() > 1 && state == "" {
 		return done, err
 	}
-	defer func() { _ = s.ReleaseClaim(context.WithoutCancel(ctx), "migrate", m.options.Owner) }()
-	if err := m.claim(ctx); err != nil {
+	defer func() { _ = s.ReleaseLease(context.WithoutCancel(ctx), "migrate", m.options.Owner) }()
+	if err := m.renewLease(ctx); err != nil {
 		return done, err
 	}
 	if s.shards.Load() == 1 {
@@ -155,16 +155,16 @@ func (m *migrator) oldKeys(tenant string) keyspace {
 // newKeys returns the keys of a location in the shards.
 func (m *migrator) newKeys(loc location) keyspace { return m.store.keyspaceOf(m.options.Shards, loc) }
 
-// claim acquires or renews the lease, and extends the freeze of the frozen tenants. It does nothing if the lease is new
-// enough.
-func (m *migrator) claim(ctx context.Context) error {
+// renewLease acquires or renews the lease, and extends the freeze of the frozen tenants. It does nothing if the lease
+// is new enough.
+func (m *migrator) renewLease(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.store.options.Now()
 	if now.Sub(m.claimedAt) < migrateLease/4 {
 		return nil
 	}
-	isOwner, err := m.store.Claim(ctx, "migrate", m.options.Owner, now, migrateLease)
+	isOwner, err := m.store.AcquireLease(ctx, "migrate", m.options.Owner, now, migrateLease)
 	if err == nil && !isOwner {
 		err = fmt.Errorf("%w: another process migrates the store; wait for its end, or %v after its crash", ErrBusy, migrateLease)
 	}
@@ -183,7 +183,7 @@ func (m *migrator) eachTenant(ctx context.Context, tenants []string, fn func(ctx
 	g.SetLimit(migrateWorkers)
 	for _, tenant := range tenants {
 		g.Go(func() error {
-			if err := m.claim(ctx); err != nil {
+			if err := m.renewLease(ctx); err != nil {
 				return err
 			}
 			return m.store.do(ctx, "migrate", func(c client) error { return fn(ctx, c, tenant) })
@@ -200,7 +200,7 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 	}
 	for round := 0; err == nil && round < migrateRounds; round++ {
 		before := m.sessions.Load()
-		if err = m.copyChangedTenants(ctx); round > 0 && m.sessions.Load()-before < migrateFew {
+		if err = m.copyChangedTenants(ctx); round > 0 && m.sessions.Load()-before < migrateFreezeBelow {
 			break
 		}
 	}
@@ -241,7 +241,7 @@ func (m *migrator) copyChangedTenants(ctx context.Context) error {
 func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...string) (changed []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, migratePage) {
-			found, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
+			found, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
 				all := make([]string, len(keys))
 				for i, key := range keys {
 					all[i] = m.oldKeys(tenant).base + key

@@ -17,12 +17,12 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		return err
 	}
 	for chunk := range slices.Chunk(names, migratePage) {
-		if err := m.claim(ctx); err != nil {
+		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
 		// This freeze has no end, because a replica that was paused for a long time must not write into the old layout.
 		err := m.store.do(ctx, "migrate", func(c client) error {
-			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
+			_, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
 				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, 0)
 			})
 			return err
@@ -32,7 +32,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		}
 	}
 	for remaining := m.options.Pause; remaining > 0; remaining -= time.Second {
-		if err := errors.Join(m.claim(ctx), waitFor(ctx, min(time.Second, remaining))); err != nil {
+		if err := errors.Join(m.renewLease(ctx), waitFor(ctx, min(time.Second, remaining))); err != nil {
 			return err
 		}
 	}
@@ -96,10 +96,10 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		if err := m.claim(ctx); err != nil {
+		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
-		entryLists, err := piped(ctx, c, ids, func(p goredis.Pipeliner, id string) *goredis.StringCmd {
+		entryLists, err := runPipelined(ctx, c, ids, func(p goredis.Pipeliner, id string) *goredis.StringCmd {
 			return p.Get(ctx, old.base+"k:"+idFromBytes(id).String())
 		})
 		if err != nil {
@@ -125,7 +125,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 				return err
 			}
 		}
-		_, err = piped(ctx, c, slices.Collect(maps.Keys(movingKeys)), func(p goredis.Pipeliner, key string) *goredis.IntCmd { return p.Del(ctx, key) })
+		_, err = runPipelined(ctx, c, slices.Collect(maps.Keys(movingKeys)), func(p goredis.Pipeliner, key string) *goredis.IntCmd { return p.Del(ctx, key) })
 		if err != nil {
 			return err
 		}

@@ -63,15 +63,15 @@ func (m *migrator) copyMarks(ctx context.Context, c client, names []string) erro
 	p := newPlan("optout")
 	p.shardCount = m.options.Shards
 	for chunk := range slices.Chunk(names, migratePage) {
-		if err := m.claim(ctx); err != nil {
+		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
 		key := func(name string) string { return m.store.commonKey("optout:" + name) }
-		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.StringCmd { return p.Get(ctx, key(name)) })
+		values, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.StringCmd { return p.Get(ctx, key(name)) })
 		if err != nil {
 			return err
 		}
-		ttls, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.DurationCmd { return p.PTTL(ctx, key(name)) })
+		ttls, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.DurationCmd { return p.PTTL(ctx, key(name)) })
 		if err != nil {
 			return err
 		}

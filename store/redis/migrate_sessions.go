@@ -91,7 +91,7 @@ type oldSession struct {
 // deleted.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
 	for chunk := range slices.Chunk(ids, migrateChunk) {
-		if err := m.claim(ctx); err != nil {
+		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
 		list, err := m.readSessions(ctx, c, tenant, chunk)
@@ -197,7 +197,7 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	add := newPlan("write")
 	add.shardCount = m.options.Shards
 	for chunk := range slices.Chunk(entries, migratePage) {
-		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, e entry) *goredis.StringCmd {
+		values, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, e entry) *goredis.StringCmd {
 			if e.kind == "e" {
 				return p.HGet(ctx, old.bucket("e", e.key), e.key)
 			}
@@ -320,7 +320,7 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 		if err != nil || len(entries) == 0 {
 			return err
 		}
-		if err := m.claim(ctx); err != nil {
+		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
 		p := newPlan("entries")

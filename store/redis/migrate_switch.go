@@ -19,7 +19,7 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 			return err
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
-			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
+			_, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
 				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, migrateFreeze)
 			})
 			if err != nil {
@@ -85,7 +85,7 @@ func (m *migrator) extendFreeze(ctx context.Context, c client, names ...string) 
 		keys = append(keys, m.oldKeys(tenant).base+"frozen")
 	}
 	for chunk := range slices.Chunk(keys, migratePage) {
-		results, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.BoolCmd { return p.PExpire(ctx, key, migrateFreeze) })
+		results, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.BoolCmd { return p.PExpire(ctx, key, migrateFreeze) })
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	}
 	acknowledge(t, s, "lake")
 	want := readDataWithoutPosition(t, s)
-	done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
+	done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4})
 	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
 		t.Fatalf("Migrate = %+v, %v, want 2 tenants and at least 3 sessions", done, err)
 	}
@@ -60,7 +60,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
 		t.Errorf("SampleGroups(lake) = %v, %v, want one stream", groups, err)
 	}
-	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
+	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil || done != (redis.MigrateResult{}) {
 		t.Errorf("second Migrate = %+v, %v, want no moved tenant, nil", done, err)
 	}
 	for _, call := range changeCalls()[addingCalls:] {
@@ -86,7 +86,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 		}
 	}
 	var running, calls atomic.Int32
-	_, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4, Progress: func(int64) {
+	_, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4, Progress: func(int64) {
 		if running.Add(1) > 1 {
 			t.Error("two calls of Progress overlap")
 		}
@@ -118,7 +118,7 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed, tag := false, fmt.Sprintf("%x", sha256.Sum256([]byte("precept tenant\x00"+testTenant)))[:16]
-	_, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4, Progress: func(int64) {
+	_, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4, Progress: func(int64) {
 		if changed {
 			return
 		}
@@ -163,7 +163,7 @@ func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := server.Monitor(t)
-	if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
+	if _, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4}); err != nil {
 		t.Fatal(err)
 	}
 	frozen := false
@@ -199,11 +199,11 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", ID: sessionID(1), Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: atSecond(1)}})
 		marks[sessionID(i+10)] = session.OptOutMark{Turns: 1, Items: 2}
 	}
-	if err := errors.Join(s.Write(t.Context(), b), s.KeepOptOuts(t.Context(), marks)); err != nil {
+	if err := errors.Join(s.Write(t.Context(), b), s.PutOptOutMarks(t.Context(), marks)); err != nil {
 		t.Fatal(err)
 	}
 	stop := server.Monitor(t)
-	if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
+	if _, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4}); err != nil {
 		t.Fatal(err)
 	}
 	renewed, samplePages, copiedMarks := false, 0, 0
@@ -232,7 +232,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 }
 
 // In a Cluster, a migration moves the keys of a tenant from one slot to the slots of its shards.
-func TestMigrationInACluster(t *testing.T) {
+func TestMigrationMovesKeysToSlotsOfShards(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithShards(t, cluster.URL(), 1)
 	for _, call := range changeCalls()[:addingCalls] {
@@ -241,7 +241,7 @@ func TestMigrationInACluster(t *testing.T) {
 		}
 	}
 	want := readDataWithoutPosition(t, s)
-	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done.Tenants != 2 {
+	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil || done.Tenants != 2 {
 		t.Fatalf("Migrate = %+v, %v, want 2 tenants", done, err)
 	}
 	if got := readDataWithoutPosition(t, s); got != want {
@@ -265,13 +265,13 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkLayout(old, redis.Layout{Old: true})
-	if _, err := old.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil {
+	if _, err := old.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, server.URL())
 	checkLayout(s, redis.Layout{})
 	shardsKey := "precept:{precept}:shards"
-	server.Must(t, "SET", shardsKey, "1") // a release without shards ignores this key
+	server.MustDo(t, "SET", shardsKey, "1") // a release without shards ignores this key
 	earlier := openWithShards(t, server.URL(), 1)
 	for i := range 2 {
 		batch := newBatch(5 + i)
@@ -288,8 +288,8 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	if err := earlier.Write(t.Context(), newBatch(7)); !errors.Is(err, redis.ErrBusy) {
 		t.Errorf("Write to a tenant that has moved: err = %v, want redis.ErrBusy", err)
 	}
-	server.Must(t, "SET", shardsKey, "256")
-	checkLayout(s, redis.Layout{Stray: []string{"late"}})
-	server.Must(t, "SET", "precept:{precept}:moving", "1")
+	server.MustDo(t, "SET", shardsKey, "256")
+	checkLayout(s, redis.Layout{StrayTenants: []string{"late"}})
+	server.MustDo(t, "SET", "precept:{precept}:moving", "1")
 	checkLayout(s, redis.Layout{Moving: true})
 }

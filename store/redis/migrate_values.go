@@ -14,27 +14,27 @@ import (
 
 // copyValues copies the values that a tenant has once, its totals, and the marks of sessions that are set aside.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
-	old, home := m.oldKeys(tenant).base, m.newKeys(tenantLocation(tenant))
+	oldBase, target := m.oldKeys(tenant).base, m.newKeys(tenantLocation(tenant))
 	// Earlier copies are removed first, because counter rows and parked feedback may have been deleted since.
 	for _, set := range []struct {
 		base   string
 		remove bool
-	}{{home.base, true}, {old, false}} {
+	}{{target.base, true}, {oldBase, false}} {
 		keys, err := valueKeys(ctx, c, set.base)
 		if err != nil {
 			return err
 		}
 		for chunk := range slices.Chunk(keys, migratePage) {
-			if err := m.claim(ctx); err != nil {
+			if err := m.renewLease(ctx); err != nil {
 				return err
 			}
 			if set.remove {
 				for i := range chunk {
-					chunk[i] = home.base + chunk[i]
+					chunk[i] = target.base + chunk[i]
 				}
 				err = c.Del(ctx, chunk...).Err()
 			} else {
-				err = m.copyKeys(ctx, c, old, home.base, chunk)
+				err = m.copyKeys(ctx, c, oldBase, target.base, chunk)
 			}
 			if err != nil {
 				return err
@@ -70,7 +70,7 @@ func valueKeys(ctx context.Context, c client, base string) (keys []string, err e
 
 // copyKeys copies the values of keys without a change, from one key prefix to another.
 func (m *migrator) copyKeys(ctx context.Context, c client, from, to string, keys []string) error {
-	dumps, err := piped(ctx, c, keys, func(p goredis.Pipeliner, key string) *goredis.StringCmd { return p.Dump(ctx, from+key) })
+	dumps, err := runPipelined(ctx, c, keys, func(p goredis.Pipeliner, key string) *goredis.StringCmd { return p.Dump(ctx, from+key) })
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (m *migrator) movedGroups(ctx context.Context, names []string) (changed []s
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, streamCalls) {
 			cmds := make([]*goredis.XInfoGroupsCmd, 0, len(chunk))
-			_, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.XInfoGroupsCmd {
+			_, err := runPipelinedKeys(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.XInfoGroupsCmd {
 				cmds = append(cmds, p.XInfoGroups(ctx, m.oldKeys(tenant).base+"samples"))
 				return cmds[len(cmds)-1]
 			}, isMissingStream)

@@ -71,11 +71,11 @@ func (pr *progress) dropTenantsExcept(names []string) {
 	pr.tenants = remaining
 }
 
-// Moved returns the positions of the tenants that the caller follows. A position consists of one value for the counters
-// and one for the feedback on open sessions. While a value is the same, the caller need not read the data again. The
-// result also has the other tenants that have changed since the last call, without a position. The first call returns
-// all tenants with their positions. Moved reads only the shards that have changed since the last call.
-func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
+// Positions returns the positions of the tenants that the caller follows. A position consists of one value for the
+// counters and one for the feedback on open sessions. While a value is the same, the caller need not read the data
+// again. The result also has the other tenants that have changed since the last call, without a position. The first
+// call returns all tenants with their positions. Moved reads only the shards that have changed since the last call.
+func (s *Store) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
 	out := map[string]session.Position{}
@@ -149,7 +149,7 @@ type shardChange struct {
 // readProgress reads the shards that have changed, and adds the tenants that have changed to changed. The caller holds
 // s.progress.mu.
 func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, changed map[string]session.Position) error {
-	latest, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
+	latest, err := runPipelined(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
 		return p.HMGet(ctx, ks.listPrefix+"t", "moved", "q")
 	})
 	if err != nil {
@@ -189,13 +189,13 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 	after := func(n int64) *goredis.ZRangeBy {
 		return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(n, 10), Max: "+inf"}
 	}
-	settled, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.ZSliceCmd {
+	settled, err := runPipelined(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.ZSliceCmd {
 		return p.ZRangeByScoreWithScores(ctx, all[change.shard].listPrefix+"moved", after(change.from.lastSettlement))
 	})
 	if err != nil {
 		return err
 	}
-	feedback, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.ZSliceCmd {
+	feedback, err := runPipelined(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.ZSliceCmd {
 		return p.ZRangeByScoreWithScores(ctx, all[change.shard].listPrefix+"told", after(change.from.lastWrite))
 	})
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *Store) readFeedbackSequences(ctx context.Context, c client, all []keysp
 		}
 	}
 	for chunk := range slices.Chunk(list, 4*len(all)) {
-		scores, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q scoreRead) *goredis.FloatCmd {
+		scores, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, q scoreRead) *goredis.FloatCmd {
 			return p.ZScore(ctx, all[q.shard].listPrefix+"told", q.name)
 		})
 		if err != nil {

@@ -99,18 +99,18 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 	if err := s.runPlan(ctx, c, p); err != nil {
 		return err
 	}
-	return s.discard(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
+	return s.deleteFields(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
 }
 
-// Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. The Redis
-// server measures the time. The unused parameter is the current time, for stores without a server.
-func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
+// AcquireLease acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. The
+// Redis server measures the time. The unused parameter is the current time, for stores without a server.
+func (s *Store) AcquireLease(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, formatMillis(ttl))
 	return n > 0, err
 }
 
-// ReleaseClaim ends the lease if owner still holds it.
-func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
+// ReleaseLease ends the lease if owner still holds it.
+func (s *Store) ReleaseLease(ctx context.Context, name, owner string) error {
 	_, err := s.runLockScript(ctx, "free", "claim:"+name, owner)
 	return err
 }

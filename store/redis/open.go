@@ -109,7 +109,7 @@ func (s *Store) Close() error {
 
 // Ping reports whether Redis answers and accepts precept. It calls Redis even if the breaker is open.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.endCall("ping", &s.breaker, s.withRemedy(explain(ctx, s.client.Ping(ctx).Err())))
+	return s.endCall("ping", &s.breaker, s.withRemedy(classifyError(ctx, s.client.Ping(ctx).Err())))
 }
 
 // do runs an operation that no request waits for, such as a delivery, a closing or a page.
@@ -155,9 +155,9 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 		err = fn(s.client)
 	}
 	if err == nil && s.shards.Load() != n {
-		err = ErrMoving
+		err = ErrMovedToShards
 	}
-	return s.endCall(op, b, s.withRemedy(explain(ctx, err)))
+	return s.endCall(op, b, s.withRemedy(classifyError(ctx, err)))
 }
 
 // endCall records the result of a call in its breaker, and wraps the error. An operation that succeeds and is not a

@@ -23,7 +23,7 @@ const childURL = "PRECEPT_TEST_REDIS_URL"
 func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	t.Helper()
 	for {
-		rows, err := s.Due(t.Context(), atSecond(1<<20), session.Row{}, 50)
+		rows, err := s.DueSessions(t.Context(), atSecond(1<<20), session.Row{}, 50)
 		if err != nil {
 			t.Fatal(err)
 		}

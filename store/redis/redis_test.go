@@ -25,7 +25,7 @@ func TestStoreContractInACluster(t *testing.T) {
 	storetest.Run(t, opener(func(prefix string) string { return cluster.URL("prefix=" + prefix) }))
 	// Each node has keys, because the hash tags are distributed over the nodes.
 	for _, n := range cluster.Nodes {
-		if keys, _ := n.Must(t, "DBSIZE").(int64); keys == 0 {
+		if keys, _ := n.MustDo(t, "DBSIZE").(int64); keys == 0 {
 			t.Errorf("node %s has no keys", n.Addr)
 		}
 	}
@@ -80,9 +80,9 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 		if _, err := s.Tenants(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return fmt.Sprint(server.Must(t, "GET", prefix+":{precept}:shards"))
+		return fmt.Sprint(server.MustDo(t, "GET", prefix+":{precept}:shards"))
 	}
-	server.Must(t, "SADD", "old:{precept}:tenants", testTenant)
+	server.MustDo(t, "SADD", "old:{precept}:tenants", testTenant)
 	if n := shardsOf("old", open(t, server.URL()+"?prefix=old")); n != "1" {
 		t.Errorf("shards of a store of an earlier release: got %s, want 1", n)
 	}
@@ -96,22 +96,22 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	if n := shardsOf("four", open(t, server.URL()+"?prefix=four")); n != "4" {
 		t.Errorf("shards of another replica: got %s, want 4", n)
 	}
-	server.Must(t, "DEL", "four:{precept}:shards")
-	server.Must(t, "SADD", "four:{precept}:tenants", testTenant)
+	server.MustDo(t, "DEL", "four:{precept}:shards")
+	server.MustDo(t, "SADD", "four:{precept}:tenants", testTenant)
 	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), testTenant); err != nil || len(c) != 0 {
 		t.Errorf("Counters of a store that lost its number of shards = %v, %v, want none", c, err)
 	}
-	if n := server.Must(t, "GET", "four:{precept}:shardscopy"); n != "4" {
+	if n := server.MustDo(t, "GET", "four:{precept}:shardscopy"); n != "4" {
 		t.Errorf("copy of the number of shards: got %v, want 4", n)
 	}
-	if n, _ := server.Must(t, "EXISTS", "four:{precept}:shards").(int64); n != 0 {
+	if n, _ := server.MustDo(t, "EXISTS", "four:{precept}:shards").(int64); n != 0 {
 		t.Error("a new replica wrote a number of shards for a store that lost the number")
 	}
-	server.Must(t, "FLUSHALL")
-	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
+	server.MustDo(t, "FLUSHALL")
+	server.MustDo(t, "CLIENT", "KILL", "TYPE", "normal")
 	eventually(t, "restored number of shards", func() error {
 		err := s.Write(t.Context(), newBatch(1))
-		if n := fmt.Sprint(server.Must(t, "GET", "new:{precept}:shards")); n != "256" {
+		if n := fmt.Sprint(server.MustDo(t, "GET", "new:{precept}:shards")); n != "256" {
 			err = errors.Join(err, fmt.Errorf("got %s shards, want 256", n))
 		}
 		return err
@@ -128,7 +128,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 		other := id
 		other[0]++ // the id of a session that does not exist
 		err := errors.Join(s.PutAnswer(t.Context(), testTenant, id, "report", "text"), s.PutAnswer(t.Context(), testTenant, other, "report", "text"),
-			s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
+			s.PutOptOutMarks(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,13 +140,13 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 func keySizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}
-	keys, _ := server.Must(t, "KEYS", "*").([]any)
+	keys, _ := server.MustDo(t, "KEYS", "*").([]any)
 	for _, k := range keys {
 		key, _ := k.(string)
-		if ttl, _ := server.Must(t, "PTTL", key).(int64); ttl < 0 {
-			out[key], _ = server.Must(t, "MEMORY", "USAGE", key).(int64)
+		if ttl, _ := server.MustDo(t, "PTTL", key).(int64); ttl < 0 {
+			out[key], _ = server.MustDo(t, "MEMORY", "USAGE", key).(int64)
 			if strings.HasSuffix(key, ":all:log") {
-				out[key], _ = server.Must(t, "XLEN", key).(int64)
+				out[key], _ = server.MustDo(t, "XLEN", key).(int64)
 				out[key] = max(0, out[key]-32)
 			}
 		}

@@ -30,12 +30,12 @@ func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "t", ID: settled.ID, To: session.Applied{Version: 1}}}); err != nil {
+	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "t", ID: settled.ID, To: session.SettledState{Version: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	due := func() map[session.ID]bool {
 		t.Helper()
-		list, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 1000)
+		list, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,13 +66,13 @@ func TestReadmitDeletesOldStreamOfExchanges(t *testing.T) {
 	if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "t", ID: session.ID{1}, Data: []byte("{}")}}}); err != nil {
 		t.Fatal(err)
 	}
-	order, _ := server.Must(t, "KEYS", "*:order").([]any)
+	order, _ := server.MustDo(t, "KEYS", "*:order").([]any)
 	stream := strings.TrimSuffix(fmt.Sprint(order[0]), "order") + "exchanges"
-	server.Must(t, "XADD", stream, "*", "x", "y")
+	server.MustDo(t, "XADD", stream, "*", "x", "y")
 	if _, err := s.Readmit(t.Context(), 3); err != nil {
 		t.Error(err)
 	}
-	if n := server.Must(t, "EXISTS", stream); fmt.Sprint(n) != "0" {
+	if n := server.MustDo(t, "EXISTS", stream); fmt.Sprint(n) != "0" {
 		t.Errorf("EXISTS %[2]s after Readmit = %[1]v, want 0", n, stream)
 	}
 }

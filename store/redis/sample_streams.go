@@ -35,7 +35,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 			return err
 		}
 		for chunk := range slices.Chunk(keys, streamCalls) {
-			cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.XMessageSliceCmd {
+			cmds, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.XMessageSliceCmd {
 				return p.XRevRangeN(ctx, key, "+", "-", 1)
 			})
 			if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 			return err
 		}
 		for chunk := range slices.Chunk(entries, pageDocs) {
-			docs, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, e goredis.XMessage) *goredis.StringCmd {
+			docs, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, e goredis.XMessage) *goredis.StringCmd {
 				key, _ := e.Values["key"].(string)
 				name, _ := e.Values["sample_id"].(string)
 				return p.HGet(ctx, key, name)
@@ -130,7 +130,7 @@ func readGroupPositions(ctx context.Context, c client, keys []string, group stri
 	positions = map[string]string{}
 	for chunk := range slices.Chunk(keys, streamCalls) {
 		var cmds []*goredis.XInfoGroupsCmd
-		missing, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.XInfoGroupsCmd {
+		missing, err := runPipelinedKeys(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.XInfoGroupsCmd {
 			cmds = append(cmds, p.XInfoGroups(ctx, key))
 			return cmds[len(cmds)-1]
 		}, isMissingStream)
@@ -158,11 +158,11 @@ func (s *Store) AckSamples(ctx context.Context, group string, positions map[stri
 
 func (s *Store) ackSamples(ctx context.Context, c client, group string, positions map[string]string) error {
 	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(positions)), streamCalls) {
-		missing, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
+		missing, err := runPipelinedKeys(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
 			return p.XGroupSetID(ctx, key, group, positions[key])
 		}, isMissingGroup)
 		if err == nil {
-			_, err = pipeEach(ctx, c, missing, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
+			_, err = runPipelinedKeys(ctx, c, missing, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
 				return p.XGroupCreate(ctx, key, group, positions[key])
 			}, isMissingStream)
 		}
@@ -173,9 +173,9 @@ func (s *Store) ackSamples(ctx context.Context, c client, group string, position
 	return nil
 }
 
-// pipeEach runs a command for each key in one pipeline, and returns the keys whose command failed with an expected
-// error.
-func pipeEach[C goredis.Cmder](ctx context.Context, c client, keys []string, command func(p goredis.Pipeliner, key string) C, isExpected func(error) bool) (failed []string, err error) {
+// runPipelinedKeys runs a command for each key in one pipeline, and returns the keys whose command failed with an
+// expected error.
+func runPipelinedKeys[C goredis.Cmder](ctx context.Context, c client, keys []string, command func(p goredis.Pipeliner, key string) C, isExpected func(error) bool) (failed []string, err error) {
 	pipe := c.Pipeline()
 	cmds := make([]C, len(keys))
 	for i, key := range keys {

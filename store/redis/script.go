@@ -49,9 +49,9 @@ func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspac
 	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.tenantArg}, args...)...)
 }
 
-// discard deletes fields of a hash of a keyspace, or the whole hash if no field is given. It uses a script, because a
-// migration can detect and stop only scripts.
-func (s *Store) discard(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
+// deleteFields deletes fields of a hash of a keyspace, or the whole hash if no field is given. It uses a script,
+// because a migration can detect and stop only scripts.
+func (s *Store) deleteFields(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
 	return s.runScript(ctx, c, "discard", ks, append([]any{key}, toArgs(fields)...)...).Err()
 }
 

@@ -61,7 +61,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 		}
 	}()
 	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
-	if err := s.Raise(t.Context(), testTenant, newMaxima(200*runs)); err != nil {
+	if err := s.RaiseMaxima(t.Context(), testTenant, newMaxima(200*runs)); err != nil {
 		t.Errorf("Raise with a server that replies after the last call: %v", err)
 	}
 	_ = s.Close()
@@ -80,7 +80,7 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	countCalls := func() (digests, sources int) {
 		t.Helper()
 		stop := server.Monitor(t)
-		if err := s.Raise(t.Context(), testTenant, newMaxima(450)); err != nil {
+		if err := s.RaiseMaxima(t.Context(), testTenant, newMaxima(450)); err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range stop() {
@@ -91,7 +91,7 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	}
 	for i, want := range [][2]int{{3, 3}, {3, 0}, {3, 3}} {
 		if i == 2 {
-			server.Must(t, "SCRIPT", "FLUSH")
+			server.MustDo(t, "SCRIPT", "FLUSH")
 		}
 		if digests, sources := countCalls(); [2]int{digests, sources} != want {
 			t.Errorf("round %d: got %d calls by digest and %d with the source, want %v", i, digests, sources, want)
@@ -122,7 +122,7 @@ func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	}
 	_, _, err = s.Session(t.Context(), testTenant, sessionID(0))
 	checkUnavailable(t, "Session", err, redis.ErrBusy)
-	server.Must(t, "SCRIPT", "KILL")
+	server.MustDo(t, "SCRIPT", "KILL")
 	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) })
 	checkStored(t, s, 2)
 }
@@ -171,12 +171,12 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	}
 	for n := range 3 { // the rows of the oldest sessions
 		for _, key := range listKeys(t, server, "*:s:"+sessionID(n).String()) {
-			server.Must(t, "DEL", key)
+			server.MustDo(t, "DEL", key)
 		}
 	}
 	checkDue := func(after session.Row, limit int, want ...int) session.Row {
 		t.Helper()
-		list, err := s.Due(t.Context(), atSecond(60), after, limit)
+		list, err := s.DueSessions(t.Context(), atSecond(60), after, limit)
 		var got, wanted []string
 		for _, r := range list {
 			got = append(got, r.ID.String())
@@ -192,7 +192,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	last := checkDue(session.Row{}, 2, 3, 4)
 	checkDue(last, 2, 5)
 	checkDue(session.Row{}, 100, 3, 4, 5)
-	if list, err := s.Newest(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
+	if list, err := s.ListSessions(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
 		t.Errorf("Newest = %d sessions, %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), testTenant, sessionID(0)); !ok || err != nil {

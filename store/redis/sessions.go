@@ -25,7 +25,7 @@ func decodeRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	data, _ := v[1].(string)
 	return session.Row{
 		Tenant: tenant, ID: id, Started: fromMicros(decodeOrdered(head[:8])), Seen: fromMicros(decodeOrdered(head[8:16])),
-		Closed: head[16] == '1', Provisional: v[2] != nil, Data: []byte(data),
+		Closed: head[16] == '1', StartedOffline: v[2] != nil, Data: []byte(data),
 	}, true
 }
 
@@ -51,7 +51,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 		return found, ctx.Err()
 	}
 	err := s.lookUp(ctx, "echoes", func(c client) error {
-		values, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
+		values, err := runPipelined(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.StringCmd {
 			b := echoBytes(k)
 			return p.HGet(ctx, s.keyspace(indexLocation(tenant, b)).bucket("e", b), b)
 		})
@@ -72,8 +72,9 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	return found, nil
 }
 
-// piped runs one command for each element of a list, in one round trip, and returns the commands with their results.
-func piped[T any, C goredis.Cmder](ctx context.Context, c client, list []T, command func(p goredis.Pipeliner, element T) C) ([]C, error) {
+// runPipelined runs one command for each element of a list, in one round trip, and returns the commands with their
+// results.
+func runPipelined[T any, C goredis.Cmder](ctx context.Context, c client, list []T, command func(p goredis.Pipeliner, element T) C) ([]C, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -112,9 +113,10 @@ type sessionRef struct {
 	started int64 // in Unix microseconds; 0 means unknown
 }
 
-// Due returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant). after is
-// the last row of the previous call, after which the list continues; the zero Row means from the oldest session.
-func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
+// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant).
+// after is the last row of the previous call, after which the list continues; the zero Row means from the oldest
+// session.
+func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
 	// Closed and lost sessions are left out, so that several pages may be needed for limit sessions.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
@@ -180,7 +182,7 @@ func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore tim
 // sessions without a row are left out.
 func (s *Store) readRows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for chunk := range slices.Chunk(list, 100) {
-		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, ref sessionRef) *goredis.SliceCmd {
+		values, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, ref sessionRef) *goredis.SliceCmd {
 			return p.HMGet(ctx, s.sessionKey(ref.tenant, ref.id), "h", "d", "i", "w")
 		})
 		if err != nil {

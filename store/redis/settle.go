@@ -15,31 +15,31 @@ import (
 	"precept/internal/session"
 )
 
-// Applied returns the last settlement of a session; the zero value means the session was never settled.
-func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
+// SettledState returns the last settlement of a session; the zero value means the session was never settled.
+func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (a session.SettledState, err error) {
 	text, ok, err := s.readField(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
 	if !ok {
 		return a, err
 	}
-	return decodeApplied(string(text))
+	return decodeSettledState(string(text))
 }
 
-// packApplied encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the
+// packSettledState encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the
 // frozen assignment. settle.lua adds the version and a blank at the beginning.
-func packApplied(a session.Applied) string {
+func packSettledState(a session.SettledState) string {
 	b := []byte(boolDigit(a.Rewarded))
-	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // decodeApplied converts the same bits back
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // decodeSettledState converts the same bits back
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Reward))
 	return string(append(b, a.Frozen...))
 }
 
-func decodeApplied(text string) (a session.Applied, err error) {
+func decodeSettledState(text string) (a session.SettledState, err error) {
 	version, rest, _ := strings.Cut(text, " ")
 	if a.Version, err = strconv.ParseInt(version, 10, 64); err != nil || len(rest) < 17 {
-		return session.Applied{}, fmt.Errorf("%w: a settled session is truncated", ErrCorrupt)
+		return session.SettledState{}, fmt.Errorf("%w: a settled session is truncated", ErrCorrupt)
 	}
 	b := []byte(rest)
-	a.Rewarded, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // packApplied has converted the same bits
+	a.Rewarded, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // packSettledState has converted the same bits
 	a.Reward, a.Frozen = math.Float64frombits(binary.BigEndian.Uint64(b[9:17])), b[17:]
 	return a, nil
 }
@@ -73,7 +73,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 
 // stepArgs returns a step as arguments of settle.lua, with the deltas grouped by counter row.
 func stepArgs(st *session.Settlement) []any {
-	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To), strconv.FormatInt(st.FeedbackState, 10)}
+	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packSettledState(st.To), strconv.FormatInt(st.FeedbackState, 10)}
 	var order []string
 	sums := map[string]map[string]int64{}
 	for _, d := range st.Deltas {

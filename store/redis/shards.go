@@ -184,7 +184,7 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	if err != nil {
 		return nil, err
 	}
-	memberships, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.BoolSliceCmd {
+	memberships, err := runPipelined(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.BoolSliceCmd {
 		return p.SMIsMember(ctx, ks.listPrefix+"tenants", toArgs(names)...)
 	})
 	for shard := range memberships {
@@ -207,7 +207,7 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	if err != nil {
 		return nil, err
 	}
-	names, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
+	names, err := runPipelined(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		return p.SMembers(ctx, ks.listPrefix+list)
 	})
 	var keyspaces []keyspace

@@ -93,7 +93,7 @@ func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, l
 			return err
 		}
 		for chunk := range slices.Chunk(all, 500) {
-			cmds, err := piped(ctx, c, chunk, command)
+			cmds, err := runPipelined(ctx, c, chunk, command)
 			if err != nil {
 				return err
 			}

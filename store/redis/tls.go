@@ -24,8 +24,8 @@ type tlsParams struct {
 	certFile   string // file of the client certificate; "" means none
 	keyFile    string // file of its private key
 
-	// certificateAsked becomes true when a server asks for a client certificate; nil if precept has one.
-	certificateAsked *atomic.Bool
+	// clientCertRequested becomes true when a server asks for a client certificate; nil if precept has one.
+	clientCertRequested *atomic.Bool
 }
 
 // config returns the TLS configuration; nil means no TLS. Without serverName, the certificate of each server must be
@@ -56,16 +56,16 @@ func (p *tlsParams) config() (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 		return c, nil
 	}
-	p.certificateAsked = &atomic.Bool{}
+	p.clientCertRequested = &atomic.Bool{}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		p.certificateAsked.Store(true)
+		p.clientCertRequested.Store(true)
 		return &tls.Certificate{}, nil // without a certificate, the server decides whether it accepts the connection
 	}
 	return c, nil
 }
 
-// explainTLS returns err with a remedy if err is an error of a TLS handshake, else nil.
-func explainTLS(err error) error {
+// classifyTLSError returns err with a remedy if err is an error of a TLS handshake, else nil.
+func classifyTLSError(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
 		host      x509.HostnameError
@@ -114,6 +114,6 @@ func certificateNames(c *x509.Certificate) string {
 // isRefusedClient reports whether err is the end of a connection to a server that asked for a client certificate while
 // precept has none. Then the likely cause is the missing certificate, even if the server's TLS alert was lost.
 func (p *tlsParams) isRefusedClient(err error) bool {
-	return p.certificateAsked != nil && p.certificateAsked.Load() &&
+	return p.clientCertRequested != nil && p.clientCertRequested.Load() &&
 		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
 }

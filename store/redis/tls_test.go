@@ -41,7 +41,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 }
 
 // A server that requires client certificates accepts only stores with a valid certificate.
-func TestTLSWithAClientCertificate(t *testing.T) {
+func TestServerAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "yes")
@@ -61,7 +61,7 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 
 // A Sentinel and servers that require client certificates accept only stores with a valid certificate. A wrong password
 // of the Sentinel's user leads to ErrAuth.
-func TestSentinelWithClientCertificates(t *testing.T) {
+func TestSentinelAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
 	_, url := storetest.StartSentinelTLS(t, secrets, documentedRules(t, sentinelRules))
@@ -74,7 +74,7 @@ func TestSentinelWithClientCertificates(t *testing.T) {
 
 // A Cluster whose nodes require client certificates accepts only stores with a valid certificate. The store follows a
 // slot that moves to another node.
-func TestClusterWithClientCertificates(t *testing.T) {
+func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
 	cluster := storetest.StartClusterTLS(t, secrets)
@@ -85,7 +85,7 @@ func TestClusterWithClientCertificates(t *testing.T) {
 	s := openWithClientCertificate(t, secrets, url)
 
 	slot, from, to, _ := findSlot(t, cluster)
-	if err := cluster.Move(slot, from, to); err != nil {
+	if err := cluster.MoveSlot(slot, from, to); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
@@ -144,7 +144,7 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	master := g.Master(t)
-	master.Must(t, "WAIT", "1", "0")
+	master.MustDo(t, "WAIT", "1", "0")
 	master.Kill()
 	g.AwaitFailover(t, master)
 	eventually(t, "write to the new master", func() error { return s.Write(t.Context(), newBatch(2)) })

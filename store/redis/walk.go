@@ -253,7 +253,7 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 	w := walker[session.StoredSample]{
 		store: s, op: "walk over samples", readValues: s.sampleDocs,
 		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
-			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
+			pages, err := runPipelined(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
 				from := "-"
 				if k.last != lowestPosition() {
 					from = "(" + k.last.String()
@@ -283,7 +283,7 @@ func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 
 // sampleDocs returns the samples that the references name, without deleted ones.
 func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []session.StoredSample, err error) {
-	docs, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
+	docs, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
 		name, _ := r.fields["sample_id"].(string)
 		return p.HGet(ctx, s.key(sessionLocation(r.tenant, r.id), "m:"+id), name)
@@ -303,11 +303,11 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 // EachSession calls fn with the sessions of a tenant ("" means all tenants) with since <= Started < until (zero means
 // no bound), in the order of their first write, each with its last settlement. EachSession stops at the first error of
 // fn, and returns this error.
-func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
+func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	w := walker[session.ListedSession]{
 		store: s, op: "walk over sessions", readValues: s.readListed,
 		readRefs: func(ctx context.Context, c client, cursors []*cursor, count int) error {
-			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
+			pages, err := runPipelined(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.ZSliceCmd {
 				by := &goredis.ZRangeBy{Min: "(" + k.last.String(), Max: "+inf", Count: int64(count)}
 				return p.ZRangeByScoreWithScores(ctx, k.keyspace.base+"order", by)
 			})
@@ -328,7 +328,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 			return nil
 		},
 	}
-	return w.walk(ctx, tenant, since, until, func(l session.ListedSession) error { return fn(l.Row, l.Applied) })
+	return w.walk(ctx, tenant, since, until, func(l session.ListedSession) error { return fn(l.Row, l.SettledState) })
 }
 
 // orderRefs returns references to the sessions of a page of the sorted set 'order'. Their starts are not read yet.
@@ -343,7 +343,7 @@ func orderRefs(tenant string, list []goredis.Z) []ref {
 
 // readStarts sets the start of each session. The data of the sessions is not read.
 func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
-	heads, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
+	heads, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		return p.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")
 	})
 	for i := range heads {
@@ -356,7 +356,7 @@ func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 
 // readListed returns the sessions that the references name, without deleted ones.
 func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []session.ListedSession, err error) {
-	values, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
+	values, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
 		return p.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")
 	})
 	for i, r := range refs[:len(values)] {
@@ -367,7 +367,7 @@ func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []se
 		l := session.ListedSession{Row: row}
 		if text, ok := values[i].Val()[3].(string); ok {
 			var decodeErr error
-			l.Applied, decodeErr = decodeApplied(text)
+			l.SettledState, decodeErr = decodeSettledState(text)
 			err = errors.Join(err, decodeErr)
 		}
 		list = append(list, l)

@@ -114,7 +114,7 @@ func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done
 	if old, ok := decodeRow(r.Tenant, r.ID, values); ok {
 		sum := sha1.Sum(old.Data) //nolint:gosec // Lua has SHA-1 only; the digest compares rows
 		oldDigest = hex.EncodeToString(sum[:])
-		if merged, err := session.Merged(old, r); err == nil { // a row that does not decode is replaced
+		if merged, err := session.MergeRows(old, r); err == nil { // a row that does not decode is replaced
 			r = merged
 		}
 	}
@@ -198,7 +198,7 @@ func (enc *batchEncoder) encode(b *session.Batch) error {
 		if err := checkSize("exchange "+e.ID, len(doc)); err != nil {
 			return err
 		}
-		enc.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), score(e.At), doc, encodeOrdered(micros(e.At)))
+		enc.add(e.Tenant, id, true, "x", string(id[:]), digest(e.ID), timeScore(e.At), doc, encodeOrdered(micros(e.At)))
 	}
 	for i := range b.Samples {
 		m, doc := &b.Samples[i], string(docs.Samples[i])
@@ -206,12 +206,12 @@ func (enc *batchEncoder) encode(b *session.Batch) error {
 			return err
 		}
 		enc.addIndex(m.Tenant, m.ID, m.Sample.CreatedAt, "i", digest(m.Sample.ID))
-		enc.add(m.Tenant, m.ID, true, "m", string(m.ID[:]), score(m.Sample.CreatedAt), m.Sample.ID, doc,
+		enc.add(m.Tenant, m.ID, true, "m", string(m.ID[:]), timeScore(m.Sample.CreatedAt), m.Sample.ID, doc,
 			m.Tenant, m.Agent, m.Sample.Family, m.Sample.CreatedAt.UTC().Format(time.RFC3339Nano))
 	}
 	enc.addSampleDeletions(b)
 	for ref, t := range enc.indexLists {
-		enc.add(ref.Tenant, ref.ID, false, "k", string(ref.ID[:]), score(t.at), string(t.entries))
+		enc.add(ref.Tenant, ref.ID, false, "k", string(ref.ID[:]), timeScore(t.at), string(t.entries))
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (enc *batchEncoder) encode(b *session.Batch) error {
 // rowArgs returns the arguments of write.lua for a row, without the sequence number.
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
-		string(r.ID[:]), encodeOrdered(micros(r.Started)), encodeOrdered(micros(r.Seen)), score(r.Seen), boolDigit(r.Closed), boolDigit(r.Provisional), string(r.Data),
+		string(r.ID[:]), encodeOrdered(micros(r.Started)), encodeOrdered(micros(r.Seen)), timeScore(r.Seen), boolDigit(r.Closed), boolDigit(r.StartedOffline), string(r.Data),
 	}, checkSize("session "+r.ID.String(), len(r.Data))
 }
 

@@ -175,8 +175,8 @@ func BenchmarkUnknownSession(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
 }
 
-// BenchmarkFindEcho looks up twenty keys, one of which is stored.
-func BenchmarkFindEcho(b *testing.B) {
+// BenchmarkFindByEcho looks up twenty keys, one of which is stored.
+func BenchmarkFindByEcho(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
 	n := 0
@@ -204,7 +204,7 @@ func BenchmarkSettle(b *testing.B) {
 			m := meter{b: b}
 			b.StopTimer()
 			for n := 0; m.items < 200*b.N; n += 200 {
-				steps := benchSteps(n, lessons)
+				steps := benchSettlements(n, lessons)
 				m.run(200, func() error { _, err := s.Settle(b.Context(), steps); return err })
 			}
 			m.report("session")
@@ -212,12 +212,13 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// benchSteps returns 200 settlements. Each settlement changes the counters of six lessons out of the given number.
-func benchSteps(n, lessons int) []session.Settlement {
+// benchSettlements returns 200 settlements. Each settlement changes the counters of six lessons out of the given
+// number.
+func benchSettlements(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {
 		n++
-		steps[i] = session.Settlement{Tenant: "default", ID: benchID(n), To: session.Applied{Rewarded: true, Reward: 1, Frozen: make([]byte, 1500)}}
+		steps[i] = session.Settlement{Tenant: "default", ID: benchID(n), To: session.SettledState{Rewarded: true, Reward: 1, Frozen: make([]byte, 1500)}}
 		for l := range 6 {
 			arm := fmt.Sprintf("a-lesson-of-some-name-%d@0123456789ab", (n*7+l*131)%lessons)
 			for f := range 14 {

@@ -105,8 +105,8 @@ func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
 	return stmt
 }
 
-// finish resets a statement and releases the memory of its arguments.
-func (c *conn) finish(stmt *sqlite.Stmt) {
+// resetStmt resets a statement and releases the memory of its arguments.
+func (c *conn) resetStmt(stmt *sqlite.Stmt) {
 	c.fail(stmt.Reset())
 	c.fail(stmt.ClearBindings())
 }
@@ -166,7 +166,7 @@ func (c *conn) query(query string, args ...any) iter.Seq[row] {
 		if stmt == nil {
 			return
 		}
-		defer c.finish(stmt)
+		defer c.resetStmt(stmt)
 		for c.canContinue() {
 			more, err := stmt.Step()
 			if c.fail(err); !more || !yield(row{stmt: stmt}) {
@@ -178,18 +178,18 @@ func (c *conn) query(query string, args ...any) iter.Seq[row] {
 
 // row is a row of a query.
 type row struct {
-	stmt *sqlite.Stmt
-	from int // first column that scan reads
+	stmt        *sqlite.Stmt
+	firstColumn int // first column that scan reads
 }
 
 // skip returns the row without its first n columns.
-func (r row) skip(n int) row { return row{r.stmt, r.from + n} }
+func (r row) skip(n int) row { return row{r.stmt, r.firstColumn + n} }
 
 // scan copies the first columns into the variables of dest, and converts each column to the type of its variable (see
 // bind). A column of another type, such as a NULL, is read as zero.
 func (r row) scan(dest ...any) {
 	for i, d := range dest {
-		col := r.from + i
+		col := r.firstColumn + i
 		switch d := d.(type) {
 		case *int64:
 			*d = r.stmt.ColumnInt64(col)

@@ -19,7 +19,7 @@ import (
 // rolled back, and the next transaction succeeds.
 func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	const put = "INSERT INTO meta(key, value) VALUES(?, x'01')"
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -53,7 +53,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 // A transaction whose context ends is rolled back, and its later statements do not run.
 func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	ctx, cancel := context.WithCancel(t.Context())
 	err := s.update(ctx, "test", func(x *tx) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
@@ -73,7 +73,7 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 // A transaction that fails with ErrDiskFull runs again after a checkpoint. The totals count the transaction once.
 func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	tries := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.totals[totalSamples]++
@@ -89,7 +89,7 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 // A query returns values of every type exactly as they were bound: times to the microsecond, floats bit by bit.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	rapid.Check(t, func(rt *rapid.T) {
 		type values struct {
 			n    int64
@@ -127,7 +127,7 @@ func TestValuesRoundTrip(t *testing.T) {
 // missing row, but not for an empty blob.
 func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
 		if c.queryRow("SELECT 1 WHERE false").scan(&n) || n != 7 {

@@ -12,18 +12,18 @@ import (
 	"precept/internal/session"
 )
 
-const appliedColumns = "version, told, reward, tier, frozen"
+const settledColumns = "version, told, reward, tier, frozen"
 
-// appliedDest returns the variables for appliedColumns. All columns are NULL for a session that was
+// settledDest returns the variables for settledColumns. All columns are NULL for a session that was
 // never settled.
-func appliedDest(a *session.Applied) []any {
+func settledDest(a *session.SettledState) []any {
 	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.Frozen}
 }
 
-// Applied returns the settled state of a session; the zero Applied means the session was never settled.
-func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
-	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.Applied) {
-		c.queryRow("SELECT "+appliedColumns+" FROM settled WHERE sid = ?", sid).scan(appliedDest(&a)...)
+// SettledState returns the settled state of a session; the zero Applied means the session was never settled.
+func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
+	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.SettledState) {
+		c.queryRow("SELECT "+settledColumns+" FROM settled WHERE sid = ?", sid).scan(settledDest(&a)...)
 		return a
 	})
 }
@@ -63,7 +63,7 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 		return false
 	}
 	state := step.To
-	t.db.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
+	t.db.exec("INSERT OR REPLACE INTO settled(sid, "+settledColumns+") VALUES(?, ?, ?, ?, ?, ?)",
 		sid, step.From+1, state.Rewarded, state.Reward, state.Tier, notNull(state.Frozen))
 	if step.From == 0 {
 		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
@@ -210,9 +210,9 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 	})
 }
 
-// Raise sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls have
-// the same result.
-func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
+// RaiseMaxima sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls
+// have the same result.
+func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
 		return nil
 	}

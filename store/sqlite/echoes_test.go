@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-func openTest(t *testing.T, path string) *Store {
+func openStore(t *testing.T, path string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Options{Path: path})
 	if err != nil {
@@ -71,9 +71,9 @@ func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 }
 
 // FindEcho returns the same sessions as a map after 12,000 echoes in several generations, even after a reopen.
-func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
+func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s := openTest(t, path)
+	s := openStore(t, path)
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // reproducible by its seed
 	m, at := model{}, 0
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -114,19 +114,19 @@ func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = openTest(t, path)
+	s = openStore(t, path)
 	checkModel(t, s, m, keys)
 	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
 		t.Errorf("newest generation after the reopen = %+v, want number 4 as in %+v, not empty", s.newestGen, newest)
 	}
 
-	if _, err := s.Retain(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
+	if _, err := s.PurgeSessions(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
 		t.Fatal(err)
 	}
 	if oldEchoes, newEchoes := countEchoes(t, s, "gen < 1"), countEchoes(t, s, "gen > 2"); oldEchoes != 0 || newEchoes == 0 {
 		t.Errorf("echoes after Retain: got %d of generation 0 and %d of generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
 	}
-	if _, err := s.Retain(t.Context(), start.Add(1000*time.Hour)); err != nil {
+	if _, err := s.PurgeSessions(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if n := countEchoes(t, s, "true"); n != 0 {
@@ -139,7 +139,7 @@ func TestFindEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 	const sessions, perSession = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s := openTest(t, path)
+	s := openStore(t, path)
 	m, keys := model{}, []session.EchoKey{}
 	for n := range sessions {
 		var b session.Batch
@@ -170,14 +170,14 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	checkModel(t, openTest(t, path), m, keys)
+	checkModel(t, openStore(t, path), m, keys)
 }
 
 // The store deletes the oldest generations beyond the maximum number. For a key that occurs in every session, a full
 // generation keeps only the newest maxEchoesPerKey echoes.
 func TestNumberOfEchoesIsLimited(t *testing.T) {
 	const everywhere, perBatch = 1 << 50, maxEchoesPerKey + 2
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range maxGenerations + 5 {
 		var b session.Batch
 		for i := range perBatch {
@@ -205,7 +205,7 @@ func TestNumberOfEchoesIsLimited(t *testing.T) {
 
 // A rollback also undoes the beginning of a new generation. The next echoes are written and found.
 func TestRollbackUndoesNewGeneration(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	fillGeneration(s)
 	stop := errors.New("stop")
 	echo := session.Echo{Tenant: "default", Key: 1, ID: testID(1), At: time.Unix(1, 0)}

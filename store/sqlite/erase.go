@@ -7,9 +7,9 @@ import (
 	"precept/internal/session"
 )
 
-// eraseChunk is the number of sessions that one transaction deletes. A transaction takes some
+// deleteChunk is the number of sessions that one transaction deletes. A transaction takes some
 // milliseconds, so that other writes can run between two transactions.
-const eraseChunk = 64
+const deleteChunk = 64
 
 // storedSession identifies a stored session by the number and the id of its row.
 type storedSession struct {
@@ -45,7 +45,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	for after := []byte{}; ; {
 		found, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []storedSession) {
 			// Without this index SQLite would read the rows of all other tenants.
-			for r := range c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, tenantNumber, eraseChunk) {
+			for r := range c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, tenantNumber, deleteChunk) {
 				var v storedSession
 				r.scan(&v.sid, &v.id)
 				list = append(list, v)
@@ -110,12 +110,12 @@ func (t *tx) dropSession(sid int64) {
 // the young sessions have become old.
 const maxYoungSessions = 4096
 
-// Retain deletes the sessions that were last seen before a time, and returns their number. Retain works in steps of
-// some milliseconds. If the context has ended before the call, Retain does nothing. If it ends during the call,
+// PurgeSessions deletes the sessions that were last seen before a time, and returns their number. Retain works in steps
+// of some milliseconds. If the context has ended before the call, Retain does nothing. If it ends during the call,
 // Retain stops between two steps, after at least one session was deleted. In both cases Retain returns the error of
 // the context. The echoes of deleted sessions stay until their generation is deleted, but FindEcho does not return
 // them.
-func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
+func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err error) {
 	uncancelled := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
 		if err := ctx.Err(); err != nil && (n > 0 || last == 0) {
@@ -149,7 +149,7 @@ type candidates struct {
 	isLast     bool  // no candidates follow
 }
 
-// findOldSessions returns up to eraseChunk sessions after a number that were last seen before a time.
+// findOldSessions returns up to deleteChunk sessions after a number that were last seen before a time.
 func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (candidates, error) {
 	return read(ctx, s, func(c *conn) (p candidates) {
 		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
@@ -169,7 +169,7 @@ func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Ti
 			if p.youngCount == maxYoungSessions {
 				break
 			}
-			if len(p.list) == eraseChunk {
+			if len(p.list) == deleteChunk {
 				return p
 			}
 		}

@@ -40,7 +40,7 @@ func writeCanaries(t *testing.T, s *Store, tenant string, n int) {
 		err = s.Park(t.Context(), tenant, session.EchoKey(n+100_000), feedback.Entry{ID: "p", At: at, Comment: canary})
 	}
 	if err == nil {
-		_, err = s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: id, To: session.Applied{Frozen: []byte(canary)}}})
+		_, err = s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: id, To: session.SettledState{Frozen: []byte(canary)}}})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 
 func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range sessions {
 		writeCanaries(t, s, "forgotten", n+1)
 	}
@@ -119,7 +119,7 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 // Forget erases the data of its session from the files. Other sessions keep their echoes, even after a reopen.
 func TestForgetErasesSessionFromFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s := openTest(t, path)
+	s := openStore(t, path)
 	for n := range 30 {
 		at := time.Unix(int64(n), 0)
 		err := s.Write(t.Context(), session.Batch{
@@ -169,13 +169,13 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	checkEchoes(openTest(t, path))
+	checkEchoes(openStore(t, path))
 }
 
 // Retain works in steps. If its context ends during a call, Retain stops after one step, and the next call continues.
-func TestRetainStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
-	const sessions = 3*eraseChunk + 7
+func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
+	const sessions = 3*deleteChunk + 7
 	var b session.Batch
 	for n := range sessions {
 		at := time.Unix(int64(n), 0)
@@ -187,12 +187,12 @@ func TestRetainStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 	before := time.Unix(sessions-10, 0)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := s.Retain(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
+	if n, err := s.PurgeSessions(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("Retain with a canceled context = %d, %v, want 0, context.Canceled", n, err)
 	}
 	total, calls := 0, 0
 	for more := true; more && calls < 100; calls++ {
-		n, err := s.Retain(&endingContext{Context: t.Context()}, before)
+		n, err := s.PurgeSessions(&endingContext{Context: t.Context()}, before)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Retain: err = %v, want nil or context.DeadlineExceeded", err)
 		}
@@ -224,12 +224,12 @@ func (c *endingContext) Err() error {
 // In a store that was migrated from the first schema, ForgetTenant deletes the parked feedback of the tenant.
 func TestForgettingDeletesMigratedParkedFeedback(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s := openTest(t, path)
+	s := openStore(t, path)
 	if err := s.Park(t.Context(), "t", 7, feedback.Entry{ID: "p", Comment: canary}); err != nil {
 		t.Fatal(err)
 	}
 	downgrade(t, s, 1)
-	s = openTest(t, path)
+	s = openStore(t, path)
 	if _, err := s.ForgetTenant(t.Context(), "t"); err != nil {
 		t.Fatal(err)
 	}

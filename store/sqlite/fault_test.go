@@ -56,7 +56,7 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 400 * time.Millisecond})
 	mustWrite(t, s, rowBatch(1))
-	p := startHolder(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
+	p := startConnectionHolder(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
 	if !hasSession(t, s, 1) {
 		t.Error("session 1 was not found in the locked database")
@@ -79,7 +79,7 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 func TestWriteWaitsForTheLock(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := startHolder(t, path, "BEGIN IMMEDIATE")
+	p := startConnectionHolder(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
 	go func() { done <- s.Write(context.Background(), rowBatch(1)) }()
 	select {
@@ -98,7 +98,7 @@ func TestOpenOfExclusivelyLockedDatabaseReturnsErrBusy(t *testing.T) {
 	if err := open(t, sqlite.Options{Path: path}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	startHolder(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
+	startConnectionHolder(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
 	if !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("Open of an exclusively locked database: err = %v, want sqlite.ErrBusy", err)
@@ -109,7 +109,7 @@ func TestOpenOfExclusivelyLockedDatabaseReturnsErrBusy(t *testing.T) {
 func TestWaitingWriterReturnsWhenItsContextEnds(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
-	p := startHolder(t, path, "BEGIN IMMEDIATE")
+	p := startConnectionHolder(t, path, "BEGIN IMMEDIATE")
 	done := make(chan error, 1)
 	go func() { done <- s.Write(context.Background(), rowBatch(1)) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -152,14 +152,14 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 }
 
 // A claim with a time in the future, from a program whose clock was ahead, does not block other programs.
-func TestClaimFromTheFutureIsIgnored(t *testing.T) {
+func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, tc := range []struct {
 		owner string
 		at    time.Time
 		want  bool
 	}{{"first", now.Add(24 * time.Hour), true}, {"second", now, true}, {"third", now.Add(time.Second), false}, {"third", now.Add(time.Minute), true}} {
-		if ok, err := s.Claim(t.Context(), "work", tc.owner, tc.at, time.Minute); ok != tc.want || err != nil {
+		if ok, err := s.AcquireLease(t.Context(), "work", tc.owner, tc.at, time.Minute); ok != tc.want || err != nil {
 			t.Errorf("Claim by %s at %v = %v, %v, want %v", tc.owner, tc.at, ok, err, tc.want)
 		}
 	}
@@ -186,7 +186,7 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 func TestDirectoryLockIsReleasedWhenItsProcessEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := startProcess(t, "lock", dir)
-	if line := p.line(t); line != "held" {
+	if line := p.readLine(t); line != "held" {
 		t.Fatalf(`first line of the helper process: got %q, want "held"`, line)
 	}
 	_, err := sqlite.Lock(dir)
@@ -287,7 +287,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
 		t.Errorf("Park of an entry that is already parked: %v", err)
 	}
-	if out, err := s.Join(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
+	if out, err := s.Unpark(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
 		t.Errorf("Join of another tenant = %v, %v, want 2 entries", out, err)
 	}
 	parkUntilFull("greedy", 0)

@@ -56,7 +56,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 		return
 	}
 	sid := t.findOrAdd(k, list[0].At).sid
-	free := t.freeQuota(sid)
+	free := t.remainingQuota(sid)
 	for _, e := range list {
 		changed, full := t.addEntry(sid, e, &free)
 		if full {
@@ -72,8 +72,8 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 // quota is the number of entries and bytes of feedback that a session may still get.
 type quota struct{ entries, bytes int64 }
 
-// freeQuota returns the quota of a session.
-func (t *tx) freeQuota(sid int64) quota {
+// remainingQuota returns the quota of a session.
+func (t *tx) remainingQuota(sid int64) quota {
 	var entries, bytes int64
 	t.db.queryRow("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
 	return quota{int64(t.store.options.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
@@ -170,12 +170,12 @@ func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	return list
 }
 
-// Unsettled returns closed sessions that got feedback or exchanges after their last settlement, at most limit.
-func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
-	return read(ctx, s, func(c *conn) (list []session.Unsettled) {
+// UnsettledSessions returns closed sessions that got feedback or exchanges after their last settlement, at most limit.
+func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.UnsettledSession, error) {
+	return read(ctx, s, func(c *conn) (list []session.UnsettledSession) {
 		for r := range c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			WHERE NOT EXISTS (SELECT 1 FROM aside a WHERE a.sid = u.sid AND a.out = 1) LIMIT ?`, limit) {
-			var u session.Unsettled
+			var u session.UnsettledSession
 			r.scan(&u.Tenant, &u.ID)
 			list = append(list, u)
 		}
@@ -231,9 +231,9 @@ func (t *tx) isParkingFull(tenant, echo int64) bool {
 	return ofTenant >= 2*int64(t.store.options.MaxParked)-total || ofKey >= maxPerKey
 }
 
-// Join moves the feedback that is parked under keys to the sessions of the keys, in one transaction. The results are
+// Unpark moves the feedback that is parked under keys to the sessions of the keys, in one transaction. The results are
 // those of AddFeedback.
-func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	keys, err := s.parkedKeys(ctx, tenant, slices.Sorted(maps.Keys(sessions)))
 	if err != nil || len(keys) == 0 {
 		return map[session.ID]int{}, err

@@ -123,8 +123,8 @@ func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode 
 	return p
 }
 
-// line returns the next line of the helper.
-func (p *process) line(t *testing.T) string {
+// readLine returns the next line of the helper.
+func (p *process) readLine(t *testing.T) string {
 	t.Helper()
 	if !p.lines.Scan() {
 		t.Fatalf("the helper process ended without a further line: %v", p.lines.Err())
@@ -132,11 +132,11 @@ func (p *process) line(t *testing.T) string {
 	return p.lines.Text()
 }
 
-// startHolder starts a helper process that runs the statements on the database and keeps its connection open.
-func startHolder(t *testing.T, path string, stmts ...string) *process {
+// startConnectionHolder starts a helper process that runs the statements on the database and keeps its connection open.
+func startConnectionHolder(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := startProcess(t, "hold", append([]string{path}, stmts...)...)
-	if line := p.line(t); line != "held" {
+	if line := p.readLine(t); line != "held" {
 		t.Fatalf(`first line of the helper process: got %q, want "held"`, line)
 	}
 	return p

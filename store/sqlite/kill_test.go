@@ -69,7 +69,7 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	survived := 0
 	for round := range 10 {
 		p := startProcess(t, "burst", dir, strconv.Itoa(round*100_000))
-		last, err := strconv.Atoi(p.line(t))
+		last, err := strconv.Atoi(p.readLine(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 func checkSums(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	settled := int64(0)
-	err := s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+	err := s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
 		settled += a.Version
 		if r.Closed != (a.Version > 0) {
 			t.Errorf("session %x: Closed = %v, Version = %d, want Closed only with Version > 0", r.ID, r.Closed, a.Version)

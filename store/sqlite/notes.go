@@ -74,22 +74,22 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[se
 	})
 }
 
-// claim is the stored form of a lease: the owner, and the end of the lease.
-type claim struct {
+// lease is the stored form of a lease: the owner, and the end of the lease.
+type lease struct {
 	Owner string    `json:"owner"`
 	Until time.Time `json:"until"`
 }
 
-// Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. owner must
-// be unique among processes.
-func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
+// AcquireLease acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease.
+// owner must be unique among processes.
+func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
-	data, err := json.Marshal(claim{owner, now.Add(ttl)})
+	data, err := json.Marshal(lease{owner, now.Add(ttl)})
 	if err != nil {
 		return false, fmt.Errorf("sqlite: claim %s: %w", name, err)
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
-		var current claim
+		var current lease
 		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &current) // a claim that does not decode has no owner
 		// If a stored claim ends after now+ttl, the clock was set back after the claim was made. Such a claim is
 		// invalid.
@@ -100,8 +100,8 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	return ok && err == nil, err
 }
 
-// ReleaseClaim ends the lease if owner still holds it.
-func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
+// ReleaseLease ends the lease if owner still holds it.
+func (s *Store) ReleaseLease(ctx context.Context, name, owner string) error {
 	return s.update(ctx, "unclaim", func(t *tx) {
 		t.db.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
 	})

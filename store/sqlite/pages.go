@@ -36,7 +36,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 			enc.Data, enc.Items = s.unpack(c, enc.Data), s.unpack(c, enc.Items)
 			e, err := enc.Decode()
 			if err != nil {
-				c.fail(damaged(err))
+				c.fail(wrapDamaged(err))
 			}
 			rids[e.ID] = rid
 			list = append(list, e)
@@ -52,9 +52,9 @@ const sampleColumns = "m.data, m.agent, s.id"
 
 // scanSample reads sampleColumns into m and the columns after them into more, and returns the size of the sample in
 // bytes.
-func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any) int {
+func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, dest ...any) int {
 	var data []byte
-	r.scan(append([]any{&data, &m.Agent, &m.ID}, more...)...)
+	r.scan(append([]any{&data, &m.Agent, &m.ID}, dest...)...)
 	doc := s.unpack(c, data)
 	c.decode(doc, &m.Sample)
 	return len(doc)
@@ -127,21 +127,21 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 
 // EachSession is like EachSample, for the sessions with since <= Started < until. It calls fn with each session and its
 // settled state, in the order of the writes that first named the sessions.
-func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`
+func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
+	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+settledColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.sid > ?1 AND s.sid <= ?2 AND s.started >= ?3 AND s.started < ?4 AND (?5 = 0 OR s.tenant = ?5) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?6`,
 		func(_ *conn, r row) (v session.ListedSession, bytes int) {
 			r.scan(&v.Row.Tenant)
 			bytes = scanListed(r.skip(1), &v)
 			return v, bytes
-		}, func(v session.ListedSession) error { return fn(v.Row, v.Applied) })
+		}, func(v session.ListedSession) error { return fn(v.Row, v.SettledState) })
 }
 
-// scanListed reads rowColumns and appliedColumns, and returns their size in bytes.
+// scanListed reads rowColumns and settledColumns, and returns their size in bytes.
 func scanListed(r row, v *session.ListedSession) int {
-	r.scan(append(rowDest(&v.Row), appliedDest(&v.Applied)...)...)
-	return len(v.Row.Data) + len(v.Applied.Frozen)
+	r.scan(append(rowDest(&v.Row), settledDest(&v.SettledState)...)...)
+	return len(v.Row.Data) + len(v.SettledState.Frozen)
 }
 
 // walkRange selects the rows of a walk by tenant and time.
@@ -247,11 +247,11 @@ func (s *Store) unpack(c *conn, packed []byte) []byte {
 // decode parses a document.
 func (c *conn) decode(doc []byte, to any) {
 	if err := json.Unmarshal(doc, to); err != nil {
-		c.fail(damaged(err))
+		c.fail(wrapDamaged(err))
 	}
 }
 
-func damaged(err error) error {
+func wrapDamaged(err error) error {
 	return fmt.Errorf("%w: %w: a stored document does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
 }
 
@@ -277,14 +277,14 @@ func parsePosition(text string) (p position, err error) {
 	return p, nil
 }
 
-// Newest returns a page of a tenant's sessions in the order of their start, latest first unless OldestFirst is set.
-// Both orders use the same index, and read no more rows than the page has.
-func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
+// ListSessions returns a page of a tenant's sessions in the order of their start, latest first unless OldestFirst is
+// set. Both orders use the same index, and read no more rows than the page has.
+func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	after, order := `<`, `ORDER BY s.started DESC, s.sid DESC`
 	if within.OldestFirst {
 		after, order = `>`, `ORDER BY s.started, s.sid`
 	}
-	return readPage(ctx, s, tenant, within, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
+	return readPage(ctx, s, tenant, within, `SELECT s.started, s.sid, `+rowColumns+`, `+settledColumns+`
 		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) `+after+` (?, ?) AND s.data IS NOT NULL
 		`+order+` LIMIT ?`,
@@ -295,8 +295,8 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 		})
 }
 
-// NewestSamples returns a page of a tenant's samples in the order of CreatedAt, latest first.
-func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
+// ListSamples returns a page of a tenant's samples in the order of CreatedAt, latest first.
+func (s *Store) ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
 	return readPage(ctx, s, tenant, within, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
 		WHERE m.tenant = ? AND m.at >= ? AND m.at < ? AND (m.at, m.rid) < (?, ?)
 		ORDER BY m.at DESC, m.rid DESC LIMIT ?`,

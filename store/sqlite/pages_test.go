@@ -20,10 +20,10 @@ func TestListsUseIndexes(t *testing.T) {
 		n, _ = strconv.Atoi(text)
 	}
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s := openTest(t, path)
+	s := openStore(t, path)
 	writeSessions(t, s, n)
 	start := time.Now()
-	p, err := s.Newest(t.Context(), "many", session.ListRange{Limit: 50})
+	p, err := s.ListSessions(t.Context(), "many", session.ListRange{Limit: 50})
 	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(start))
 	if err != nil || len(p.List) != 50 || p.Next == "" {
 		t.Fatalf("first page: got %d sessions, Next = %q, error %v, want 50 sessions and Next set", len(p.List), p.Next, err)
@@ -34,18 +34,18 @@ func TestListsUseIndexes(t *testing.T) {
 		}
 	}
 	start = time.Now()
-	p, err = s.Newest(t.Context(), "many", session.ListRange{Limit: 50, OldestFirst: true})
+	p, err = s.ListSessions(t.Context(), "many", session.ListRange{Limit: 50, OldestFirst: true})
 	t.Logf("the oldest 50 of %d sessions: %v", n, time.Since(start))
 	if err != nil || len(p.List) != 50 || p.Next == "" || !p.List[0].Row.Started.Equal(sessionsStart()) {
 		t.Fatalf("first page, oldest first: got %d sessions, Next = %q, error %v, want 50 sessions, the first at %v, and Next set", len(p.List), p.Next, err, sessionsStart())
 	}
 	start = time.Now()
 	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
-	if p, err = s.Newest(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
+	if p, err = s.ListSessions(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
 		t.Fatalf("page from the middle: got %d sessions, error %v, want 50 sessions, the newest a second before %v", len(p.List), err, within.Until)
 	}
 	t.Logf("50 from the middle: %v", time.Since(start))
-	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
+	if p, err = s.ListSessions(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
 		t.Fatalf("page of the tenant few: got %d sessions, Next = %q, error %v, want 1 session and no Next", len(p.List), p.Next, err)
 	}
 	for query, index := range map[string]string{
@@ -100,13 +100,13 @@ func queryPlan(t *testing.T, s *Store, query string) string {
 // indexes.
 func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
-	s := openTest(t, path)
+	s := openStore(t, path)
 	writeSessions(t, s, 300)
 	downgrade(t, s, 5)
-	s = openTest(t, path)
+	s = openStore(t, path)
 	total, within := 0, session.ListRange{Limit: 100}
 	for more := true; more; {
-		p, err := s.Newest(t.Context(), "many", within)
+		p, err := s.ListSessions(t.Context(), "many", within)
 		if err != nil {
 			t.Fatal(err)
 		}

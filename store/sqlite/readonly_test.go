@@ -14,14 +14,14 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivileged returns the path of the test binary, and nil for the current user. For root, which may write to any
+// unprivilegedUser returns the path of the test binary, and nil for the current user. For root, which may write to any
 // directory, it returns a copy of the binary and the user nobody.
-func unprivileged(t *testing.T) (binary string, user *syscall.Credential) {
+func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return os.Args[0], nil
 	}
-	binary = filepath.Join(openDir(t), "helper")
+	binary = filepath.Join(worldAccessibleDir(t), "helper")
 	in, err := os.Open(os.Args[0])
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +40,8 @@ func unprivileged(t *testing.T) (binary string, user *syscall.Credential) {
 	return binary, &syscall.Credential{Uid: 65534, Gid: 65534}
 }
 
-// openDir returns a temporary directory that all users can enter.
-func openDir(t *testing.T) string {
+// worldAccessibleDir returns a temporary directory that all users can enter.
+func worldAccessibleDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for d := dir; d != filepath.Dir(d) && strings.HasPrefix(d, os.TempDir()); d = filepath.Dir(d) {
@@ -55,8 +55,8 @@ func openDir(t *testing.T) string {
 }
 
 func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
-	binary, user := unprivileged(t)
-	dir := openDir(t)
+	binary, user := unprivilegedUser(t)
+	dir := worldAccessibleDir(t)
 	path := filepath.Join(dir, "precept.db")
 	s := open(t, sqlite.Options{Path: path})
 	mustWrite(t, s, rowBatch(1))
@@ -73,14 +73,14 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		if mode == "lock" {
 			target = dir
 		}
-		line := startProcessAs(t, binary, user, mode, target).line(t)
+		line := startProcessAs(t, binary, user, mode, target).readLine(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
 				t.Errorf("mode %s in a read-only directory: got %q, want it to contain %q", mode, line, part)
 			}
 		}
 	}
-	if line := startProcessAs(t, binary, user, "open", path, "ro").line(t); line != "sessions 1" {
+	if line := startProcessAs(t, binary, user, "open", path, "ro").readLine(t); line != "sessions 1" {
 		t.Errorf(`read-only open in a read-only directory: got %q, want "sessions 1"`, line)
 	}
 }

@@ -10,9 +10,9 @@ const (
 	applicationID = 0x70726370
 	// schemaVersion is the version of the schema of this release; see migrations.
 	schemaVersion = 9
-	// lateVersion is the first schema that records exchanges which arrive after their session was
+	// lateExchangeVersion is the first schema that records exchanges which arrive after their session was
 	// settled. reopenVersion is the first schema whose migration has searched for such exchanges.
-	lateVersion, reopenVersion = 4, 6
+	lateExchangeVersion, reopenVersion = 4, 6
 	// echoVersion is the first schema with one row for each echo.
 	echoVersion = 9
 )
@@ -101,16 +101,16 @@ UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM se
   AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
 `
 
-// lateScript marks the sessions of an older schema as unsettled if exchanges arrived after their samples were built.
-// The time of a sample is the end of its last exchange, to the millisecond.
-const lateScript = `
+// lateExchangeScript marks the sessions of an older schema as unsettled if exchanges arrived after their samples were
+// built. The time of a sample is the end of its last exchange, to the millisecond.
+const lateExchangeScript = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
   WHERE e.at > (SELECT coalesce(max(m.at), 0) + 1000 FROM samples m WHERE m.sid = e.sid) GROUP BY e.sid
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newestIndexes adds the indexes for Newest and NewestSamples. Both indexes grow only at their end, because neither the
+// newestIndexes adds the indexes for Newest and ListSamples. Both indexes grow only at their end, because neither the
 // start of a session nor the time of a sample changes.
 const newestIndexes = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
@@ -154,9 +154,9 @@ func moveEchoes(c *conn) {
 	c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks")
 }
 
-// version returns the version of the file's schema; 0 means the file is empty. version records a failure for the file
-// of another program or of a newer release.
-func version(c *conn) int {
+// readVersion returns the version of the file's schema; 0 means the file is empty. version records a failure for the
+// file of another program or of a newer release.
+func readVersion(c *conn) int {
 	app, v := c.queryInt("PRAGMA application_id"), c.queryInt("PRAGMA user_version")
 	tables := c.queryInt("SELECT count(*) FROM sqlite_schema")
 	switch {
@@ -172,11 +172,11 @@ func version(c *conn) int {
 // migrate runs the missing scripts. from is the schema version that the file had before, or schemaVersion for an empty
 // file. Each script and its version number are one transaction.
 func migrate(c *conn) (from int) {
-	from = version(c)
+	from = readVersion(c)
 	for v := from + 1; v <= schemaVersion && c.canContinue(); v++ {
 		c.script("BEGIN IMMEDIATE;\n" + migrations()[v-1])
-		if v == reopenVersion && 0 < from && from < lateVersion {
-			c.script(lateScript)
+		if v == reopenVersion && 0 < from && from < lateExchangeVersion {
+			c.script(lateExchangeScript)
 		}
 		if v == echoVersion {
 			moveEchoes(c)

@@ -105,17 +105,17 @@ func TestMigrationsKeepTheData(t *testing.T) {
 	for schema := 1; schema < schemaVersion; schema++ {
 		path := filepath.Join(t.TempDir(), "precept.db")
 		createSchema(t, path, schema)
-		s := openTest(t, path)
+		s := openStore(t, path)
 		check := func(subject string, ok bool, got any, err error) {
 			if !ok || err != nil {
 				t.Errorf("schema %d: %s: got %+v, error %v, want the value from before the migration", schema, subject, got, err)
 			}
 		}
 		ctx := t.Context()
-		from, to := s.Upgraded()
+		from, to := s.SchemaVersions()
 		check("schemas of the upgrade", from == schema && to == schemaVersion, from, nil)
 		row, ok, err := s.Session(ctx, "t", id)
-		check("session", ok && string(row.Data) == `{"turns":3}` && !row.Provisional && row.Seen.UnixMicro() == 2000, row, err)
+		check("session", ok && string(row.Data) == `{"turns":3}` && !row.StartedOffline && row.Seen.UnixMicro() == 2000, row, err)
 		ex, err := s.Exchanges(ctx, "t", id)
 		check("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
 		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})
@@ -124,7 +124,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		check("newest generation of echoes", s.newestGen == generation{4, 2}, s.newestGen, nil)
 		owner, ok, err := s.SampleSession(ctx, "t", "m")
 		check("sample", ok && owner == id, owner, err)
-		a, err := s.Applied(ctx, "t", id)
+		a, err := s.SettledState(ctx, "t", id)
 		check("applied", a.Version == 2 && a.Rewarded, a, err)
 		counters, err := s.Counters(ctx, "t")
 		check("counters", len(counters) == 1 && counters[0].Value == 2 && counters[0].Key.Field == "n", counters, err)
@@ -134,13 +134,13 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		check("priors", version == 4, version, err)
 		salt, ok, err := s.Meta(ctx, "salt")
 		check("meta", ok && string(salt) == "\x01\x02", salt, err)
-		joined, err := s.Join(ctx, "t", map[session.EchoKey]session.ID{9: id})
+		joined, err := s.Unpark(ctx, "t", map[session.EchoKey]session.ID{9: id})
 		check("parked", joined[id] == 1, joined, err)
 		entries, state, err := s.SessionFeedback(ctx, "t", id)
 		check("feedback", len(entries) == 2 && state == 1, entries, err)
 		err = s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "y", Tenant: "t", Session: id.String(), At: later, Turn: 2}}})
 		check("write of an exchange", true, nil, err)
-		n, err := s.Unsampled(ctx)
+		n, err := s.CountUnsampled(ctx)
 		check("an exchange after close", n == 1, n, err)
 		check("parked feedback", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
 		stats, err := s.Stats(ctx)
@@ -162,7 +162,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 		}
 		v := 0
 		err = c.do(t.Context(), func() {
-			v = version(c)
+			v = readVersion(c)
 			c.script(text)
 		})
 		if err = errors.Join(err, c.close()); err != nil || v != echoVersion-1 {
@@ -177,16 +177,16 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 		}
 	}
 	runScript("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
-	s := openTest(t, path)
+	s := openStore(t, path)
 	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
 	if err != nil || len(found) != 4 {
 		t.Errorf("FindEcho after the repaired migration = %v, %v, want sessions of 4 keys", found, err)
 	}
 }
 
-// writeClosed writes a settled session, a session that an earlier release closed without a settlement, and an imported
-// session.
-func writeClosed(t *testing.T, s *Store, noon time.Time) (settled, unsettled, imported session.ID) {
+// writeClosedSessions writes a settled session, a session that an earlier release closed without a settlement, and an
+// imported session.
+func writeClosedSessions(t *testing.T, s *Store, noon time.Time) (settled, unsettled, imported session.ID) {
 	t.Helper()
 	ids := [3]session.ID{{1}, {2}, {3}}
 	var b session.Batch
@@ -205,7 +205,7 @@ func writeClosed(t *testing.T, s *Store, noon time.Time) (settled, unsettled, im
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "t", ID: ids[0], To: session.Applied{Version: 1}}}); err != nil {
+	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "t", ID: ids[0], To: session.SettledState{Version: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	return ids[0], ids[1], ids[2]
@@ -216,18 +216,18 @@ func writeClosed(t *testing.T, s *Store, noon time.Time) (settled, unsettled, im
 func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	s := openTest(t, path)
-	_, unsettled, _ := writeClosed(t, s, noon)
-	if due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
+	s := openStore(t, path)
+	_, unsettled, _ := writeClosedSessions(t, s, noon)
+	if due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
 		t.Fatalf("Due before the migration = %v, %v, want none", due, err)
 	}
 	downgrade(t, s, 5)
-	s = openTest(t, path)
-	due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
+	s = openStore(t, path)
+	due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != unsettled {
 		t.Errorf("Due after the migration = %+v, %v, want only the session without a settlement", due, err)
 	}
-	if list, err := s.Unsettled(t.Context(), 10); err != nil || len(list) != 0 {
+	if list, err := s.UnsettledSessions(t.Context(), 10); err != nil || len(list) != 0 {
 		t.Errorf("Unsettled after the migration = %v, %v, want none", list, err)
 	}
 }
@@ -237,18 +237,18 @@ func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 func TestMigrationMakesSessionWithLateExchangeUnsettled(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	s := openTest(t, path)
-	settled, _, _ := writeClosed(t, s, noon)
+	s := openStore(t, path)
+	settled, _, _ := writeClosedSessions(t, s, noon)
 	late := sample.Exchange{ID: "late", Tenant: "t", Session: settled.String(), At: noon.Add(time.Hour), Turn: 2}
 	if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{late}}); err != nil {
 		t.Fatal(err)
 	}
 	downgrade(t, s, 3)
-	s = openTest(t, path)
-	if n, err := s.Unsampled(t.Context()); err != nil || n != 1 {
+	s = openStore(t, path)
+	if n, err := s.CountUnsampled(t.Context()); err != nil || n != 1 {
 		t.Errorf("Unsampled = %d, %v, want 1", n, err)
 	}
-	list, err := s.Unsettled(t.Context(), 10)
+	list, err := s.UnsettledSessions(t.Context(), 10)
 	if err != nil || len(list) != 1 || list[0].ID != settled {
 		t.Fatalf("Unsettled after the migration = %+v, %v, want only the session with the late exchange", list, err)
 	}

@@ -15,10 +15,10 @@ import (
 
 // The states of a session.
 const (
-	stateNamed  int64 = 0 // an exchange, an echo or feedback names the session, whose row is not written yet
-	stateOpen   int64 = 1
-	stateClosed int64 = 2
-	stateAside  int64 = 3 // open and set aside; neither due nor unsettled
+	stateWithoutRow int64 = 0 // an exchange, an echo or feedback names the session, whose row is not written yet
+	stateOpen       int64 = 1
+	stateClosed     int64 = 2
+	stateAside      int64 = 3 // open and set aside; neither due nor unsettled
 )
 
 // sessionKey identifies a session by the number of its tenant and its id.
@@ -31,7 +31,7 @@ const rowColumns = "s.started, s.seen, s.state = 2, s.id, s.data, s.standin"
 
 // rowDest returns the variables for rowColumns.
 func rowDest(r *session.Row) []any {
-	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.Provisional}
+	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StartedOffline}
 }
 
 // Session returns the row of a session. The bool reports whether the row exists.
@@ -51,11 +51,11 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return r.row, true, err
 }
 
-// Due returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant). after
-// is the last row of the previous call, after which the list continues; the zero Row means from the oldest session. A
-// session that cannot be settled therefore does not block later sessions. The same query also finds out whether
-// feedback exists, so that most sessions close without another read.
-func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
+// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant).
+// after is the last row of the previous call, after which the list continues; the zero Row means from the oldest
+// session. A session that cannot be settled therefore does not block later sessions. The same query also finds out
+// whether feedback exists, so that most sessions close without another read.
+func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.query(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
 				NOT EXISTS (SELECT 1 FROM feedback f WHERE f.sid = s.sid) AND NOT EXISTS (SELECT 1 FROM unsettled u WHERE u.sid = s.sid)
@@ -86,7 +86,7 @@ func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	}
 	n := &txSession{}
 	if !t.db.queryRow("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
-		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateNamed, k.id)
+		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateWithoutRow, k.id)
 	}
 	t.sessions[k] = n
 	return n
@@ -137,13 +137,13 @@ func (t *tx) putRow(r session.Row) {
 	}
 	if !found {
 		old.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id, data, standin) VALUES(?, ?, ?, ?, ?, ?, ?)",
-			tenant, started, seen, state, r.ID, data, r.Provisional)
+			tenant, started, seen, state, r.ID, data, r.StartedOffline)
 	}
 	state = max(state, old.state)
 	t.sessions[sessionKey{tenant, r.ID}] = &txSession{sid: old.sid, state: state}
 	stale := seen < old.seen
-	if r.Provisional != old.standIn {
-		stale = r.Provisional
+	if r.StartedOffline != old.standIn {
+		stale = r.StartedOffline
 	}
 	switch {
 	case !found:
@@ -151,10 +151,10 @@ func (t *tx) putRow(r session.Row) {
 		if state != old.state {
 			t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
 		}
-	case state == old.state && started == old.started && r.Provisional == old.standIn: // no index changes
+	case state == old.state && started == old.started && r.StartedOffline == old.standIn: // no index changes
 		t.db.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
 	default:
-		t.db.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.Provisional, old.sid)
+		t.db.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, r.StartedOffline, old.sid)
 	}
 }
 
@@ -338,9 +338,9 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 	return r.list, r.total, err
 }
 
-// Unsampled returns the number of exchanges that have no sample because they arrived after the settlement of their
+// CountUnsampled returns the number of exchanges that have no sample because they arrived after the settlement of their
 // session, or because their session is set aside.
-func (s *Store) Unsampled(ctx context.Context) (int64, error) {
+func (s *Store) CountUnsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
 		late := c.queryInt("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
 		return late + c.queryInt(`SELECT count(*) FROM exchanges WHERE sid IN

@@ -9,9 +9,9 @@
 //	counters  Applied, Settle (compare-and-swap of a version), Counters, Tenants
 //	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for values of the program
 //	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
-//	lists     Newest, NewestSamples, by pages
+//	lists     Newest, ListSamples, by pages
 //	aside     SetAside, Readmit, DeadLetters, Unsampled (items at which a step panicked)
-//	notes     SessionNote, TenantNote, EachNote, WriteNotes, Claim, ReleaseClaim (for the distiller)
+//	notes     SessionNote, TenantNote, EachNote, WriteNotes, Claim, ReleaseLease (for the distiller)
 //	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
 //
 // Open makes or opens the file, and renames a damaged file. Lock reserves a data directory for one
@@ -86,7 +86,7 @@ type Store struct {
 // makes an empty one. Notice then reports this. Open refuses the database of another program or of a newer release,
 // and leaves it unchanged.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	o = defaults(o)
+	o = withDefaults(o)
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
@@ -123,12 +123,12 @@ func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error
 // Notice returns a message of Open for the operator; "" means no message.
 func (s *Store) Notice() string { return s.notice }
 
-// Upgraded returns the schema version that Open found, and the schema version of this release. Older releases refuse a
-// file that Open has migrated to this version.
-func (s *Store) Upgraded() (from, to int) { return s.foundSchema, schemaVersion }
+// SchemaVersions returns the schema version that Open found, and the schema version of this release. Older releases
+// refuse a file that Open has migrated to this version.
+func (s *Store) SchemaVersions() (from, to int) { return s.foundSchema, schemaVersion }
 
-// defaults returns o, with default values for the limits that are not set.
-func defaults(o Options) Options {
+// withDefaults returns o, with default values for the limits that are not set.
+func withDefaults(o Options) Options {
 	if o.BusyTimeout <= 0 {
 		o.BusyTimeout = 2 * time.Second
 	}
@@ -192,7 +192,7 @@ func (s *Store) checkFile(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = c.do(ctx, func() { version(c) })
+		err = c.do(ctx, func() { readVersion(c) })
 		return errors.Join(err, c.close())
 	})
 }
@@ -221,7 +221,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	}
 	openURI := func(uri string) (*Store, error) {
 		s := newStore(o, uri)
-		v, err := read(ctx, s, version)
+		v, err := read(ctx, s, readVersion)
 		if err == nil && v < schemaVersion {
 			err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
 		}
@@ -278,11 +278,11 @@ func addRemedy(err error, readOnly bool) error {
 //   - secure_delete: forgotten data is overwritten, not only unlinked.
 //   - query_only for readers. A store with Options.ReadOnly also opens the file with mode=ro.
 const (
-	allSettings = `
+	commonSettings = `
 PRAGMA temp_store = MEMORY;
 PRAGMA trusted_schema = OFF;
 `
-	writerSettings = allSettings + `
+	writerSettings = commonSettings + `
 PRAGMA page_size = 8192;
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -291,7 +291,7 @@ PRAGMA wal_autocheckpoint = 1000;
 PRAGMA journal_size_limit = 33554432;
 PRAGMA secure_delete = ON;
 `
-	readerSettings = allSettings + `
+	readerSettings = commonSettings + `
 PRAGMA cache_size = -1024;
 PRAGMA query_only = ON;
 `

@@ -89,7 +89,7 @@ func TestTimesRoundTrip(t *testing.T) {
 
 // On a full disk, Write returns ErrDiskFull and stores no part of the batch. Once the disk has space, Write succeeds.
 func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	setMaxPages := func(pages string) {
 		t.Helper()
 		c := <-s.writeConn
@@ -132,7 +132,7 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 // The number of a new tenant leaves the cache if its transaction is rolled back, because the next new tenant gets the
 // same number.
 func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.findOrAddTenant("ghost")
@@ -144,7 +144,7 @@ func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	if _, ok := s.tenants.get("ghost"); ok {
 		t.Error("the cache has the number of a tenant that was rolled back")
 	}
-	if err := s.Raise(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
+	if err := s.RaiseMaxima(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {
@@ -153,7 +153,7 @@ func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 }
 
 func TestPanicRollsBack(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -175,7 +175,7 @@ func TestPanicRollsBack(t *testing.T) {
 
 // A read whose connection hangs returns when its context ends, and Close waits for the hanging read.
 func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -207,7 +207,7 @@ func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 }
 
 func TestNumberOfReadersIsLimited(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	release, reading := make(chan struct{}), make(chan struct{})
 	var readers sync.WaitGroup
 	for range maxReaders {
@@ -233,7 +233,7 @@ func TestNumberOfReadersIsLimited(t *testing.T) {
 }
 
 func TestExchangesWithDamagedDocumentReturnsErrCorrupt(t *testing.T) {
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) {
 		x.putExchange(sample.Exchange{ID: "e", Tenant: "t", At: fromMicros(1)}, testID(1), []byte("{"), nil)
 	})
@@ -249,7 +249,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	if err := classifyError(errors.New("plain")); errors.Is(err, ErrBusy) {
 		t.Errorf("classifyError(plain error) = %v, want an error that is not ErrBusy", err)
 	}
-	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
 		t.Errorf("failed update: err = %v, want an error with \"sqlite: test: \"", err)
@@ -276,7 +276,7 @@ func TestInterruptedReadFreesItsConnection(t *testing.T) {
 		"blocked disk":                     func(*conn) int { close(started); <-hang; return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+			s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				want := context.DeadlineExceeded

@@ -101,14 +101,14 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	}
 	t.totals[totalExchanges]++
 	t.totals[totalExchangesEver]++
-	t.expectSettlement(ses)
+	t.markForSettlement(ses)
 }
 
-// expectSettlement ensures that a new exchange becomes a sample. A session without a row becomes open, and a settled
+// markForSettlement ensures that a new exchange becomes a sample. A session without a row becomes open, and a settled
 // session becomes unsettled.
-func (t *tx) expectSettlement(ses *txSession) {
+func (t *tx) markForSettlement(ses *txSession) {
 	switch ses.state {
-	case stateNamed:
+	case stateWithoutRow:
 		ses.state = stateOpen
 		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, ses.sid)
 	case stateClosed:

@@ -49,7 +49,9 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.await(t, "the lesson", hasSlugs("aaa"))
 			before, _ := w.last().Get("aaa")
 			w.Put(t, "a.md", "---\nname: [\n---\n")
-			w.await(t, "the problem", func(b *lesson.Book, p []lesson.Problem) bool { return len(p) == 1 && p[0].Kept && p[0].Slug == "aaa" })
+			w.await(t, "the problem", func(b *lesson.Book, p []lesson.Problem) bool {
+				return len(p) == 1 && p[0].PreviousActive && p[0].Slug == "aaa"
+			})
 			if after, ok := w.last().Get("aaa"); !ok || after.Raw != before.Raw {
 				t.Errorf("lesson after an invalid change = %v, found = %v, want the lesson before the change", after, ok)
 			}
@@ -64,7 +66,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Put(t, "a.md", lessonText("aaa", "one"))
 			w.Put(t, "bad.md", "no frontmatter")
 			w.await(t, "the problem", func(b *lesson.Book, p []lesson.Problem) bool {
-				return b.Len() == 1 && len(p) == 1 && !p[0].Kept && strings.HasSuffix(p[0].Path, "bad.md")
+				return b.Len() == 1 && len(p) == 1 && !p[0].PreviousActive && strings.HasSuffix(p[0].Path, "bad.md")
 			})
 		},
 		"first lesson of a slug wins": func(t *testing.T, w *watchedBank) {

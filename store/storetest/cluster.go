@@ -36,14 +36,14 @@ func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
 }
 
 // StartClusterTLS starts a Cluster of three nodes that use TLS between nodes and require client certificates.
-func StartClusterTLS(t *testing.T, s *TLSFiles, args ...string) *Cluster {
+func StartClusterTLS(t *testing.T, files *TLSFiles, args ...string) *Cluster {
 	t.Helper()
 	skipWithoutTLS(t)
-	return startCluster(t, minClusterNodes, s, append([]string{"--tls-cluster", "yes"}, args...)...)
+	return startCluster(t, minClusterNodes, files, append([]string{"--tls-cluster", "yes"}, args...)...)
 }
 
 // startCluster starts a Cluster with the given number of nodes. Each node has a TLS listener if s is not nil.
-func startCluster(t *testing.T, nodes int, s *TLSFiles, args ...string) *Cluster {
+func startCluster(t *testing.T, nodes int, files *TLSFiles, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
 	var buses []string
@@ -51,21 +51,21 @@ func startCluster(t *testing.T, nodes int, s *TLSFiles, args ...string) *Cluster
 		bus := FreePort(t)
 		buses = append(buses, bus)
 		options := append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000"}, args...)
-		if s != nil {
+		if files != nil {
 			port := FreePort(t)
 			c.tls = append(c.tls, net.JoinHostPort("127.0.0.1", port))
-			options = append(options, s.Args(port, "yes")...)
+			options = append(options, files.Args(port, "yes")...)
 		}
 		c.Nodes = append(c.Nodes, StartRedis(t, options...))
 	}
 	for i, n := range c.Nodes {
 		from, to := i*clusterSlots/nodes, (i+1)*clusterSlots/nodes-1
-		n.Must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(from), fmt.Sprint(to))
-		n.Must(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
+		n.MustDo(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(from), fmt.Sprint(to))
+		n.MustDo(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
 	}
 	for i, addr := range c.addrs()[1:] {
 		host, port, _ := net.SplitHostPort(addr)
-		c.Nodes[0].Must(t, "CLUSTER", "MEET", host, port, buses[i+1])
+		c.Nodes[0].MustDo(t, "CLUSTER", "MEET", host, port, buses[i+1])
 	}
 	for _, n := range c.Nodes {
 		c.await(t, n)
@@ -78,7 +78,7 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Helper()
 	info := ""
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // the servers use the real clock
-		info, _ = n.Must(t, "CLUSTER", "INFO").(string)
+		info, _ = n.MustDo(t, "CLUSTER", "INFO").(string)
 		known := fmt.Sprintf("cluster_known_nodes:%d\r\n", len(c.Nodes))
 		if strings.Contains(info, "cluster_state:ok\r\n") && strings.Contains(info, known) && strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r\n", clusterSlots)) {
 			return
@@ -87,8 +87,8 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Fatalf("node %s did not report a complete Cluster within %v:\n%s", n.Addr, startLimit, info)
 }
 
-// Move moves a slot and its keys from one node to another, key by key, as redis-cli does.
-func (c *Cluster) Move(slot string, from, to *Redis) error {
+// MoveSlot moves a slot and its keys from one node to another, key by key, as redis-cli does.
+func (c *Cluster) MoveSlot(slot string, from, to *Redis) error {
 	source, err := from.Do("CLUSTER", "MYID")
 	if err != nil {
 		return err

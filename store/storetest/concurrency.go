@@ -110,13 +110,13 @@ func testConcurrentFirstSettlements(t tester, s Store) {
 // write this row, each time with a different pick, and the stored row must have all picks.
 func testConcurrentPicks(t tester, s Store) {
 	if _, ok := s.(interface {
-		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
+		Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	}); !ok {
 		return // only the replicas of a shared store write the same row
 	}
 	runTogether(t, func(w int) error {
 		for i := range 5 {
-			rec := session.NewRun(tenantA, session.Claim{Agent: "a"}, "ci-1", session.RunID(tenantA, "ci-1"), at(10))
+			rec := session.NewRun(tenantA, session.Claim{Agent: "a"}, "ci-1", session.RunID(tenantA, "ci-1"), atMinute(10))
 			rec.Assignment.Decided, rec.Unit.Members, rec.Thread.Turns = true, w+1, 1
 			slug := fmt.Sprintf("l%d-%d", w, i)
 			rec.Assignment.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5}}
@@ -147,7 +147,7 @@ func testConcurrentPicks(t tester, s Store) {
 func testConcurrentSettlements(t tester, s Store) {
 	runTogether(t, func(int) error {
 		for {
-			a, err := s.Applied(t.Context(), tenantA, id(1))
+			a, err := s.SettledState(t.Context(), tenantA, id(1))
 			if err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func testConcurrentSettlements(t tester, s Store) {
 			}
 		}
 	})
-	checkEqual(t, "version", applied(t, s, tenantA, 1).Version, int64(workers))
+	checkEqual(t, "version", settledState(t, s, tenantA, 1).Version, int64(workers))
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
 }
 
@@ -168,7 +168,7 @@ func testConcurrentJoin(t tester, s Store) {
 	}
 	var joined atomic.Int64
 	runTogether(t, func(int) error {
-		m, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
+		m, err := s.Unpark(t.Context(), tenantA, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
 		for _, n := range m {
 			joined.Add(int64(n))
 		}
@@ -209,7 +209,7 @@ func testConcurrentPutPriors(t tester, s Store) {
 func testConcurrentRaise(t tester, s Store) {
 	runTogether(t, func(w int) error {
 		for i := range 10 {
-			if err := s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
+			if err := s.RaiseMaxima(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 			var list []session.DeadLetter
 			for n := range 3 {
 				m := deadLetter(fmt.Sprint("x", n))
-				m.At = at([]int{2, 9, 5}[n])
+				m.At = atMinute([]int{2, 9, 5}[n])
 				list = append(list, m)
 			}
 			list[1].Tenant = tenantB
@@ -39,7 +39,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 			must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter(""), deadLetter("x")}))
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			checkDeadLetters(t, s)
-			checkEqual(t, "unsampled exchanges", unsampled(t, s), int64(0))
+			checkEqual(t, "unsampled exchanges", countUnsampled(t, s), int64(0))
 		},
 	}
 }
@@ -47,7 +47,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 // deadLetter returns the record that a step panicked at an exchange of session 1, or at the session itself if
 // exchange is empty.
 func deadLetter(exchange string) session.DeadLetter {
-	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(1)}
+	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: atMinute(1)}
 }
 
 // checkDeadLetters fails the test unless the store has exactly the wanted dead letters.
@@ -61,11 +61,11 @@ func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	}
 }
 
-// unsampled returns the number of exchanges that still need a sample: exchanges that were stored after the settlement
-// (close) of their session, and exchanges of sessions that are set aside.
-func unsampled(t tester, s Store) int64 {
+// countUnsampled returns the number of exchanges that still need a sample: exchanges that were stored after the
+// settlement (close) of their session, and exchanges of sessions that are set aside.
+func countUnsampled(t tester, s Store) int64 {
 	t.Helper()
-	return mustGet[int64](t)(s.Unsampled(t.Context()))
+	return mustGet[int64](t)(s.CountUnsampled(t.Context()))
 }
 
 // testLateExchange tests that an exchange of a settled session makes the session unsettled, and that Unsampled counts
@@ -77,42 +77,42 @@ func testLateExchange(t tester, s Store) {
 	must(t, err)
 	first.FeedbackState = n
 	settle(t, s, first)
-	checkEqual(t, "unsampled and unsettled after the settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+	checkEqual(t, "unsampled and unsettled after the settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 	late := session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 2), exchange(tenantA, 1, 3)}}
 	write(t, s, late)
 	write(t, s, late)
-	checkEqual(t, "late exchanges", unsampled(t, s), int64(2))
-	checkEqual(t, "unsettled sessions after late exchanges", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(1)}})
+	checkEqual(t, "late exchanges", countUnsampled(t, s), int64(2))
+	checkEqual(t, "unsettled sessions after late exchanges", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}})
 	_, n, err = s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 4)}})
 	second := settlement(tenantA, 1, 1)
 	second.FeedbackState = n
 	settle(t, s, second)
-	checkEqual(t, "unsettled sessions after an exchange during the settlement", len(unsettled(t, s)), 1)
+	checkEqual(t, "unsettled sessions after an exchange during the settlement", len(unsettledSessions(t, s)), 1)
 	_, third, err := s.SessionFeedback(t.Context(), tenantA, id(1))
 	must(t, err)
 	last := settlement(tenantA, 1, 2)
 	last.FeedbackState = third
 	settle(t, s, last)
-	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 }
 
 // testExchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave. The session is due
 // and is settled like any other session, and accepts a later row.
 func testExchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
-	list := due(t, s, at(60), session.Row{}, 10)
+	list := dueSessions(t, s, atMinute(60), session.Row{}, 10)
 	checkEqual(t, "due sessions", len(list), 2)
-	checkEqual(t, "first due session", withoutExchanges(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
+	checkEqual(t, "first due session", withoutExchanges(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: atMinute(2), Seen: atMinute(2)})
 	checkNoSession(t, s, tenantA, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	checkEqual(t, "row after the exchange", mustSession(t, s, tenantA, 1), row(tenantA, 1, 5))
-	list = due(t, s, at(60), session.Row{}, 10)
+	list = dueSessions(t, s, atMinute(60), session.Row{}, 10)
 	checkEqual(t, "due sessions after the row", len(list), 2)
 	checkEqual(t, "first due session with its row", withoutExchanges(t, list[0], 1), row(tenantA, 1, 5))
 	settle(t, s, settlement(tenantA, 1, 0), settlement(tenantA, 2, 0))
-	checkEqual(t, "due sessions after the settlements", len(due(t, s, at(60), session.Row{}, 10)), 0)
+	checkEqual(t, "due sessions after the settlements", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 0)
 }
 
 // withoutExchanges returns a due row with Exchanges = 0. It fails the test if the store set Exchanges, which is
@@ -149,23 +149,23 @@ func testSetAsideIsNotDue(t tester, s Store) {
 	first := deadLetter("")
 	first.Tries = 1
 	checkDeadLetters(t, s, first)
-	checkEqual(t, "other due sessions", due(t, s, at(60), session.Row{}, 10), []session.Row{row(tenantA, 2, 2)})
-	checkEqual(t, "unsampled exchanges", unsampled(t, s), int64(1))
+	checkEqual(t, "other due sessions", dueSessions(t, s, atMinute(60), session.Row{}, 10), []session.Row{row(tenantA, 2, 2)})
+	checkEqual(t, "unsampled exchanges", countUnsampled(t, s), int64(1))
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 9)}})
-	checkEqual(t, "due sessions after a later row", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	checkEqual(t, "due sessions after a later row", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 1)
 	checkEqual(t, "the later row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 9))
 	checkEqual(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 2)), 1)
-	checkEqual(t, "due sessions after the readmission", len(due(t, s, at(60), session.Row{}, 10)), 2)
-	checkEqual(t, "unsampled exchanges after the readmission", unsampled(t, s), int64(0))
+	checkEqual(t, "due sessions after the readmission", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 2)
+	checkEqual(t, "unsampled exchanges after the readmission", countUnsampled(t, s), int64(0))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
 	second := deadLetter("")
 	second.Tries = 2
 	checkDeadLetters(t, s, second)
 	checkEqual(t, "readmitted sessions after too many tries", mustGet[int](t)(s.Readmit(t.Context(), 2)), 0)
-	checkEqual(t, "due sessions after too many tries", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	checkEqual(t, "due sessions after too many tries", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 1)
 	settle(t, s, settlement(tenantA, 1, 0))
 	checkDeadLetters(t, s)
-	checkEqual(t, "unsampled exchanges after the settlement", unsampled(t, s), int64(0))
+	checkEqual(t, "unsampled exchanges after the settlement", countUnsampled(t, s), int64(0))
 }
 
 // testSetAsideIsNotUnsettled tests a settled session that is set aside. New feedback does not make the session
@@ -179,10 +179,10 @@ func testSetAsideIsNotUnsettled(t tester, s Store) {
 	settle(t, s, first)
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
-	checkEqual(t, "unsettled sessions set aside", len(unsettled(t, s)), 0)
-	checkEqual(t, "unsampled exchanges", unsampled(t, s), int64(0))
+	checkEqual(t, "unsettled sessions set aside", len(unsettledSessions(t, s)), 0)
+	checkEqual(t, "unsampled exchanges", countUnsampled(t, s), int64(0))
 	checkEqual(t, "readmitted sessions", mustGet[int](t)(s.Readmit(t.Context(), 3)), 1)
-	checkEqual(t, "unsettled sessions after the readmission", len(unsettled(t, s)), 1)
+	checkEqual(t, "unsettled sessions after the readmission", len(unsettledSessions(t, s)), 1)
 }
 
 // testExchangeSetAside tests that the session of an exchange that is set aside stays due, and that Readmit and a
@@ -193,7 +193,7 @@ func testExchangeSetAside(t tester, s Store) {
 	want := deadLetter("x-1")
 	want.Tries = 1
 	checkDeadLetters(t, s, want)
-	checkEqual(t, "due sessions with an exchange set aside", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	checkEqual(t, "due sessions with an exchange set aside", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 1)
 	checkEqual(t, "readmitted exchanges", mustGet[int](t)(s.Readmit(t.Context(), 3)), 0)
 	settle(t, s, settlement(tenantA, 1, 0))
 	checkDeadLetters(t, s, want)

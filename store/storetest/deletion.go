@@ -52,13 +52,13 @@ func deletionCases() map[string]func(tester, Store) {
 				writeCompleteSession(t, s, tenantA, n)
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 5, 1000)}}) // seen again
-			checkEqual(t, "sessions deleted by age", mustGet[int](t)(s.Retain(t.Context(), at(90))), 89)
+			checkEqual(t, "sessions deleted by age", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(90))), 89)
 			checkNoSession(t, s, tenantA, 89)
 			checkEqual(t, "session seen at minute 90", mustSession(t, s, tenantA, 90).ID, id(90))
 			checkEqual(t, "session seen again", mustSession(t, s, tenantA, 5).ID, id(5))
 			st := stats(t, s)
 			checkEqual(t, "sessions, exchanges, samples and feedback left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
-			checkEqual(t, "sessions deleted by a second call", mustGet[int](t)(s.Retain(t.Context(), at(90))), 0)
+			checkEqual(t, "sessions deleted by a second call", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(90))), 0)
 		},
 		"retention stops when its context ends, and continues": func(t tester, s Store) {
 			var b session.Batch
@@ -66,11 +66,11 @@ func deletionCases() map[string]func(tester, Store) {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
 			}
 			write(t, s, b)
-			deleted, err := s.Retain(&endingContext{Context: t.Context(), calls: 1}, at(500))
+			deleted, err := s.PurgeSessions(&endingContext{Context: t.Context(), calls: 1}, atMinute(500))
 			if deleted == 0 || deleted == 200 || !isContextError(err) {
 				t.Errorf("Retain with a context that ends = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
 			}
-			checkEqual(t, "sessions deleted by the second call", mustGet[int](t)(s.Retain(t.Context(), at(500))), 200-deleted)
+			checkEqual(t, "sessions deleted by the second call", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(500))), 200-deleted)
 		},
 		"sync succeeds": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
@@ -131,7 +131,7 @@ func testForget(t tester, s Store) {
 	checkEqual(t, "sessions by key after the deletion", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
 	checkEqual(t, "exchanges of the forgotten session", len(exchanges(t, s, tenantA, 1)), 0)
 	checkEqual(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
-	checkEqual(t, "settled state of the forgotten session", applied(t, s, tenantA, 1), session.Applied{})
+	checkEqual(t, "settled state of the forgotten session", settledState(t, s, tenantA, 1), session.SettledState{})
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
 		t.Errorf("SampleSession of a forgotten session: found = %v, err = %v, want false, nil", ok, err)
 	}
@@ -160,17 +160,17 @@ func testForgetTenant(t tester, s Store) {
 		checkNoSession(t, s, tenantA, n)
 		checkEqual(t, "exchanges of a forgotten session", len(exchanges(t, s, tenantA, n)), 0)
 		checkEqual(t, "feedback of a forgotten session", len(entries(t, s, tenantA, n)), 0)
-		checkEqual(t, "settled state of a forgotten session", applied(t, s, tenantA, n), session.Applied{})
+		checkEqual(t, "settled state of a forgotten session", settledState(t, s, tenantA, n), session.SettledState{})
 		checkEqual(t, "keys of a forgotten session", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
 	}
 	checkEqual(t, "samples of the forgotten tenant", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
-	checkEqual(t, "sessions with joined feedback of the forgotten tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
+	checkEqual(t, "sessions with joined feedback of the forgotten tenant", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
 	checkEqual(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
 	checkEqual(t, "row of the other tenant", mustSession(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
 	checkEqual(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
 	checkEqual(t, "echoes of the other tenant", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
-	checkEqual(t, "sessions with joined feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
+	checkEqual(t, "sessions with joined feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
 	st := stats(t, s)
 	checkEqual(t, "sessions, exchanges, samples, feedback and parked feedback", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
 	checkEqual(t, "exchanges ever stored", st["exchanges_ever"], int64(2*sessions+2))

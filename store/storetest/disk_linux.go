@@ -93,16 +93,16 @@ func (d *Disk) FreeBytes(t testing.TB) int64 {
 	return int64(s.Bavail) * s.Bsize //nolint:gosec // SmallDisk limits the size
 }
 
-// Free deletes the file that Fill wrote.
-func (d *Disk) Free(t testing.TB) {
+// Unfill deletes the file that Fill wrote.
+func (d *Disk) Unfill(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(d.Dir, "filler")); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// ReadOnly makes the file system read-only if readOnly is true, even for open files, and writable otherwise.
-func (d *Disk) ReadOnly(t testing.TB, readOnly bool) {
+// SetReadOnly makes the file system read-only if readOnly is true, even for open files, and writable otherwise.
+func (d *Disk) SetReadOnly(t testing.TB, readOnly bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)
 	if readOnly {

@@ -20,8 +20,8 @@ func (d *Disk) Fill(testing.TB, int) {}
 // FreeBytes returns the number of free bytes.
 func (d *Disk) FreeBytes(testing.TB) int64 { return 0 }
 
-// Free undoes Fill.
-func (d *Disk) Free(testing.TB) {}
+// Unfill undoes Fill.
+func (d *Disk) Unfill(testing.TB) {}
 
-// ReadOnly does nothing.
-func (d *Disk) ReadOnly(testing.TB, bool) {}
+// SetReadOnly does nothing.
+func (d *Disk) SetReadOnly(testing.TB, bool) {}

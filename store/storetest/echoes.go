@@ -43,11 +43,11 @@ func echoCases() map[string]func(tester, Store) {
 		"echo without a row is found": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1)}})
 			checkNoSession(t, s, tenantA, 1)
-			checkEqual(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 0)
+			checkEqual(t, "due sessions", len(dueSessions(t, s, atMinute(100), session.Row{}, 10)), 0)
 			checkEqual(t, "stored sessions", stats(t, s)["sessions"], int64(0))
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 0)}})
 			checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 0))
-			checkEqual(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 1)
+			checkEqual(t, "due sessions", len(dueSessions(t, s, atMinute(100), session.Row{}, 10)), 1)
 			checkEqual(t, "stored sessions", stats(t, s)["sessions"], int64(1))
 		},
 		"tenants are separate": func(t tester, s Store) {
@@ -69,7 +69,7 @@ func echoCases() map[string]func(tester, Store) {
 
 // echo returns the index entry of key k for session n.
 func echo(tenant string, k session.EchoKey, n, minute int) session.Echo {
-	return session.Echo{Tenant: tenant, Key: k, ID: id(n), At: at(minute)}
+	return session.Echo{Tenant: tenant, Key: k, ID: id(n), At: atMinute(minute)}
 }
 
 // echoes returns the sessions that the store finds under each key.

@@ -10,22 +10,22 @@ import (
 	"precept/store/storetest"
 )
 
-// oneSession is a store with a single session of two exchanges.
-type oneSession struct{ storetest.Samples }
+// oneSessionStore is a store with a single session of two exchanges.
+type oneSessionStore struct{ storetest.Samples }
 
 // EachSession calls fn with the only session.
-func (oneSession) EachSession(_ context.Context, _ string, _, _ time.Time, fn func(session.Row, session.Applied) error) error {
-	return fn(session.Row{Tenant: "default"}, session.Applied{})
+func (oneSessionStore) EachSession(_ context.Context, _ string, _, _ time.Time, fn func(session.Row, session.SettledState) error) error {
+	return fn(session.Row{Tenant: "default"}, session.SettledState{})
 }
 
 // Exchanges returns two exchanges.
-func (oneSession) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
+func (oneSessionStore) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
 	return []sample.Exchange{{ID: "x1"}, {ID: "x2"}}, nil
 }
 
 // EachExchange walks over the exchanges of all sessions.
 func ExampleEachExchange() {
-	err := storetest.EachExchange(context.Background(), oneSession{}, func(x sample.Exchange) error {
+	err := storetest.EachExchange(context.Background(), oneSessionStore{}, func(x sample.Exchange) error {
 		fmt.Println(x.ID)
 		return nil
 	})

@@ -166,7 +166,7 @@ func parkingCases() map[string]func(tester, Store) {
 		for _, k := range keys {
 			sessions[k] = id(1000 + int(unparked.Add(1)))
 		}
-		mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenant, sessions))
+		mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenant, sessions))
 		for k, to := range sessions {
 			if list := mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, to)); len(list) > 0 {
 				out[k] = list
@@ -227,11 +227,11 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, tenantB, 7, entry("e", 1, 1))
 			addFeedback(t, s, tenantA, 2, entry("d", 1, 1))
 			sessions := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
-			added := mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))
+			added := mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))
 			checkEqual(t, "sessions with joined entries", len(added), 1) // the other session had the entry already
 			checkEqual(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
 			checkEqual(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
-			checkEqual(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantA, sessions))), 0)
+			checkEqual(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))), 0)
 			checkEqual(t, "entries joined by a third call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
 			checkEqual(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
 		},
@@ -245,7 +245,7 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, tenantA, 7, entry("e5", 9000, 0))
 			park(t, s, tenantA, 8, entry("new", 1, 1))
 			addFeedback(t, s, tenantA, 1, entry("own", 1, 1))
-			added, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
+			added, err := s.Unpark(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
 			checkEqual(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
 			checkEqual(t, "joined entries by session", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
 			checkEqual(t, "entries that are still parked", stats(t, s)["parked"], int64(0))
@@ -253,8 +253,8 @@ func parkingCases() map[string]func(tester, Store) {
 		"old parked entries are purged": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, tenantB, 7, entry("c", 2, 1))
-			checkEqual(t, "purged entries", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
-			checkEqual(t, "entries purged by a second call", mustGet[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
+			checkEqual(t, "purged entries", mustGet[int](t)(s.PurgeParked(t.Context(), atMinute(3))), 2)
+			checkEqual(t, "entries purged by a second call", mustGet[int](t)(s.PurgeParked(t.Context(), atMinute(3))), 0)
 			checkEqual(t, "parked entries", stats(t, s)["parked"], int64(1))
 			checkEqual(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
 		},
@@ -278,9 +278,9 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// anyFeedbackOrder tests that the stored feedback does not depend on the order of the entries, on their division into
+// testFeedbackOrder tests that the stored feedback does not depend on the order of the entries, on their division into
 // two batches, or on a repeated entry.
-func anyFeedbackOrder(s Store) func(*rapid.T) {
+func testFeedbackOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
 		n += 2

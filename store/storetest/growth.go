@@ -20,13 +20,13 @@ import (
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
 	t.Helper()
 	const perRound, slack = 40, 64 // sessions in a round; extra bytes for numbers with more digits
-	later := at(60 * 1000)         // after all sessions of the test
+	later := atMinute(60 * 1000)   // after all sessions of the test
 	runRound := func(n int) {
 		for i := range perRound {
-			writeSessionOfAllKinds(t, s, n*perRound+i, at(60*n))
-			addOwn(hashedID(n*perRound+i), at(60*n))
+			writeSessionOfAllKinds(t, s, n*perRound+i, atMinute(60*n))
+			addOwn(hashedID(n*perRound+i), atMinute(60*n))
 		}
-		if deleted := mustGet[int](t)(s.Retain(t.Context(), later)); deleted < perRound {
+		if deleted := mustGet[int](t)(s.PurgeSessions(t.Context(), later)); deleted < perRound {
 			t.Fatalf("Retain deleted %d sessions, want at least %d", deleted, perRound)
 		}
 		mustGet[int](t)(s.PurgeParked(t.Context(), later))
@@ -65,7 +65,7 @@ func writeSessionOfAllKinds(t tester, s Store, n int, start time.Time) {
 	entry := feedback.Entry{ID: "f", At: start, Type: feedback.TypeScore}
 	must(t, s.Park(ctx, tenantA, key, entry))
 	must(t, s.Park(ctx, tenantA, key+1, entry)) // parked feedback without a session
-	mustGet[map[session.ID]int](t)(s.Join(ctx, tenantA, map[session.EchoKey]session.ID{key: sid}))
+	mustGet[map[session.ID]int](t)(s.Unpark(ctx, tenantA, map[session.EchoKey]session.ID{key: sid}))
 	must(t, s.WriteNotes(ctx, tenantA, map[session.ID][]byte{sid: []byte("mark")}, nil))
 	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: start}, {Tenant: tenantA, ID: sid, Exchange: "x", At: start}}))
 	settle(t, s, session.Settlement{Tenant: tenantA, ID: sid, Deltas: []trial.Delta{delta("a@1", "n", 0, 1)}})

@@ -17,9 +17,9 @@ type history struct {
 	number int // number of the history, because sample ids are unique in a store
 }
 
-// anyHistory tests that after events in any order the totals in Stats equal the counts of a walk, every open session is
-// due or set aside, and ForgetTenant leaves no data of the tenant.
-func anyHistory(s Store) func(*rapid.T) {
+// testRandomHistory tests that after events in any order the totals in Stats equal the counts of a walk, every open
+// session is due or set aside, and ForgetTenant leaves no data of the tenant.
+func testRandomHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {
 		number++
@@ -27,7 +27,7 @@ func anyHistory(s Store) func(*rapid.T) {
 		steps := map[string]func(n, k int){
 			"row": func(n, k int) {
 				r := row(tenantA, n, k)
-				r.Closed, r.Provisional = k == 0, k == 1
+				r.Closed, r.StartedOffline = k == 0, k == 1
 				write(h, s, session.Batch{Rows: []session.Row{r}})
 			},
 			"exchange": func(n, k int) { write(h, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, n, k)}}) },
@@ -38,11 +38,11 @@ func anyHistory(s Store) func(*rapid.T) {
 			"feedback": func(n, k int) { addFeedback(h, s, tenantA, n, entry("f", k, 1), entry("g", 1, 0)) },
 			"settle":   func(n, _ int) { h.settle(n) },
 			"aside": func(n, _ int) {
-				must(h, s.SetAside(h.Context(), []session.DeadLetter{{Tenant: tenantA, ID: id(n), Step: "step", At: at(n)}}))
+				must(h, s.SetAside(h.Context(), []session.DeadLetter{{Tenant: tenantA, ID: id(n), Step: "step", At: atMinute(n)}}))
 			},
 			"readmit": func(_, k int) { mustGet[int](h)(s.Readmit(h.Context(), k)) },
 			"forget":  func(n, _ int) { mustGet[bool](h)(s.Forget(h.Context(), tenantA, id(n))) },
-			"retain":  func(_, k int) { mustGet[int](h)(s.Retain(h.Context(), at(k))) },
+			"retain":  func(_, k int) { mustGet[int](h)(s.PurgeSessions(h.Context(), atMinute(k))) },
 		}
 		names := []string{"row", "exchange", "samples", "echo", "feedback", "settle", "aside", "readmit", "forget", "retain"}
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
@@ -68,7 +68,7 @@ func (h history) rebuildSamples(n, k int) {
 
 // settle applies the next settlement of session n, which includes all feedback.
 func (h history) settle(n int) {
-	next := settlement(tenantA, n, applied(h, h.store, tenantA, n).Version, delta("a@1", "n", 0, 1))
+	next := settlement(tenantA, n, settledState(h, h.store, tenantA, n).Version, delta("a@1", "n", 0, 1))
 	_, state, err := h.store.SessionFeedback(h.Context(), tenantA, id(n))
 	must(h, err)
 	next.FeedbackState = state
@@ -79,7 +79,7 @@ func (h history) settle(n int) {
 // aside.
 func (h history) checkTotals() {
 	got, open := map[string]int64{}, map[session.ID]bool{}
-	must(h, h.store.EachSession(h.Context(), tenantA, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+	must(h, h.store.EachSession(h.Context(), tenantA, time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
 		got["sessions"]++
 		open[r.ID] = !r.Closed
 		if !r.Closed && a.Version > 0 {
@@ -101,7 +101,7 @@ func (h history) checkTotals() {
 	for _, m := range marks {
 		delete(open, m.ID)
 	}
-	for _, r := range due(h, h.store, at(100), session.Row{}, 10) {
+	for _, r := range dueSessions(h, h.store, atMinute(100), session.Row{}, 10) {
 		if r.Closed {
 			h.Errorf("session %x is due, but closed", r.ID)
 		}
@@ -112,7 +112,7 @@ func (h history) checkTotals() {
 			h.Errorf("session %x is open, but neither due nor set aside", id)
 		}
 	}
-	if n := unsampled(h, h.store); n < 0 || n > got["exchanges"] {
+	if n := countUnsampled(h, h.store); n < 0 || n > got["exchanges"] {
 		h.Errorf("exchanges without a sample: got %d, want 0 to %d", n, got["exchanges"])
 	}
 }
@@ -124,12 +124,12 @@ func (h history) checkEmpty() {
 		checkEqual(h, "total of "+name+" after ForgetTenant", st[name], int64(0))
 	}
 	checkDeadLetters(h, h.store)
-	checkEqual(h, "due sessions", len(due(h, h.store, at(100), session.Row{}, 10)), 0)
-	checkEqual(h, "unsettled sessions", len(unsettled(h, h.store)), 0)
-	checkEqual(h, "unsampled exchanges", unsampled(h, h.store), int64(0))
+	checkEqual(h, "due sessions", len(dueSessions(h, h.store, atMinute(100), session.Row{}, 10)), 0)
+	checkEqual(h, "unsettled sessions", len(unsettledSessions(h, h.store)), 0)
+	checkEqual(h, "unsampled exchanges", countUnsampled(h, h.store), int64(0))
 	for n := 1; n <= 3; n++ {
 		checkEqual(h, "feedback of a deleted session", entries(h, h.store, tenantA, n), []feedback.Entry(nil))
-		checkEqual(h, "settled state of a deleted session", applied(h, h.store, tenantA, n), session.Applied{})
+		checkEqual(h, "settled state of a deleted session", settledState(h, h.store, tenantA, n), session.SettledState{})
 	}
 	checkEqual(h, "keys of the deleted tenant", len(echoes(h, h.store, tenantA, 0, 1, 2, 3, 4)), 0)
 }

@@ -16,23 +16,23 @@ func listingCases() map[string]func(tester, Store) {
 				b.Rows = append(b.Rows, row(tenantA, n, n), row(tenantB, n, n))
 			}
 			write(t, s, b)
-			first := newest(t, s, tenantA, session.ListRange{Limit: 3})
+			first := listSessions(t, s, tenantA, session.ListRange{Limit: 3})
 			checkEqual(t, "first page", sessionNumbers(first.List), []int{6, 5, 4})
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 7, 7)}}) // does not shift the next page
-			second := newest(t, s, tenantA, session.ListRange{Limit: 3, After: first.Next})
+			second := listSessions(t, s, tenantA, session.ListRange{Limit: 3, After: first.Next})
 			checkEqual(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
-			third := newest(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
+			third := listSessions(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
 			checkEqual(t, "third page", sessionNumbers(third.List), []int{0})
 			checkEqual(t, "cursor after the last page", third.Next, "")
 			checkEqual(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
-			checkEqual(t, "page of an unknown tenant", newest(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.ListedSession]{})
+			checkEqual(t, "page of an unknown tenant", listSessions(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.ListedSession]{})
 		},
 		"page after a full last page is missing or empty": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
-			p := newest(t, s, tenantA, session.ListRange{Limit: 2})
+			p := listSessions(t, s, tenantA, session.ListRange{Limit: 2})
 			checkEqual(t, "page", sessionNumbers(p.List), []int{2, 1})
 			if p.Next != "" {
-				p = newest(t, s, tenantA, session.ListRange{Limit: 2, After: p.Next})
+				p = listSessions(t, s, tenantA, session.ListRange{Limit: 2, After: p.Next})
 				checkEqual(t, "sessions of the next page", len(p.List), 0)
 				checkEqual(t, "cursor after the last page", p.Next, "")
 			}
@@ -43,10 +43,10 @@ func listingCases() map[string]func(tester, Store) {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
 			}
 			write(t, s, b)
-			within := session.ListRange{Since: at(2), Until: at(6), Limit: 3}
+			within := session.ListRange{Since: atMinute(2), Until: atMinute(6), Limit: 3}
 			var got []int
 			for {
-				p := newest(t, s, tenantA, within)
+				p := listSessions(t, s, tenantA, within)
 				got = append(got, sessionNumbers(p.List)...)
 				within.After = p.Next
 				if p.Next == "" {
@@ -62,27 +62,27 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			write(t, s, b)
 			within := session.ListRange{Limit: 4, OldestFirst: true}
-			first := newest(t, s, tenantA, within)
+			first := listSessions(t, s, tenantA, within)
 			checkEqual(t, "first page", sessionNumbers(first.List), []int{0, 1, 2, 3})
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}}) // not on the next page, because it is the newest
 			within.After = first.Next
-			second := newest(t, s, tenantA, within)
+			second := listSessions(t, s, tenantA, within)
 			checkEqual(t, "second page", sessionNumbers(second.List), []int{4, 5, 6, 7})
 			within.After = second.Next
-			third := newest(t, s, tenantA, within)
+			third := listSessions(t, s, tenantA, within)
 			checkEqual(t, "third page", sessionNumbers(third.List), []int{8, 9})
 			checkEqual(t, "cursor after the last page", third.Next, "")
-			period := session.ListRange{Since: at(2), Until: at(6), Limit: 9, OldestFirst: true}
-			checkEqual(t, "sessions of a period", sessionNumbers(newest(t, s, tenantA, period).List), []int{2, 3, 4, 5})
+			period := session.ListRange{Since: atMinute(2), Until: atMinute(6), Limit: 9, OldestFirst: true}
+			checkEqual(t, "sessions of a period", sessionNumbers(listSessions(t, s, tenantA, period).List), []int{2, 3, 4, 5})
 		},
 		"session is listed with its settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
-			to := session.Applied{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
+			to := session.SettledState{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
 			mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(1), To: to}}))
-			list := newest(t, s, tenantA, session.ListRange{Limit: 5}).List
-			checkEqual(t, "settlement of the settled session", list[1].Applied, to)
+			list := listSessions(t, s, tenantA, session.ListRange{Limit: 5}).List
+			checkEqual(t, "settlement of the settled session", list[1].SettledState, to)
 			checkEqual(t, "Closed of the settled session", list[1].Row.Closed, true)
-			checkEqual(t, "version of the open session", list[0].Applied.Version, int64(0))
+			checkEqual(t, "version of the open session", list[0].SettledState.Version, int64(0))
 		},
 		"forgotten session is not listed, and cursors stay valid": func(t tester, s Store) {
 			var b session.Batch
@@ -90,36 +90,36 @@ func listingCases() map[string]func(tester, Store) {
 				b.Rows, b.Samples = append(b.Rows, row(tenantA, n, n)), append(b.Samples, storedSample(tenantA, n, n))
 			}
 			write(t, s, b)
-			page := newest(t, s, tenantA, session.ListRange{Limit: 2})
-			samples := newestSamples(t, s, session.ListRange{Limit: 2})
+			page := listSessions(t, s, tenantA, session.ListRange{Limit: 2})
+			samples := listSamples(t, s, session.ListRange{Limit: 2})
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2)))
-			checkEqual(t, "sessions after the cursor", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
-			checkEqual(t, "all sessions", sessionNumbers(newest(t, s, tenantA, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
-			checkEqual(t, "samples after the cursor", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
-			checkEqual(t, "all samples", sampleIDs(newestSamples(t, s, session.ListRange{Limit: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
+			checkEqual(t, "sessions after the cursor", sessionNumbers(listSessions(t, s, tenantA, session.ListRange{Limit: 9, After: page.Next}).List), []int{1, 0})
+			checkEqual(t, "all sessions", sessionNumbers(listSessions(t, s, tenantA, session.ListRange{Limit: 9}).List), []int{3, 1, 0})
+			checkEqual(t, "samples after the cursor", sampleIDs(listSamples(t, s, session.ListRange{Limit: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
+			checkEqual(t, "all samples", sampleIDs(listSamples(t, s, session.ListRange{Limit: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
 		},
 		"samples are listed newest first in pages": func(t tester, s Store) {
 			for n := range 5 {
 				write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, n), storedSample(tenantB, 1, n)}})
 			}
-			first := newestSamples(t, s, session.ListRange{Limit: 2})
+			first := listSamples(t, s, session.ListRange{Limit: 2})
 			checkEqual(t, "first page", first.List, []session.StoredSample{storedSample(tenantA, 1, 4), storedSample(tenantA, 1, 3)})
-			second := newestSamples(t, s, session.ListRange{Limit: 9, After: first.Next})
+			second := listSamples(t, s, session.ListRange{Limit: 9, After: first.Next})
 			checkEqual(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
 			checkEqual(t, "cursor after the last page", second.Next, "")
 			rated := storedSample(tenantA, 1, 4)
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
-			checkEqual(t, "samples after a rating", newestSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
-			checkEqual(t, "samples of a period", sampleIDs(newestSamples(t, s, session.ListRange{Since: at(1), Until: at(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
+			checkEqual(t, "samples after a rating", listSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
+			checkEqual(t, "samples of a period", sampleIDs(listSamples(t, s, session.ListRange{Since: atMinute(1), Until: atMinute(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
 		},
 		"invalid cursor is refused": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			for _, cursor := range []string{"x y", "1;2", "-", "'"} {
-				if _, err := s.Newest(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
+				if _, err := s.ListSessions(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
 					t.Errorf("Newest after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
 				}
-				if _, err := s.NewestSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
+				if _, err := s.ListSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
 					t.Errorf("NewestSamples after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
 				}
 			}
@@ -130,12 +130,12 @@ func listingCases() map[string]func(tester, Store) {
 				b.Rows, b.Samples = append(b.Rows, row(tenantA, n, n)), append(b.Samples, storedSample(tenantA, n, n))
 			}
 			write(t, s, b)
-			old := session.ListRange{Since: at(1), Until: at(4), Limit: 10} // older than all other sessions
-			checkEqual(t, "oldest sessions", sessionNumbers(newest(t, s, tenantA, old).List), []int{3, 2, 1})
-			checkEqual(t, "samples of the oldest sessions", sampleIDs(newestSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
+			old := session.ListRange{Since: atMinute(1), Until: atMinute(4), Limit: 10} // older than all other sessions
+			checkEqual(t, "oldest sessions", sessionNumbers(listSessions(t, s, tenantA, old).List), []int{3, 2, 1})
+			checkEqual(t, "samples of the oldest sessions", sampleIDs(listSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, within := 0, 0, session.ListRange{Limit: 1 << 30}
 			for more := true; more; pages++ {
-				p := newest(t, s, tenantA, within)
+				p := listSessions(t, s, tenantA, within)
 				total += len(p.List)
 				if len(p.List) > 500 {
 					t.Errorf("sessions on a page with a very large limit: got %d, want at most 500", len(p.List))
@@ -146,24 +146,24 @@ func listingCases() map[string]func(tester, Store) {
 			if pages < 2 {
 				t.Errorf("pages of 600 sessions: got %d, want at least 2", pages)
 			}
-			if _, err := s.Newest(canceledContext(t), tenantA, session.ListRange{Limit: 1}); !isContextError(err) {
+			if _, err := s.ListSessions(canceledContext(t), tenantA, session.ListRange{Limit: 1}); !isContextError(err) {
 				t.Errorf("Newest with a canceled context: err = %v, want the context's error", err)
 			}
-			checkEqual(t, "sessions of a period without sessions", len(newest(t, s, tenantA, session.ListRange{Since: at(5000), Limit: 1}).List), 0)
+			checkEqual(t, "sessions of a period without sessions", len(listSessions(t, s, tenantA, session.ListRange{Since: atMinute(5000), Limit: 1}).List), 0)
 		},
 	}
 }
 
-// newest returns a page of sessions, newest first unless within.OldestFirst is set.
-func newest(t tester, s Store, tenant string, within session.ListRange) session.Page[session.ListedSession] {
+// listSessions returns a page of sessions, newest first unless within.OldestFirst is set.
+func listSessions(t tester, s Store, tenant string, within session.ListRange) session.Page[session.ListedSession] {
 	t.Helper()
-	return mustGet[session.Page[session.ListedSession]](t)(s.Newest(t.Context(), tenant, within))
+	return mustGet[session.Page[session.ListedSession]](t)(s.ListSessions(t.Context(), tenant, within))
 }
 
-// newestSamples returns a page of samples of tenant A, newest first.
-func newestSamples(t tester, s Store, within session.ListRange) session.Page[session.StoredSample] {
+// listSamples returns a page of samples of tenant A, newest first.
+func listSamples(t tester, s Store, within session.ListRange) session.Page[session.StoredSample] {
 	t.Helper()
-	return mustGet[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), tenantA, within))
+	return mustGet[session.Page[session.StoredSample]](t)(s.ListSamples(t.Context(), tenantA, within))
 }
 
 // sessionNumbers returns the numbers of the listed sessions. A session with the number n has the id id(n).

@@ -12,15 +12,15 @@ func modelCases() map[string]func(tester, Store) {
 		"maxima only rise": func(t tester, s Store) {
 			checkEqual(t, "maxima of an empty store", len(maxima(t, s, tenantA)), 0)
 			for _, v := range []int64{-5, -7, 3, 2, 9, 9, 4} {
-				must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
+				must(t, s.RaiseMaxima(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
 			}
 			checkEqual(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
 		},
 		"maxima are sorted and separate from the counters": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "emax+", 0, 100)))
-			must(t, s.Raise(t.Context(), tenantA, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
-			must(t, s.Raise(t.Context(), tenantB, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
-			must(t, s.Raise(t.Context(), tenantA, nil))
+			must(t, s.RaiseMaxima(t.Context(), tenantA, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
+			must(t, s.RaiseMaxima(t.Context(), tenantB, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
+			must(t, s.RaiseMaxima(t.Context(), tenantA, nil))
 			checkEqual(t, "maxima of tenant A", maxima(t, s, tenantA), []trial.Delta{
 				delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax+", 2, 1), delta("b@1", "emax-", 0, 4),
 			})

@@ -58,22 +58,22 @@ func noteCases() map[string]func(tester, Store) {
 		"claim has one owner at a time": func(t tester, s Store) {
 			claim := func(owner string, second int) bool {
 				t.Helper()
-				return mustGet[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(second), time.Minute))
+				return mustGet[bool](t)(s.AcquireLease(t.Context(), "work", owner, claimTime(second), time.Minute))
 			}
 			checkEqual(t, "first claim", claim("a", 0), true)
 			checkEqual(t, "claim of a second owner", claim("b", 1), false)
 			checkEqual(t, "repeated claim of the owner", claim("a", 2), true)
-			must(t, s.ReleaseClaim(t.Context(), "work", "b")) // b does not hold the claim
+			must(t, s.ReleaseLease(t.Context(), "work", "b")) // b does not hold the claim
 			checkEqual(t, "claim of the second owner after its ReleaseClaim", claim("b", 3), false)
-			must(t, s.ReleaseClaim(t.Context(), "work", "a"))
+			must(t, s.ReleaseLease(t.Context(), "work", "a"))
 			checkEqual(t, "claim of the second owner after the owner's ReleaseClaim", claim("b", 4), true)
-			checkEqual(t, "claim of another name", mustGet[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
+			checkEqual(t, "claim of another name", mustGet[bool](t)(s.AcquireLease(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
 		},
 	}
 }
 
 // claimTime returns the time n seconds after at(0).
-func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Second) }
+func claimTime(n int) time.Time { return atMinute(0).Add(time.Duration(n) * time.Second) }
 
 // writeNotes writes notes of sessions, by the number of the session, and notes of the tenant, by key. An empty
 // text deletes the note.

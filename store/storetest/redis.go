@@ -137,8 +137,8 @@ func (r *Redis) PID() int { return r.cmd.Process.Pid }
 // URL returns the address for store.url.
 func (r *Redis) URL() string { return "redis://" + r.Addr }
 
-// Must runs a command, and ends the test on an error.
-func (r *Redis) Must(t testing.TB, args ...string) any {
+// MustDo runs a command, and ends the test on an error.
+func (r *Redis) MustDo(t testing.TB, args ...string) any {
 	t.Helper()
 	v, err := r.Do(args...)
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 		}
 	}()
 	return func() []string {
-		r.Must(t, "ECHO", "end of monitoring")
+		r.MustDo(t, "ECHO", "end of monitoring")
 		select {
 		case <-done:
 		case <-time.After(startLimit):

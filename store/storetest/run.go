@@ -51,10 +51,10 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 			})
 		}
 	}
-	t.Run("settle/any order gives the same counters", func(t *testing.T) { rapid.Check(t, anySettlementOrder(open(t))) })
-	t.Run("feedback/any order gives the same entries", func(t *testing.T) { rapid.Check(t, anyFeedbackOrder(open(t))) })
-	t.Run("deletion/totals after any history equal the counts of a walk", func(t *testing.T) { rapid.Check(t, anyHistory(open(t))) })
-	t.Run("sessions/any order gives the same row", func(t *testing.T) { rapid.Check(t, anyRowOrder(open(t))) })
+	t.Run("settle/any order gives the same counters", func(t *testing.T) { rapid.Check(t, testSettlementOrder(open(t))) })
+	t.Run("feedback/any order gives the same entries", func(t *testing.T) { rapid.Check(t, testFeedbackOrder(open(t))) })
+	t.Run("deletion/totals after any history equal the counts of a walk", func(t *testing.T) { rapid.Check(t, testRandomHistory(open(t))) })
+	t.Run("sessions/any order gives the same row", func(t *testing.T) { rapid.Check(t, testRowOrder(open(t))) })
 }
 
 // tester is the part of testing.T that the cases need; rapid.T has the same methods.
@@ -118,8 +118,8 @@ func isContextError(err error) bool {
 
 // The functions below return the test data of the suite. Every field has a different value.
 
-// at returns the start time of the suite plus a number of minutes.
-func at(minutes int) time.Time {
+// atMinute returns the start time of the suite plus a number of minutes.
+func atMinute(minutes int) time.Time {
 	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
 }
 
@@ -132,7 +132,7 @@ func id(n int) (id session.ID) {
 // row returns the row of the session with number n, which started at minute n and was last seen at minute seen.
 func row(tenant string, n, seen int) session.Row {
 	return session.Row{
-		Tenant: tenant, ID: id(n), Started: at(n), Seen: at(seen),
+		Tenant: tenant, ID: id(n), Started: atMinute(n), Seen: atMinute(seen),
 		Data: fmt.Appendf(nil, `{"tenant":%q,"n":%d,"seen":%d}`, tenant, n, seen),
 	}
 }
@@ -142,7 +142,7 @@ func exchange(tenant string, session, turn int) sample.Exchange {
 	sid := id(session)
 	return sample.Exchange{
 		ID: fmt.Sprintf("%s-%d-%d", tenant, session, turn), Tenant: tenant, Agent: "coder", Session: hex.EncodeToString(sid[:]), SessionName: "ci-42",
-		RequestID: fmt.Sprintf("req-%d", turn), Turn: turn, At: at(session + turn), Dialect: "chat", Model: "m-1", Status: 200, Outcome: "complete",
+		RequestID: fmt.Sprintf("req-%d", turn), Turn: turn, At: atMinute(session + turn), Dialect: "chat", Model: "m-1", Status: 200, Outcome: "complete",
 		New:      []json.RawMessage{json.RawMessage(`{"role":"user","content":"a < b & c > d"}`)},
 		FirstNew: turn, Reply: sample.Reply{ID: "chatcmpl-1", Text: "done", Calls: []sample.Call{{ID: "c1", Name: "ls", Args: `{"p":"."}`}}, InputTokens: 12},
 		Lessons: []sample.Lesson{{Slug: "verify-id", Arm: "verify-id@0123456789ab", State: "injected", Propensity: 0.76}}, LatencyMS: 12.5,
@@ -153,7 +153,7 @@ func exchange(tenant string, session, turn int) sample.Exchange {
 // storedSample returns the sample with the given number of the session with number n.
 func storedSample(tenant string, n, number int) session.StoredSample {
 	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(n), Sample: sample.Sample{
-		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: at(number),
+		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: atMinute(number),
 		Input: map[string]any{"text": fmt.Sprint("in ", number)}, Output: map[string]any{"text": "out"},
 		Feedback: sample.Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}, Meta: map[string]any{"q": 0.5},
 	}}
@@ -161,7 +161,7 @@ func storedSample(tenant string, n, number int) session.StoredSample {
 
 // entry returns a feedback entry of a user with an id and a score, given at a minute.
 func entry(name string, minute int, score float64) feedback.Entry {
-	return feedback.Entry{ID: name, At: at(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
+	return feedback.Entry{ID: name, At: atMinute(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
 // delta returns a change of a counter by v.

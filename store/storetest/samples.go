@@ -148,7 +148,7 @@ func exchangeIDs(list []sample.Exchange) (ids []string) {
 
 // EachExchange calls fn with the exchanges of all sessions, session by session.
 func EachExchange(ctx context.Context, s Samples, fn func(sample.Exchange) error) error {
-	return s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
+	return s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, _ session.SettledState) error {
 		list, err := s.Exchanges(ctx, r.Tenant, r.ID)
 		for i := range list {
 			err = errors.Join(err, fn(list[i]))
@@ -200,10 +200,10 @@ func testWalkFilters(t tester, s Store) {
 		{tenantA, time.Time{}, time.Time{}, 2},
 		{tenantB, time.Time{}, time.Time{}, 1},
 		{"unknown", time.Time{}, time.Time{}, 0},
-		{"", at(3), time.Time{}, 2},
-		{"", time.Time{}, at(3), 1},
-		{tenantA, at(3), at(5), 1},
-		{tenantA, at(5), at(3), 0},
+		{"", atMinute(3), time.Time{}, 2},
+		{"", time.Time{}, atMinute(3), 1},
+		{tenantA, atMinute(3), atMinute(5), 1},
+		{tenantA, atMinute(5), atMinute(3), 0},
 	} {
 		if n := len(walkSamples(t, s, c.tenant, c.since, c.until)); n != c.samples {
 			t.Errorf("EachSample(%q, %v, %v): got %d samples, want %d", c.tenant, c.since, c.until, n, c.samples)
@@ -228,11 +228,11 @@ func testWalkSessions(t tester, s Store) {
 	}{
 		{"", time.Time{}, time.Time{}, []pair{{row(tenantA, 2, 2), 0}, {row(tenantB, 1, 1), 0}, {closed, 1}}},
 		{tenantA, time.Time{}, time.Time{}, []pair{{row(tenantA, 2, 2), 0}, {closed, 1}}},
-		{tenantA, at(3), time.Time{}, []pair{{closed, 1}}},
-		{"", at(1), at(2), []pair{{row(tenantB, 1, 1), 0}}},
+		{tenantA, atMinute(3), time.Time{}, []pair{{closed, 1}}},
+		{"", atMinute(1), atMinute(2), []pair{{row(tenantB, 1, 1), 0}}},
 	} {
 		var got []pair
-		must(t, s.EachSession(t.Context(), c.tenant, c.since, c.until, func(r session.Row, a session.Applied) error {
+		must(t, s.EachSession(t.Context(), c.tenant, c.since, c.until, func(r session.Row, a session.SettledState) error {
 			got = append(got, pair{r, a.Version})
 			return nil
 		}))

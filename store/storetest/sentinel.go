@@ -52,15 +52,15 @@ const SentinelUser = "watcher"
 
 // StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates. rules are the ACL
 // rules of SentinelUser. url is the address for store.url, without TLS parameters.
-func StartSentinelTLS(t *testing.T, s *TLSFiles, rules string, args ...string) (master *Redis, url string) {
+func StartSentinelTLS(t *testing.T, files *TLSFiles, rules string, args ...string) (master *Redis, url string) {
 	t.Helper()
-	master, addr := StartRedisTLS(t, s, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
+	master, addr := StartRedisTLS(t, files, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
 	host, port, _ := net.SplitHostPort(addr)
 	tlsPort := FreePort(t)
 	path := filepath.Join(t.TempDir(), "sentinel.conf")
 	conf := fmt.Sprintf("user %s on >%s %s\nsentinel monitor fleet %s %s 1\nsentinel auth-pass fleet %s\ntls-replication yes\n"+
 		"tls-port %s\ntls-cert-file %s\ntls-key-file %s\ntls-ca-cert-file %s\ntls-auth-clients yes\n",
-		SentinelUser, SentinelPassword, rules, host, port, ServersPassword, tlsPort, s.Cert, s.Key, s.CA)
+		SentinelUser, SentinelPassword, rules, host, port, ServersPassword, tlsPort, files.Cert, files.Key, files.CA)
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func StartSentinelTLS(t *testing.T, s *TLSFiles, rules string, args ...string) (
 func (g *SentinelGroup) AwaitReplica(t testing.TB) {
 	t.Helper()
 	g.await(t, "a replica that follows its master", func() bool {
-		list, _ := g.Must(t, "SENTINEL", "REPLICAS", g.Name).([]any)
+		list, _ := g.MustDo(t, "SENTINEL", "REPLICAS", g.Name).([]any)
 		reply := fmt.Sprint(list...)
 		return len(list) == 1 && strings.Contains(reply, "master-link-status ok") && !strings.Contains(reply, "s_down")
 	})
@@ -85,7 +85,7 @@ func (g *SentinelGroup) AwaitReplica(t testing.TB) {
 // Master returns the server that the Sentinel names as the master.
 func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	t.Helper()
-	addr, _ := g.Must(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name).([]any)
+	addr, _ := g.MustDo(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name).([]any)
 	for _, r := range g.Servers {
 		if len(addr) == 2 && r.Addr == fmt.Sprintf("%s:%s", addr...) {
 			return r
@@ -103,7 +103,7 @@ func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 		if master == old {
 			return false
 		}
-		role, _ := master.Must(t, "ROLE").([]any)
+		role, _ := master.MustDo(t, "ROLE").([]any)
 		return len(role) > 0 && role[0] == "master"
 	})
 }

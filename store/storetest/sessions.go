@@ -36,7 +36,7 @@ func sessionCases() map[string]func(tester, Store) {
 		"row with the later Seen wins":                testNewerRowWins,
 		"closed session stays closed":                 testClosedSessionStaysClosed,
 		"row replaces its stand-in":                   testRowReplacesStandIn,
-		"tenants are separate":                        testTenantsOfSessions,
+		"tenants are separate":                        testTenantsAreSeparate,
 		"due sessions are listed oldest first":        testDueOrder,
 		"each due session is on one page":             testDuePages,
 		"due omits closed sessions":                   testDueOmitsClosed,
@@ -92,7 +92,7 @@ func testNewerRowWins(t tester, s Store) {
 	checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 6))
 	again := row(tenantA, 1, 6)
 	again.Data = []byte(`{"again":1}`)
-	again.Started = at(0)
+	again.Started = atMinute(0)
 	write(t, s, session.Batch{Rows: []session.Row{again}})
 	checkEqual(t, "row after a second row with the same Seen", mustSession(t, s, tenantA, 1), again)
 }
@@ -117,8 +117,8 @@ func testClosedSessionStaysClosed(t tester, s Store) {
 	checkEqual(t, "row after an earlier closed row", mustSession(t, s, tenantA, 2), want)
 }
 
-// testTenantsOfSessions tests that sessions with the same id in two tenants are separate.
-func testTenantsOfSessions(t tester, s Store) {
+// testTenantsAreSeparate tests that sessions with the same id in two tenants are separate.
+func testTenantsAreSeparate(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	checkNoSession(t, s, tenantB, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantB, 1, 2)}})
@@ -133,17 +133,17 @@ func testTenantNames(t tester, s Store) {
 		write(t, s, session.Batch{Rows: []session.Row{row(name, 1, i)}})
 	}
 	for i, name := range names {
-		if r := mustSession(t, s, name, 1); !r.Seen.Equal(at(i)) || r.Tenant != name {
-			t.Errorf("row of tenant %q = %+v, want this tenant and Seen = %v", name, r, at(i))
+		if r := mustSession(t, s, name, 1); !r.Seen.Equal(atMinute(i)) || r.Tenant != name {
+			t.Errorf("row of tenant %q = %+v, want this tenant and Seen = %v", name, r, atMinute(i))
 		}
 	}
 	checkEqual(t, "tenants", len(mustGet[[]string](t)(s.Tenants(t.Context()))), len(names))
 }
 
-// due returns due rows with Unrated = false, because not every store sets Unrated.
-func due(t tester, s Store, before time.Time, after session.Row, limit int) []session.Row {
+// dueSessions returns due rows with Unrated = false, because not every store sets Unrated.
+func dueSessions(t tester, s Store, before time.Time, after session.Row, limit int) []session.Row {
 	t.Helper()
-	rows := mustGet[[]session.Row](t)(s.Due(t.Context(), before, after, limit))
+	rows := mustGet[[]session.Row](t)(s.DueSessions(t.Context(), before, after, limit))
 	for i := range rows {
 		rows[i].Unrated = false
 	}
@@ -154,7 +154,7 @@ func due(t tester, s Store, before time.Time, after session.Row, limit int) []se
 func testDueUnrated(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 2, 2)}})
 	_ = mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, entriesOf(2, entry("a", 1, 1))))
-	for _, r := range mustGet[[]session.Row](t)(s.Due(t.Context(), at(9), session.Row{}, 10)) {
+	for _, r := range mustGet[[]session.Row](t)(s.DueSessions(t.Context(), atMinute(9), session.Row{}, 10)) {
 		entries, state, err := s.SessionFeedback(t.Context(), r.Tenant, r.ID)
 		must(t, err)
 		if r.Unrated && (len(entries) > 0 || state != 0) {
@@ -166,11 +166,11 @@ func testDueUnrated(t tester, s Store) {
 // testDueOrder tests that due sessions are listed in the order of their start, also after a later row of a session.
 func testDueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})
-	checkEqual(t, "sessions due before minute 4", due(t, s, at(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
-	checkEqual(t, "sessions due before minute 1", len(due(t, s, at(1), session.Row{}, 10)), 0)
-	checkEqual(t, "sessions with the limit 0", len(due(t, s, at(4), session.Row{}, 0)), 0)
+	checkEqual(t, "sessions due before minute 4", dueSessions(t, s, atMinute(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
+	checkEqual(t, "sessions due before minute 1", len(dueSessions(t, s, atMinute(1), session.Row{}, 10)), 0)
+	checkEqual(t, "sessions with the limit 0", len(dueSessions(t, s, atMinute(4), session.Row{}, 0)), 0)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 50)}})
-	checkEqual(t, "due sessions after a later row", due(t, s, at(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
+	checkEqual(t, "due sessions after a later row", dueSessions(t, s, atMinute(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
 
 // testDuePages tests that each due session is on exactly one page, even if several sessions have the same start.
@@ -179,7 +179,7 @@ func testDuePages(t tester, s Store) {
 	for n := range 25 {
 		for _, tenant := range []string{tenantA, tenantB} {
 			r := row(tenant, n, n)
-			r.Started = at(n / 10) // 20 sessions with the same start
+			r.Started = atMinute(n / 10) // 20 sessions with the same start
 			rows = append(rows, r)
 		}
 	}
@@ -187,7 +187,7 @@ func testDuePages(t tester, s Store) {
 	var seen []session.Row
 	last := session.Row{}
 	for {
-		page := due(t, s, at(100), last, 7)
+		page := dueSessions(t, s, atMinute(100), last, 7)
 		if len(page) == 0 {
 			break
 		}
@@ -221,7 +221,7 @@ func testDueOmitsClosed(t tester, s Store) {
 	closed.Closed = true
 	write(t, s, session.Batch{Rows: []session.Row{closed, row(tenantA, 2, 2), row(tenantA, 3, 3)}})
 	checkEqual(t, "accepted settlement", mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(2)}})), []bool{true})
-	checkEqual(t, "due sessions", due(t, s, at(9), session.Row{}, 10), []session.Row{row(tenantA, 3, 3)})
+	checkEqual(t, "due sessions", dueSessions(t, s, atMinute(9), session.Row{}, 10), []session.Row{row(tenantA, 3, 3)})
 }
 
 // testSessionContext tests that calls with a canceled context return its error and change no row.
@@ -237,7 +237,7 @@ func testSessionContext(t tester, s Store) {
 	if _, err := s.FindEcho(ctx, tenantA, []session.EchoKey{1}); !isContextError(err) {
 		t.Errorf("FindEcho with a canceled context: err = %v, want the context's error", err)
 	}
-	if _, err := s.Due(ctx, at(9), session.Row{}, 1); !isContextError(err) {
+	if _, err := s.DueSessions(ctx, atMinute(9), session.Row{}, 1); !isContextError(err) {
 		t.Errorf("Due with a canceled context: err = %v, want the context's error", err)
 	}
 	checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
@@ -248,7 +248,7 @@ func testSessionContext(t tester, s Store) {
 func testRowReplacesStandIn(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)
-		r.Started, r.Provisional, r.Data = at(seen), true, []byte(`{"stand":"in"}`)
+		r.Started, r.StartedOffline, r.Data = atMinute(seen), true, []byte(`{"stand":"in"}`)
 		return r
 	}
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
@@ -258,31 +258,31 @@ func testRowReplacesStandIn(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 7)}})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 9)}})
 	checkEqual(t, "the newest stand-in", mustSession(t, s, tenantA, 2), standIn(2, 9))
-	checkEqual(t, "due sessions with a stand-in", due(t, s, at(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), standIn(2, 9)})
+	checkEqual(t, "due sessions with a stand-in", dueSessions(t, s, atMinute(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), standIn(2, 9)})
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 2, 5)}})
 	checkEqual(t, "the row after the stand-in", mustSession(t, s, tenantA, 2), row(tenantA, 2, 5))
-	checkEqual(t, "due sessions after the row", due(t, s, at(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), row(tenantA, 2, 5)})
+	checkEqual(t, "due sessions after the row", dueSessions(t, s, atMinute(100), session.Row{}, 10), []session.Row{row(tenantA, 1, 5), row(tenantA, 2, 5)})
 	write(t, s, session.Batch{Rows: []session.Row{standIn(2, 11)}})
 	checkEqual(t, "row after a later stand-in", mustSession(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// anyRowOrder tests that the stored row does not depend on the order in which rows of a session are written, or on
+// testRowOrder tests that the stored row does not depend on the order in which rows of a session are written, or on
 // repeated writes.
-func anyRowOrder(s Store) func(*rapid.T) {
+func testRowOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
 		n++
 		var rows []session.Row
 		for i := range rapid.IntRange(1, 6).Draw(rt, "rows") {
 			r := row(tenantA, n, i)
-			r.Started = at(n)
+			r.Started = atMinute(n)
 			r.Closed = rapid.Bool().Draw(rt, "closed")
-			r.Provisional = rapid.Bool().Draw(rt, "stand-in")
+			r.StartedOffline = rapid.Bool().Draw(rt, "stand-in")
 			rows = append(rows, r)
 		}
 		want := rows[len(rows)-1]
 		for _, r := range rows {
-			if want.Provisional && !r.Provisional || want.Provisional == r.Provisional {
+			if want.StartedOffline && !r.StartedOffline || want.StartedOffline == r.StartedOffline {
 				closed := want.Closed
 				want = r
 				want.Closed = closed

@@ -15,7 +15,7 @@ import (
 func settleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"empty store has no settlements": func(t tester, s Store) {
-			checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
+			checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{})
 			checkEqual(t, "counters", len(counters(t, s, tenantA)), 0)
 			checkEqual(t, "results without settlements", len(settle(t, s)), 0)
 		},
@@ -25,10 +25,10 @@ func settleCases() map[string]func(tester, Store) {
 		"counters that return to zero are not listed":        testCountersReturnToZero,
 		"rewards keep full precision": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
-				to := session.Applied{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
+				to := session.SettledState{Rewarded: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
 				settle(t, s, session.Settlement{Tenant: tenantA, ID: id(i), To: to})
 				to.Version = 1
-				checkEqual(t, "settled state", applied(t, s, tenantA, i), to)
+				checkEqual(t, "settled state", settledState(t, s, tenantA, i), to)
 			}
 		},
 		"tenants are separate": func(t tester, s Store) {
@@ -36,8 +36,8 @@ func settleCases() map[string]func(tester, Store) {
 			checkEqual(t, "counters of tenant A", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n1", 3, 5)})
 			checkEqual(t, "counters of tenant B", counters(t, s, tenantB), []trial.Delta{delta("a@1", "n1", 3, 7)})
 			settle(t, s, settlement(tenantA, 1, 1))
-			checkEqual(t, "version of tenant A", applied(t, s, tenantA, 1).Version, int64(2))
-			checkEqual(t, "version of tenant B", applied(t, s, tenantB, 1).Version, int64(1))
+			checkEqual(t, "version of tenant A", settledState(t, s, tenantA, 1).Version, int64(2))
+			checkEqual(t, "version of tenant B", settledState(t, s, tenantB, 1).Version, int64(1))
 			checkEqual(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA, tenantB})
 		},
 		"new feedback makes a session unsettled": testNewFeedbackUnsettles,
@@ -54,10 +54,10 @@ func settleCases() map[string]func(tester, Store) {
 	}
 }
 
-// applied returns the settled state of session n.
-func applied(t tester, s Store, tenant string, n int) session.Applied {
+// settledState returns the settled state of session n.
+func settledState(t tester, s Store, tenant string, n int) session.SettledState {
 	t.Helper()
-	return mustGet[session.Applied](t)(s.Applied(t.Context(), tenant, id(n)))
+	return mustGet[session.SettledState](t)(s.SettledState(t.Context(), tenant, id(n)))
 }
 
 // counters returns the counters of a tenant.
@@ -77,14 +77,14 @@ func settle(t tester, s Store, steps ...session.Settlement) []bool {
 func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
-		To: session.Applied{Rewarded: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
+		To: session.SettledState{Rewarded: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
 	}
 }
 
-// unsettled returns the closed sessions that need a further settlement.
-func unsettled(t tester, s Store) []session.Unsettled {
+// unsettledSessions returns the closed sessions that need a further settlement.
+func unsettledSessions(t tester, s Store) []session.UnsettledSession {
 	t.Helper()
-	return mustGet[[]session.Unsettled](t)(s.Unsettled(t.Context(), 10))
+	return mustGet[[]session.UnsettledSession](t)(s.UnsettledSessions(t.Context(), 10))
 }
 
 // testNewFeedbackUnsettles tests that each kind of new feedback on a closed session makes the session unsettled until a
@@ -98,42 +98,42 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 1, 1)}})
 	checkEqual(t, "feedback state without feedback", feedbackState(1), int64(0))
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
-	checkEqual(t, "unsettled before close", len(unsettled(t, s)), 0)
+	checkEqual(t, "unsettled before close", len(unsettledSessions(t, s)), 0)
 	first := settlement(tenantA, 1, 0)
 	first.FeedbackState = feedbackState(1)
 	settle(t, s, first, settlement(tenantB, 1, 0))
-	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettled(t, s)), 0)
+	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettledSessions(t, s)), 0)
 
 	// A second entry, and a correction of this entry before the settlement that counts it.
-	session1 := []session.Unsettled{{Tenant: tenantA, ID: id(1)}}
+	session1 := []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
-	checkEqual(t, "unsettled after a second entry", unsettled(t, s), session1)
+	checkEqual(t, "unsettled after a second entry", unsettledSessions(t, s), session1)
 	next := settlement(tenantA, 1, 1)
 	next.FeedbackState = feedbackState(1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	settle(t, s, next)
-	checkEqual(t, "unsettled after a correction during the settlement", unsettled(t, s), session1)
+	checkEqual(t, "unsettled after a correction during the settlement", unsettledSessions(t, s), session1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	next = settlement(tenantA, 1, 2)
 	next.FeedbackState = feedbackState(1)
 	stale := settlement(tenantA, 1, 1)
 	stale.FeedbackState = next.FeedbackState
 	checkEqual(t, "stale settlement accepted", settle(t, s, stale), []bool{false})
-	checkEqual(t, "unsettled after a stale settlement", unsettled(t, s), session1)
+	checkEqual(t, "unsettled after a stale settlement", unsettledSessions(t, s), session1)
 	settle(t, s, next)
-	checkEqual(t, "unsettled after a settlement with all corrections", len(unsettled(t, s)), 0)
+	checkEqual(t, "unsettled after a settlement with all corrections", len(unsettledSessions(t, s)), 0)
 
 	// Feedback during the first settlement, and feedback that was parked.
 	closing := settlement(tenantA, 2, 0)
 	closing.FeedbackState = feedbackState(2)
 	addFeedback(t, s, tenantA, 2, entry("a", 1, 1))
 	settle(t, s, closing)
-	checkEqual(t, "unsettled after feedback during close", unsettled(t, s), []session.Unsettled{{Tenant: tenantA, ID: id(2)}})
+	checkEqual(t, "unsettled after feedback during close", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantA, ID: id(2)}})
 	must(t, s.Park(t.Context(), tenantB, 7, entry("early", 1, 1)))
-	mustGet[map[session.ID]int](t)(s.Join(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(1)}))
-	checkEqual(t, "unsettled after parked feedback joined", len(unsettled(t, s)), 2)
+	mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(1)}))
+	checkEqual(t, "unsettled after parked feedback joined", len(unsettledSessions(t, s)), 2)
 	mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2)))
-	checkEqual(t, "unsettled after the deletion", unsettled(t, s), []session.Unsettled{{Tenant: tenantB, ID: id(1)}})
+	checkEqual(t, "unsettled after the deletion", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantB, ID: id(1)}})
 }
 
 // testFirstSettlement tests that the first settlement of a session closes the session and adds its deltas to the
@@ -141,7 +141,7 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 func testFirstSettlement(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
-	checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
+	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !mustSession(t, s, tenantA, 1).Closed {
 		t.Error("the session is open after its first settlement")
@@ -155,7 +155,7 @@ func testStaleSettlement(t tester, s Store) {
 	for _, from := range []int64{0, 2, -1} {
 		checkEqual(t, fmt.Sprint("accepted settlement from version ", from), settle(t, s, settlement(tenantA, 1, from, delta("a@1", "n", 0, 100))), []bool{false})
 	}
-	checkEqual(t, "version", applied(t, s, tenantA, 1).Version, int64(1))
+	checkEqual(t, "version", settledState(t, s, tenantA, 1).Version, int64(1))
 	checkEqual(t, "accepted settlements around a stale settlement", settle(t, s, settlement(tenantA, 2, 0, delta("a@1", "n", 0, 10)), settlement(tenantA, 1, 0, delta("a@1", "n", 0, 100)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 1000))), []bool{true, false, true})
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 1011)})
@@ -165,7 +165,7 @@ func testStaleSettlement(t tester, s Store) {
 func testConsecutiveSettlements(t tester, s Store) {
 	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
-	checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
+	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
@@ -192,13 +192,13 @@ func testSettleContext(t tester, s Store) {
 	if _, err := s.Settle(canceledContext(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isContextError(err) {
 		t.Errorf("Settle with a canceled context: err = %v, want the context's error", err)
 	}
-	checkEqual(t, "settled state", applied(t, s, tenantA, 1), session.Applied{})
+	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{})
 	checkEqual(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 
-// anySettlementOrder tests that the counters do not depend on the order of settlements, or on their division into two
+// testSettlementOrder tests that the counters do not depend on the order of settlements, or on their division into two
 // batches.
-func anySettlementOrder(s Store) func(*rapid.T) {
+func testSettlementOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
 		n++

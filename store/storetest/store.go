@@ -14,30 +14,30 @@ import (
 type Sessions interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
-	Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
+	DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// Feedbacks stores the feedback of each session.
-type Feedbacks interface {
+// FeedbackEntries stores the feedback of each session.
+type FeedbackEntries interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (feedback.Entry, bool, error)
 	SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, state int64, err error)
-	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
+	UnsettledSessions(ctx context.Context, limit int) ([]session.UnsettledSession, error)
 }
 
 // Parking stores feedback whose session is not known yet.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
-	Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
+	Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
 
 // Counters stores the settled state of sessions, and the counters of rewards.
 type Counters interface {
-	Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
+	SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error)
 	Settle(ctx context.Context, steps []session.Settlement) ([]bool, error)
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Tenants(ctx context.Context) ([]string, error)
@@ -45,14 +45,14 @@ type Counters interface {
 
 // Models stores maxima, and priors that one replica publishes for all.
 type Models interface {
-	Raise(ctx context.Context, tenant string, maxima []trial.Delta) error
+	RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error
 	Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }
 
-// Metas stores values of the program by key, such as the salt of the random assignment.
-type Metas interface {
+// MetaValues stores values of the program by key, such as the salt of the random assignment.
+type MetaValues interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	InitMeta(ctx context.Context, key string, value []byte) (stored []byte, err error)
 }
@@ -62,13 +62,13 @@ type Samples interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
-	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error
 }
 
 // Listings returns pages of sessions and samples, newest first.
 type Listings interface {
-	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
-	NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
+	ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
+	ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 }
 
 // DeadLetters stores records of the sessions and exchanges at which a step panicked, and counts exchanges without a
@@ -77,14 +77,14 @@ type DeadLetters interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, maxTries int) (int, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
-	Unsampled(ctx context.Context) (int64, error)
+	CountUnsampled(ctx context.Context) (int64, error)
 }
 
 // Maintenance deletes data, counts data, syncs the data to the disk, and closes the store.
 type Maintenance interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
-	Retain(ctx context.Context, before time.Time) (int, error)
+	PurgeSessions(ctx context.Context, before time.Time) (int, error)
 	Stats(ctx context.Context) (map[string]int64, error)
 	Sync(ctx context.Context) error
 	Close() error
@@ -96,8 +96,8 @@ type Notes interface {
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
-	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	ReleaseClaim(ctx context.Context, name, owner string) error
+	AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
+	ReleaseLease(ctx context.Context, name, owner string) error
 }
 
 // Records groups the interfaces of sessions and traffic.
@@ -105,7 +105,7 @@ type Records interface {
 	Sessions
 	Samples
 	Listings
-	Feedbacks
+	FeedbackEntries
 	Parking
 }
 
@@ -120,7 +120,7 @@ type Store interface {
 	Records
 	Learning
 	Notes
-	Metas
+	MetaValues
 	Maintenance
 	DeadLetters
 }

@@ -96,11 +96,11 @@ func (t *TLSFiles) Args(port, authClients string) []string {
 // StartRedisTLS starts a Redis server with an additional TLS port, and returns the server and the address of that port.
 // authClients is "yes" if the server requires client certificates, else "no". The test is skipped if redis-server was
 // built without TLS.
-func StartRedisTLS(t *testing.T, s *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
+func StartRedisTLS(t *testing.T, files *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)
 	port := FreePort(t)
-	return StartRedis(t, append(s.Args(port, authClients), args...)...), net.JoinHostPort("127.0.0.1", port)
+	return StartRedis(t, append(files.Args(port, authClients), args...)...), net.JoinHostPort("127.0.0.1", port)
 }
 
 // skipWithoutTLS skips the test if redis-server was built without TLS.

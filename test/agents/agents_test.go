@@ -30,10 +30,10 @@ func faultScript() []harness.Step {
 // marker.
 func agentFaults() []harness.Fault {
 	return []harness.Fault{
-		{Name: "429", At: 1, Times: 1, Status: 429},
-		{Name: "500", At: 3, Times: 1, Status: 500},
-		{Name: "cut", At: 5, Times: 1, Cut: true},
-		{Name: "end", At: 7, Times: 1, Unfinished: true},
+		{Name: "429", FirstRequest: 1, Times: 1, Status: 429},
+		{Name: "500", FirstRequest: 3, Times: 1, Status: 500},
+		{Name: "cut", FirstRequest: 5, Times: 1, Cut: true},
+		{Name: "end", FirstRequest: 7, Times: 1, Unfinished: true},
 	}
 }
 
@@ -82,7 +82,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.checkSessions(through)
 	through.ask(loopTask, false)
 	r.checkNewSession(through)
-	r.checkCounts("counts", counters(t, proxied), 2, map[bool]int{false: 2}[a.edits])
+	r.checkCounts("counts", counters(t, proxied), 2, map[bool]int{false: 2}[a.editsWithoutTools])
 
 	directFaulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
 	directFaulty.ask(loopTask, false)
@@ -91,16 +91,16 @@ func (r *row) measure(t *testing.T, a *agent) {
 	throughFaulty.ask(loopTask, false)
 	r.checkRetries(directFaulty, throughFaulty)
 	seen := counters(t, p)
-	if a.forgets {
+	if a.dropsFailedTurn {
 		seen["precept_sessions_total"]--
 	}
 	r.checkCounts("counts", seen, 1, 0)
-	if a.inProcess || a.single {
+	if a.inProcess || a.cannotResume {
 		r.notApplicable("restart")
 		r.notApplicable("interrupt")
 	} else {
 		p.Stop()
-		throughFaulty.tap.redirect(t, harness.Start(t, p.Dir, p.Flags...).Data)
+		throughFaulty.tap.redirect(t, harness.Start(t, p.Dir, p.Flags...).DataURL)
 		throughFaulty.ask(followUp, true)
 		r.checkRestart(throughFaulty)
 		r.measureInterrupt(t, a)
@@ -129,7 +129,7 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
 	p := one.startPrecept(t, errorText)
 	two := newSandboxedAgent(t, a, one.model)
-	two.tap.redirect(t, p.Data)
+	two.tap.redirect(t, p.DataURL)
 	var both sync.WaitGroup
 	both.Go(func() { one.ask(loopTask, false) })
 	both.Go(func() { two.ask(loopTask, false) })
@@ -141,7 +141,7 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 // measureInterrupt sends ^C to the agent during the second reply, and resumes the conversation.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", At: 2, Times: 1, Hang: true}))
+	tr := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", FirstRequest: 2, Times: 1, Hang: true}))
 	tr.startPrecept(t)
 	tr.interrupt = tr.model.Hung
 	tr.ask(loopTask, false)
@@ -156,16 +156,16 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
 	var faults []harness.Fault
-	if a.overflows {
+	if a.compactsOnOverflow {
 		faults = []harness.Fault{{Name: "overflow", Status: 400, Overflow: true}}
 	} else {
 		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // some agents shorten their history during the task, others at its end
 	}
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
-	direct.shorten()
+	direct.runWithCompaction()
 	through := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
 	through.startPrecept(t)
-	through.shorten()
+	through.runWithCompaction()
 	r.checkCompaction(direct, through)
 }
 
@@ -178,10 +178,10 @@ type sandboxedAgent struct {
 	model *harness.Model
 	tap   *tap
 	// When interrupt receives a value, ask sends ^C to the agent.
-	interrupt <-chan struct{}
-	codes     []int
-	outs      []string
-	ends      []int // number of requests that had reached the model at the end of each call
+	interrupt     <-chan struct{}
+	exitCodes     []int
+	outputs       []string
+	requestsAtEnd []int // number of requests that had reached the model at the end of each call
 }
 
 // newSandboxedAgent returns an agent that sends its requests to the model. After a call of startPrecept, the agent
@@ -204,27 +204,27 @@ func (s *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness
 		banktest.WriteLesson(t, lessons, errorSlug, k)
 	}
 	p := harness.Start(t, t.TempDir(), harness.AlwaysInject(s.model, lessons)...)
-	s.tap.redirect(t, p.Data)
+	s.tap.redirect(t, p.DataURL)
 	return p
 }
 
 // runTurns runs the task and the follow-up in one conversation.
 func (s *sandboxedAgent) runTurns() {
 	s.ask(loopTask, false)
-	if !s.agent.inProcess && !s.agent.single {
+	if !s.agent.inProcess && !s.agent.cannotResume {
 		s.ask(followUp, true)
 	}
 }
 
-// shorten runs the task, the command of the agent for a shorter history (if the agent has a command), and the
+// runWithCompaction runs the task, the command of the agent for a shorter history (if the agent has a command), and the
 // follow-up.
-func (s *sandboxedAgent) shorten() {
-	if s.agent.compacts == "" {
+func (s *sandboxedAgent) runWithCompaction() {
+	if s.agent.compactMessage == "" {
 		s.runTurns()
 		return
 	}
 	s.ask(loopTask, false)
-	s.ask(s.agent.compacts, true)
+	s.ask(s.agent.compactMessage, true)
 	s.ask(followUp, true)
 }
 
@@ -232,14 +232,14 @@ func (s *sandboxedAgent) shorten() {
 // is true, the agent continues its last conversation.
 func (s *sandboxedAgent) ask(text string, resume bool) {
 	code, out := s.box.call(s.agent.ask(s.box, text, resume), s.interrupt)
-	s.codes, s.outs, s.ends = append(s.codes, code), append(s.outs, out), append(s.ends, len(s.requests()))
+	s.exitCodes, s.outputs, s.requestsAtEnd = append(s.exitCodes, code), append(s.outputs, out), append(s.requestsAtEnd, len(s.requests()))
 }
 
 // requests returns the requests of the agent that reached the model. A request that precept sent twice is returned
 // once.
 func (s *sandboxedAgent) requests() []harness.ModelRequest {
 	seen := map[int]bool{}
-	return slices.DeleteFunc(s.model.All(), func(a harness.ModelRequest) bool {
+	return slices.DeleteFunc(s.model.GenerationRequests(), func(a harness.ModelRequest) bool {
 		n, ours := s.tap.requestNumber(a.Header)
 		drop := !ours || seen[n]
 		seen[n] = seen[n] || ours
@@ -252,10 +252,10 @@ func (s *sandboxedAgent) mainRequests() []harness.ModelRequest {
 	return slices.DeleteFunc(s.requests(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
-// calls returns the main requests during each call of ask.
-func (s *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
+// requestsByCall returns the main requests during each call of ask.
+func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	all, from := s.requests(), 0
-	for _, to := range s.ends {
+	for _, to := range s.requestsAtEnd {
 		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.ModelRequest) bool { return !a.Main }))
 		from = to
 	}
@@ -274,8 +274,8 @@ func (s *sandboxedAgent) saveRecords() {
 		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.Kind, a.Main, a.Step, a.Fault != nil, s.session, s.status, s.body, a.Raw)
 	}
 	fmt.Fprintf(&b, "OTHERS %q\n", s.model.OtherRequests())
-	for i, out := range s.outs {
-		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, s.codes[i], out)
+	for i, out := range s.outputs {
+		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, s.exitCodes[i], out)
 	}
 	how := map[bool]string{true: "direct", false: "through"}[s.tap.currentTarget().String() == s.model.URL]
 	name := fmt.Sprintf("%s-%s-%d-%s.txt", s.agent.name, how, len(s.model.Faults), s.tap.name)

@@ -26,23 +26,23 @@ const (
 // checkOutcome compares the exit codes and the numbers of requests of a direct run and of a run through precept.
 func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
-		faultUnless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		faultUnless(slices.Max(direct.codes) == 0, "exit codes of the direct run: %v: %s", direct.codes, direct.outs))...)
+		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "%v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
+		problemUnless(slices.Max(direct.exitCodes) == 0, "exit codes of the direct run: %v: %s", direct.exitCodes, direct.outputs))...)
 	var control row // checkBlocks must find faults in a direct run, which has no blocks
 	control.checkBlocks(direct)
-	r.set("control", "", faultUnless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "checkBlocks finds no fault in a direct run"))
-	d, p := counts(direct.calls()), counts(through.calls())
+	r.set("control", "", problemUnless(control.cells["lesson"].problem != "" && (direct.agent.editsWithoutTools || control.cells["loop"].problem != ""), "checkBlocks finds no fault in a direct run"))
+	d, p := requestCounts(direct.requestsByCall()), requestCounts(through.requestsByCall())
 	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
 	upgrades, wantUpgrades := through.tap.countAnswers("GET", 426), direct.tap.countAnswers("GET", 426)
 	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), nonEmpty(
-		faultUnless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
-		faultUnless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call, in which the agent runs the scripts", d),
-		faultUnless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
-		faultUnless(slices.Equal(wantOthers, others), "other requests: %v directly, %v through precept", wantOthers, others))...)
+		problemUnless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
+		problemUnless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call, in which the agent runs the scripts", d),
+		problemUnless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.triesWebSocket, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
+		problemUnless(slices.Equal(wantOthers, others), "other requests: %v directly, %v through precept", wantOthers, others))...)
 }
 
-// counts returns the number of main requests in each call of the agent.
-func counts(calls [][]harness.ModelRequest) (n []int) {
+// requestCounts returns the number of main requests in each call of the agent.
+func requestCounts(calls [][]harness.ModelRequest) (n []int) {
 	for _, c := range calls {
 		n = append(n, len(c))
 	}
@@ -59,12 +59,12 @@ func (s *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 // checkLists checks that the list of each request begins with the list of the previous request. A change by the agent
 // is not a fault.
 func (r *row) checkLists(tr *sandboxedAgent) {
-	if tr.agent.delta {
+	if tr.agent.sendsDeltas {
 		r.notApplicable("prefix")
 		return
 	}
 	mains := tr.mainRequests()
-	var faults []string
+	var problems []string
 	stable := 0
 	for i := 1; i < len(mains); i++ {
 		before, after := &mains[i-1], &mains[i]
@@ -72,10 +72,10 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 		case extends(before.Items(), after.Items()):
 			stable++
 		case extends(tr.listSent(before), tr.listSent(after)):
-			faults = append(faults, fmt.Sprintf("request %d does not begin with the list of request %d, although the agent's request does", i, i-1))
+			problems = append(problems, fmt.Sprintf("request %d does not begin with the list of request %d, although the agent's request does", i, i-1))
 		}
 	}
-	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
+	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), problems...)
 }
 
 // checkBlocks checks the number and the text of the inserted blocks, and that the rest of each request is equal to the
@@ -88,21 +88,21 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 		m := &mains[i]
 		n, k := strings.Count(m.Raw, taskSlug), strings.Count(m.Raw, loopLabel)
 		lessons, loops = lessons+n, loops+k
-		if !tr.agent.delta {
-			lesson = append(lesson, faultUnless(n == 1, "request %d has %d lessons, want 1", i, n))
-			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.edits]
-			loop = append(loop, faultUnless(k == want, "request %d has %d loop warnings, want %d", i, k, want))
+		if !tr.agent.sendsDeltas {
+			lesson = append(lesson, problemUnless(n == 1, "request %d has %d lessons, want 1", i, n))
+			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.editsWithoutTools]
+			loop = append(loop, problemUnless(k == want, "request %d has %d loop warnings, want %d", i, k, want))
 		}
 		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
 			text, _, _ := strings.Cut(rest, loopEnd)
-			loop = append(loop, faultUnless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as before", i, text, warning))
+			loop = append(loop, problemUnless(warning == "" || warning == text, "request %d: got loop warning %q, want %q as before", i, text, warning))
 			warning = text
 		}
-		altered = append(altered, faultUnless(equalWithoutBlocks(m.Raw, string(tr.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.agentRequest(m).body, m.Raw))
+		altered = append(altered, problemUnless(equalWithoutBlocks(m.Raw, string(tr.tap.agentRequest(m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, tr.tap.agentRequest(m).body, m.Raw))
 	}
-	if tr.agent.delta {
-		lesson = append(lesson, faultUnless(lessons == 1, "lessons in all requests: got %d, want 1", lessons))
-		loop = append(loop, faultUnless(loops == 1, "loop warnings in all requests: got %d, want 1", loops))
+	if tr.agent.sendsDeltas {
+		lesson = append(lesson, problemUnless(lessons == 1, "lessons in all requests: got %d, want 1", lessons))
+		loop = append(loop, problemUnless(loops == 1, "loop warnings in all requests: got %d, want 1", loops))
 	}
 	r.set("lesson", "", nonEmpty(lesson...)...)
 	r.set("loop", "", nonEmpty(loop...)...)
@@ -134,19 +134,19 @@ func equalWithoutBlocks(got, sent string) bool {
 // checkSideRequests checks that side requests reach the model unchanged.
 func (r *row) checkSideRequests(tr *sandboxedAgent) {
 	n := 0
-	var faults []string
+	var problems []string
 	for _, a := range tr.requests() {
 		if a.Main {
 			continue
 		}
 		n++
-		faults = append(faults, faultUnless(a.Raw == string(tr.tap.agentRequest(&a).body), "the agent sent %s, the model got %s", tr.tap.agentRequest(&a).body, a.Raw))
+		problems = append(problems, problemUnless(a.Raw == string(tr.tap.agentRequest(&a).body), "the agent sent %s, the model got %s", tr.tap.agentRequest(&a).body, a.Raw))
 	}
 	if n == 0 {
 		r.notApplicable("side")
 		return
 	}
-	r.set("side", fmt.Sprintf("ok %d", n), nonEmpty(faults...)...)
+	r.set("side", fmt.Sprintf("ok %d", n), nonEmpty(problems...)...)
 }
 
 // checkSessions checks that all main requests belong to one session.
@@ -156,83 +156,83 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 		names = append(names, tr.tap.agentRequest(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
-	r.set("session", "", nonEmpty(faultUnless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
+	r.set("session", "", nonEmpty(problemUnless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
 }
 
 // checkNewSession checks that the last call, which begins a new conversation with the same words, begins a new session.
 func (r *row) checkNewSession(tr *sandboxedAgent) {
-	calls := tr.calls()
+	calls := tr.requestsByCall()
 	if len(calls[0]) == 0 {
 		return // the column requests reports the missing request
 	}
 	old, now := tr.tap.agentRequest(&calls[0][0]).session, calls[len(calls)-1]
-	faults := []string{faultUnless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
+	problems := []string{problemUnless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
 	lessons := 0
 	for i := range now {
 		s := tr.tap.agentRequest(&now[i]).session
-		faults = append(faults,
-			faultUnless(s != old, "request %d belongs to the session of the first conversation", i),
-			faultUnless(s == tr.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.agentRequest(&now[0]).session))
+		problems = append(problems,
+			problemUnless(s != old, "request %d belongs to the session of the first conversation", i),
+			problemUnless(s == tr.tap.agentRequest(&now[0]).session, "request %d belongs to session %q, request 0 to %q", i, s, tr.tap.agentRequest(&now[0]).session))
 		n := strings.Count(now[i].Raw, taskSlug)
 		lessons += n
-		faults = append(faults, faultUnless(tr.agent.delta || n == 1, "request %d has %d lessons, want 1", i, n))
+		problems = append(problems, problemUnless(tr.agent.sendsDeltas || n == 1, "request %d has %d lessons, want 1", i, n))
 	}
-	faults = append(faults, faultUnless(lessons > 0, "no request has a lesson"))
-	r.set("new", "", nonEmpty(faults...)...)
+	problems = append(problems, problemUnless(lessons > 0, "no request has a lesson"))
+	r.set("new", "", nonEmpty(problems...)...)
 }
 
 // checkRestart checks the second call, which resumes the conversation after a restart of precept.
 func (r *row) checkRestart(tr *sandboxedAgent) {
-	calls := tr.calls()
+	calls := tr.requestsByCall()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
-		r.set("restart", "", fmt.Sprintf("%v main requests", counts(calls)))
+		r.set("restart", "", fmt.Sprintf("%v main requests", requestCounts(calls)))
 		return
 	}
 	before, after := calls[0][len(calls[0])-1], calls[1][0]
 	r.set("restart", "", nonEmpty(
-		faultUnless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
-		faultUnless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
-		faultUnless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		faultUnless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
+		problemUnless(tr.exitCodes[1] == 0, "exit %d: %s", tr.exitCodes[1], tr.outputs[1]),
+		problemUnless(tr.tap.agentRequest(&before).session == tr.tap.agentRequest(&after).session, "session %q before the restart, %q after it", tr.tap.agentRequest(&before).session, tr.tap.agentRequest(&after).session),
+		problemUnless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart has %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
+		problemUnless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
 // checkParallel checks simultaneous agents with the same first message.
 func (r *row) checkParallel(runs ...*sandboxedAgent) {
-	var faults []string
+	var problems []string
 	sessions := map[string]int{}
 	for i, tr := range runs {
 		var x row
 		x.checkLists(tr)
 		x.checkBlocks(tr)
 		for _, c := range []string{"prefix", "lesson", "loop", "bytes"} {
-			if f := x.cells[c].fault; f != "" {
-				faults = append(faults, fmt.Sprintf("agent %d: %s: %s", i, c, f))
+			if f := x.cells[c].problem; f != "" {
+				problems = append(problems, fmt.Sprintf("agent %d: %s: %s", i, c, f))
 			}
 		}
 		mains := tr.mainRequests()
 		if len(mains) == 0 {
-			faults = append(faults, fmt.Sprintf("agent %d: no main request", i))
+			problems = append(problems, fmt.Sprintf("agent %d: no main request", i))
 			continue
 		}
 		last := tr.tap.agentRequest(&mains[len(mains)-1]).session
 		sessions[last]++
 		for k := 1; k < len(mains); k++ { // the first requests of the agents may be equal, so their session is not checked
 			s := tr.tap.agentRequest(&mains[k]).session
-			faults = append(faults, faultUnless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
+			problems = append(problems, problemUnless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}
 	}
-	faults = append(faults, faultUnless(len(sessions) == len(runs), "%d agents have the sessions %v at the end, want one each", len(runs), sessions))
-	r.set("parallel", "", nonEmpty(faults...)...)
+	problems = append(problems, problemUnless(len(sessions) == len(runs), "%d agents have the sessions %v at the end, want one each", len(runs), sessions))
+	r.set("parallel", "", nonEmpty(problems...)...)
 }
 
 // checkErrorLesson checks that each request with the first tool error has the lesson for this error.
 func (r *row) checkErrorLesson(tr *sandboxedAgent) {
-	if tr.agent.edits {
+	if tr.agent.editsWithoutTools {
 		r.notApplicable("error")
 		r.notApplicable("loop")
 		return
 	}
-	var faults []string
+	var problems []string
 	mains := tr.mainRequests()
 	slug, total, shown := "["+errorSlug+"]", 0, false
 	for i := range mains {
@@ -241,45 +241,45 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 		// qwen sometimes loses the output of a command. The lesson is inserted once a request has the output.
 		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
-		faults = append(faults, faultUnless(tr.agent.delta || n == want, "request %d has the lesson %d times, want %d", i, n, want))
+		problems = append(problems, problemUnless(tr.agent.sendsDeltas || n == want, "request %d has the lesson %d times, want %d", i, n, want))
 	}
-	faults = append(faults, faultUnless(total > 0, "no request has the lesson"), faultUnless(!tr.agent.delta || total == 1, "all requests have the lesson %d times, want once", total))
-	r.set("error", "", nonEmpty(faults...)...)
+	problems = append(problems, problemUnless(total > 0, "no request has the lesson"), problemUnless(!tr.agent.sendsDeltas || total == 1, "all requests have the lesson %d times, want once", total))
+	r.set("error", "", nonEmpty(problems...)...)
 }
 
 // checkInterrupt checks a conversation that is resumed after an interrupt during a reply. agentEnded is the time at
 // which the interrupted agent ended.
 func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
-	var faults []string
+	var problems []string
 	select {
 	case disconnected := <-tr.model.Disconnected:
-		faults = append(faults, faultUnless(disconnected.Sub(agentEnded) < time.Second, "the model noticed the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
+		problems = append(problems, problemUnless(disconnected.Sub(agentEnded) < time.Second, "the model noticed the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
 	case <-time.After(5 * time.Second):
-		faults = append(faults, "the model noticed no disconnect within 5s")
+		problems = append(problems, "the model noticed no disconnect within 5s")
 	}
-	calls := tr.calls()
+	calls := tr.requestsByCall()
 	if len(calls) < 2 || len(calls[1]) == 0 {
-		r.set("interrupt", "", append(faults, fmt.Sprintf("%v main requests: %s", counts(calls), tr.outs))...)
+		r.set("interrupt", "", append(problems, fmt.Sprintf("%v main requests: %s", requestCounts(calls), tr.outputs))...)
 		return
 	}
 	if first := calls[1][0]; !strings.Contains(string(tr.tap.agentRequest(&first).body), loopTask) {
-		r.set("interrupt", "forgets", faults...) // the agent did not keep the interrupted conversation
+		r.set("interrupt", "forgets", problems...) // the agent did not keep the interrupted conversation
 		return
 	}
 	var x row
 	x.checkLists(tr)
 	x.checkBlocks(tr)
 	x.checkSessions(tr)
-	faults = append(faults, faultUnless(tr.codes[1] == 0, "the resumed conversation ends with exit code %d: %s", tr.codes[1], tr.outs[1]))
+	problems = append(problems, problemUnless(tr.exitCodes[1] == 0, "the resumed conversation ends with exit code %d: %s", tr.exitCodes[1], tr.outputs[1]))
 	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
-		faults = append(faults, x.cells[c].fault)
+		problems = append(problems, x.cells[c].problem)
 	}
-	r.set("interrupt", "", nonEmpty(faults...)...)
+	r.set("interrupt", "", nonEmpty(problems...)...)
 }
 
 // checkCompaction checks a conversation in which the agent replaces its history by a summary.
 func (r *row) checkCompaction(direct, through *sandboxedAgent) {
-	if !direct.shortened() {
+	if !direct.hasCompacted() {
 		r.notApplicable("compact")
 		return
 	}
@@ -287,19 +287,19 @@ func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 	x.checkSideRequests(through)
 	x.checkSessions(through)
 	x.checkLists(through)
-	d, p := counts(direct.calls()), counts(through.calls())
-	faults := []string{
-		faultUnless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		faultUnless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
-		x.cells["side"].fault, x.cells["session"].fault, x.cells["prefix"].fault,
+	d, p := requestCounts(direct.requestsByCall()), requestCounts(through.requestsByCall())
+	problems := []string{
+		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "exit %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
+		problemUnless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
+		x.cells["side"].problem, x.cells["session"].problem, x.cells["prefix"].problem,
 	}
 	for i, m := range through.mainRequests() {
 		n := strings.Count(m.Raw, taskSlug)
-		faults = append(faults,
-			faultUnless(n <= 1, "request %d has %d lessons, want at most 1", i, n),
-			faultUnless(equalWithoutBlocks(m.Raw, string(through.tap.agentRequest(&m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, through.tap.agentRequest(&m).body, m.Raw))
+		problems = append(problems,
+			problemUnless(n <= 1, "request %d has %d lessons, want at most 1", i, n),
+			problemUnless(equalWithoutBlocks(m.Raw, string(through.tap.agentRequest(&m).body)), "request %d differs from the agent's request in more than the blocks\nsent %s\ngot  %s", i, through.tap.agentRequest(&m).body, m.Raw))
 	}
-	r.set("compact", "", nonEmpty(faults...)...)
+	r.set("compact", "", nonEmpty(problems...)...)
 }
 
 // checkRefused checks a conversation with a model that refuses requests with blocks. counted is the number of refusals
@@ -314,15 +314,15 @@ func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 	}
 	seen := tr.tap.countAnswers("POST", 400)
 	r.set("refused", "", nonEmpty(
-		faultUnless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
-		faultUnless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
-		faultUnless(withBlocks == 1, "requests with a block: got %d, want 1", withBlocks),
-		faultUnless(seen == 0, "refusals that the agent got: %d, want 0", seen),
-		faultUnless(counted == 1, "refusals that precept counted: %d, want 1", counted))...)
+		problemUnless(slices.Max(tr.exitCodes) == 0, "exit %v: %s", tr.exitCodes, tr.outputs),
+		problemUnless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
+		problemUnless(withBlocks == 1, "requests with a block: got %d, want 1", withBlocks),
+		problemUnless(seen == 0, "refusals that the agent got: %d, want 0", seen),
+		problemUnless(counted == 1, "refusals that precept counted: %d, want 1", counted))...)
 }
 
-// shortened reports whether the agent replaced its history by a shorter one.
-func (s *sandboxedAgent) shortened() bool {
+// hasCompacted reports whether the agent replaced its history by a shorter one.
+func (s *sandboxedAgent) hasCompacted() bool {
 	mains := s.mainRequests()
 	for i := 1; i < len(mains); i++ {
 		if before, after := s.listSent(&mains[i-1]), s.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
@@ -336,32 +336,32 @@ func (s *sandboxedAgent) shortened() bool {
 // the same session.
 func (r *row) checkRetries(direct, through *sandboxedAgent) {
 	same := nonEmpty(
-		faultUnless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		faultUnless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
+		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "exit %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
+		problemUnless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
 	for _, f := range agentFaults() {
 		d, p := direct.reactionTo(f.Name), through.reactionTo(f.Name)
 		if f.Unfinished {
-			r.set(f.Name, p.kind, append(same, nonEmpty(faultUnless(d.kind == p.kind, "reaction: %s directly, %s through precept", d.kind, p.kind))...)...)
+			r.set(f.Name, p.kind, append(same, nonEmpty(problemUnless(d.kind == p.kind, "reaction: %s directly, %s through precept", d.kind, p.kind))...)...)
 			continue
 		}
-		if d.kind != repeated && d.kind == p.kind {
+		if d.kind != requestRepeated && d.kind == p.kind {
 			r.set(f.Name, p.kind)
 			continue
 		}
 		r.set(f.Name, "", nonEmpty(
-			faultUnless(d.kind == p.kind, "reaction: %s directly, %s through precept", d.kind, p.kind),
-			faultUnless(p.kind != repeated || p.sameList, "the retry has a different list"),
-			faultUnless(p.kind != repeated || p.sameSession, "the retry belongs to another session"),
-			faultUnless(p.kind != repeated || p.oneLesson || through.agent.delta, "the retry does not have exactly one lesson"))...)
+			problemUnless(d.kind == p.kind, "reaction: %s directly, %s through precept", d.kind, p.kind),
+			problemUnless(p.kind != requestRepeated || p.sameList, "the retry has a different list"),
+			problemUnless(p.kind != requestRepeated || p.sameSession, "the retry belongs to another session"),
+			problemUnless(p.kind != requestRepeated || p.oneLesson || through.agent.sendsDeltas, "the retry does not have exactly one lesson"))...)
 	}
 }
 
 // Reactions of agents to a fault.
 const (
-	unseen   = "-"     // the run ended before the fault
-	stopped  = "stops" // no request follows
-	repeated = "again" // a request with an equal list follows
-	changed  = "on"    // a request with a different list follows
+	faultNotReached = "-"     // the run ended before the fault
+	agentStopped    = "stops" // no request follows
+	requestRepeated = "again" // a request with an equal list follows
+	requestChanged  = "on"    // a request with a different list follows
 )
 
 // reaction is the reaction of an agent to a fault.
@@ -378,18 +378,18 @@ func (s *sandboxedAgent) reactionTo(name string) reaction {
 	mains := s.mainRequests()
 	faultIndex := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
 	if faultIndex < 0 {
-		return reaction{kind: unseen}
+		return reaction{kind: faultNotReached}
 	}
 	if faultIndex+1 == len(mains) {
-		return reaction{kind: stopped}
+		return reaction{kind: agentStopped}
 	}
 	faulted, next := &mains[faultIndex], &mains[faultIndex+1]
 	before, after := s.listSent(faulted), s.listSent(next)
 	if len(before) != len(after) || !extends(before, after) {
-		return reaction{kind: changed}
+		return reaction{kind: requestChanged}
 	}
 	return reaction{
-		kind:        repeated,
+		kind:        requestRepeated,
 		sameList:    len(faulted.Items()) == len(next.Items()) && extends(faulted.Items(), next.Items()),
 		sameSession: s.tap.agentRequest(faulted).session == s.tap.agentRequest(next).session,
 		oneLesson:   strings.Count(next.Raw, taskSlug) == 1,

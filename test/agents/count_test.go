@@ -13,7 +13,7 @@ import (
 // are ignored.
 func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
-	status, text := harness.Get(t, r.Admin+"/metrics", "e2e-token")
+	status, text := harness.Get(t, r.AdminURL+"/metrics", "e2e-token")
 	if status != http.StatusOK {
 		t.Errorf("/metrics: got status %d, body %s, want 200", status, text)
 	}
@@ -36,9 +36,9 @@ func (r *row) checkCounts(column string, got map[string]int, conversations, loop
 		"lessons_injected_total": conversations + loops, "lessons_withheld_total": 0, "loops_total": loops,
 		"fail_open_total": 0, "uninspected_total": 0, "injection_rejected_total": 0, "dropped_total": 0,
 	}
-	var faults []string
+	var problems []string
 	for name, n := range want {
-		faults = append(faults, faultUnless(got["precept_"+name] == n, "%s is %d, want %d", name, got["precept_"+name], n))
+		problems = append(problems, problemUnless(got["precept_"+name] == n, "%s is %d, want %d", name, got["precept_"+name], n))
 	}
-	r.set(column, "", nonEmpty(append(faults, r.cells[column].fault)...)...)
+	r.set(column, "", nonEmpty(append(problems, r.cells[column].problem)...)...)
 }

@@ -77,9 +77,9 @@ func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, en
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the test's own clients
 	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + baseURL + "/v1", "OPENAI_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + baseURL, "ANTHROPIC_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + newProject(t)}, env...)...)
-	before := len(m.All())
+	before := len(m.GenerationRequests())
 	out, err := c.CombinedOutput()
-	res := clientRun{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
+	res := clientRun{out: string(out), code: c.ProcessState.ExitCode(), all: m.GenerationRequests()[before:]}
 	if err != nil && res.code < 0 {
 		t.Fatalf("start %v: %v\n%s", argv, err, out)
 	}
@@ -199,7 +199,7 @@ func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 			m := harness.NewModel(t, loopScript())
 			direct := runClient(t, m, m.URL, argv, env)
 			p := harness.Start(t, t.TempDir(), harness.AlwaysInject(m, harness.LessonDir(t))...)
-			through := runClient(t, m, p.Data, argv, env)
+			through := runClient(t, m, p.DataURL, argv, env)
 			compareRuns(t, direct, through)
 			if !strings.Contains(through.out, "the other script works") {
 				t.Errorf("output of the client = %q, want the answer of the model", through.out)
@@ -212,7 +212,7 @@ func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 // stream that the model truncates is truncated for the client: the SDK reports an error and does not retry.
 func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
-		"429": {At: 1, Times: 1, Status: 429}, "500": {At: 2, Times: 1, Status: 500}, "cut": {At: 2, Times: 1, Cut: true},
+		"429": {FirstRequest: 1, Times: 1, Status: 429}, "500": {FirstRequest: 2, Times: 1, Status: 500}, "cut": {FirstRequest: 2, Times: 1, Cut: true},
 	} {
 		for _, c := range clients() {
 			if c.name == "python/responses" || strings.HasPrefix(c.name, "node/chat") || c.mode == "plain" {
@@ -223,7 +223,7 @@ func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 				argv, env := clientCommand(t, c.needs, c.program, c.mode)
 				m := harness.NewModel(t, loopScript(), f)
 				p := harness.Start(t, t.TempDir(), harness.AlwaysInject(m, harness.LessonDir(t))...)
-				res := runClient(t, m, p.Data, argv, env)
+				res := runClient(t, m, p.DataURL, argv, env)
 				if f.Cut {
 					if res.code != 1 || len(res.mainRequests) != 2 {
 						t.Fatalf("client with a truncated stream: got exit code %d after %d requests, want 1 after 2\n%s", res.code, len(res.mainRequests), res.out)
@@ -233,7 +233,7 @@ func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 				if res.code != 0 || len(res.mainRequests) != 6 {
 					t.Fatalf("client with one retry: got exit code %d after %d requests, want 0 after 6\n%s", res.code, len(res.mainRequests), res.out)
 				}
-				if first, again := res.mainRequests[f.At-1].Raw, res.mainRequests[f.At].Raw; first != again || strings.Count(first, taskSlug) != 1 {
+				if first, again := res.mainRequests[f.FirstRequest-1].Raw, res.mainRequests[f.FirstRequest].Raw; first != again || strings.Count(first, taskSlug) != 1 {
 					t.Errorf("request with %d lessons, want 1:\n%s\nretry, want the same request:\n%s", strings.Count(first, taskSlug), first, again)
 				}
 			})

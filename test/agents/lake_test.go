@@ -35,8 +35,8 @@ func sqlRecipe(t *testing.T, heading string) string {
 	return found[1]
 }
 
-// python runs a Python program in dir and returns its output.
-func python(t *testing.T, dir, program string, args ...string) string {
+// runPython runs a Python program in dir and returns its output.
+func runPython(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it"), append([]string{"-c", program}, args...)...)
 	c.Dir = dir
@@ -52,8 +52,8 @@ func importConversations(t *testing.T, store []string, tenant string, n int) {
 	t.Helper()
 	var lines strings.Builder
 	for i := range n {
-		line, err := json.Marshal(map[string]any{"source": "test", "id": tenant + harness.Random(8), "reward": i % 2, "messages": []map[string]string{
-			{"role": "user", "content": "question " + harness.Random(8)}, {"role": "assistant", "content": "answer"},
+		line, err := json.Marshal(map[string]any{"source": "test", "id": tenant + harness.RandomHex(8), "reward": i % 2, "messages": []map[string]string{
+			{"role": "user", "content": "question " + harness.RandomHex(8)}, {"role": "assistant", "content": "answer"},
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -90,11 +90,11 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				harness.MustRun(t, export...)
 				harness.MustRun(t, export...)
 			}
-			if got, want := python(t, dir, countProgram), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
+			if got, want := runPython(t, dir, countProgram), `(8, 8, 2, 1) 8 ['a/b ü', 'default']`; got != want {
 				t.Errorf("rows, samples, tenants and dates in DuckDB, rows and tenants in pandas: got %s, want %s", got, want)
 			}
 			run := `import sys, duckdb; duckdb.connect("warehouse.duckdb").execute(sys.argv[1])`
-			python(t, dir, run, sqlRecipe(t, "**Fine-tuning.**"))
+			runPython(t, dir, run, sqlRecipe(t, "**Fine-tuning.**"))
 			lines, err := os.ReadFile(filepath.Join(dir, "chat.jsonl"))
 			if err != nil {
 				t.Fatal(err)
@@ -109,9 +109,9 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 				t.Errorf("chat.jsonl: got %d lines, the first %v, want 4 lines with two messages, the second \"answer\"", n, first)
 			}
 			for range 2 { // the recipe may be repeated
-				python(t, dir, run, sqlRecipe(t, "**Warehouse.**"))
+				runPython(t, dir, run, sqlRecipe(t, "**Warehouse.**"))
 			}
-			if got := python(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {
+			if got := runPython(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {
 				t.Errorf("rows and samples in the warehouse: got %s, want (8, 8)", got)
 			}
 		})
@@ -144,7 +144,7 @@ func startS3(t *testing.T) (endpoint string) {
 		endpoint = address.FindString(string(text))
 		return endpoint != ""
 	})
-	python(t, t.TempDir(), `import boto3, sys; boto3.client("s3", endpoint_url=sys.argv[1]).create_bucket(Bucket="bucket")`, endpoint)
+	runPython(t, t.TempDir(), `import boto3, sys; boto3.client("s3", endpoint_url=sys.argv[1]).create_bucket(Bucket="bucket")`, endpoint)
 	return endpoint
 }
 
@@ -157,7 +157,7 @@ s3 = fs.S3FileSystem(endpoint_override=sys.argv[1][7:], scheme="http", access_ke
 for prefix in sys.argv[2:]:
     ids = ds.dataset("bucket/" + prefix, filesystem=s3, partitioning="hive", exclude_invalid_files=True).to_table().to_pandas().sample_id
     print(len(ids), len(set(ids)))`
-	return python(t, t.TempDir(), read, append([]string{endpoint}, prefixes...)...)
+	return runPython(t, t.TempDir(), read, append([]string{endpoint}, prefixes...)...)
 }
 
 // A lake in a bucket of an S3-compatible server has each sample once. An export to a missing bucket or to the lake of

@@ -13,18 +13,18 @@ type agent struct {
 	prepare func(b *sandbox)
 	// ask returns the command of a turn. If resume is true, the command continues the last conversation. With
 	// inProcess, one command runs both turns.
-	ask       func(b *sandbox, words string, resume bool) []string
-	inProcess bool
-	program   string                            // if the program is missing, the row is skipped
-	single    bool                              // a conversation cannot be resumed without a terminal
-	edits     bool                              // the model edits files and calls no tool: no tool error and no loop
-	format    func(command, text string) string // format of the model's call or, with command "", of the answer
-	compacts  string                            // message of the user that shortens the history; "" means the agent decides
-	overflows bool                              // the history is shortened when the API refuses a request as too long
-	upgrades  bool                              // the agent first tries a WebSocket
-	forgets   bool                              // the agent drops a failed turn, so the next turn is a new conversation
-	rules     string                            // name of the agent's rules file in a project; "" if none
-	delta     bool                              // the provider keeps the history, so a request has only new items
+	ask                func(b *sandbox, words string, resume bool) []string
+	inProcess          bool
+	program            string                            // if the program is missing, the row is skipped
+	cannotResume       bool                              // a conversation cannot be resumed without a terminal
+	editsWithoutTools  bool                              // the model edits files and calls no tool: no tool error and no loop
+	format             func(command, text string) string // format of the model's call or, with command "", of the answer
+	compactMessage     string                            // message of the user that shortens the history; "" means the agent decides
+	compactsOnOverflow bool                              // the history is shortened when the API refuses a request as too long
+	triesWebSocket     bool                              // the agent first tries a WebSocket
+	dropsFailedTurn    bool                              // the agent drops a failed turn, so the next turn is a new conversation
+	rules              string                            // name of the agent's rules file in a project; "" if none
+	sendsDeltas        bool                              // the provider keeps the history, so a request has only new items
 }
 
 // agents returns all rows, the most important first.
@@ -79,7 +79,7 @@ func qwen() agent {
 
 func pi(wire, api, suffix string) agent {
 	return agent{
-		name: "pi-" + wire, rules: "AGENTS.md", overflows: true,
+		name: "pi-" + wire, rules: "AGENTS.md", compactsOnOverflow: true,
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0")
 			b.writeFile(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
@@ -97,7 +97,7 @@ func pi(wire, api, suffix string) agent {
 
 func codex(mode string) agent {
 	return agent{
-		name: "codex-" + mode, rules: "AGENTS.md", upgrades: mode == "builtin",
+		name: "codex-" + mode, rules: "AGENTS.md", triesWebSocket: mode == "builtin",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "check_for_update_on_startup = false\n"
@@ -123,7 +123,7 @@ func codex(mode string) agent {
 
 func claude() agent {
 	return agent{
-		name: "claude", rules: "CLAUDE.md", compacts: "/compact",
+		name: "claude", rules: "CLAUDE.md", compactMessage: "/compact",
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "ANTHROPIC_BASE_URL="+b.base, "ANTHROPIC_API_KEY=sk-ant-test", "DISABLE_AUTOUPDATER=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
@@ -142,7 +142,7 @@ func claude() agent {
 func programs() []agent {
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{
-			name: name, inProcess: true, delta: delta,
+			name: name, inProcess: true, sendsDeltas: delta,
 			prepare: func(b *sandbox) {
 				b.env = append(b.env, "OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGCHAIN_TRACING_V2=false", "MODULES="+b.path(folder, ""),
 					"OPENAI_BASE_URL="+b.base+"/v1", "ANTHROPIC_BASE_URL="+b.base)

@@ -13,8 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// crowd is the number of simultaneous conversations with the same message.
-const crowd = 50
+// crowdSize is the number of simultaneous conversations with the same message.
+const crowdSize = 50
 
 // TestAgentsLoad begins fifty conversations of each framework with the same message at once, and compares the requests
 // that the model got, the metrics of precept, and the report.
@@ -27,25 +27,25 @@ func TestAgentsLoad(t *testing.T) {
 			if _, err := os.Stat(a.program); err != nil {
 				t.Skipf("%s is not installed; tools/agents.sh prints the reason", a.name)
 			}
-			a.load(t)
+			a.runLoad(t)
 		})
 	}
 }
 
-// load runs crowd copies of the agent at once, and checks sessions, metrics and rewards.
-func (a *agent) load(t *testing.T) {
+// runLoad runs crowd copies of the agent at once, and checks sessions, metrics and rewards.
+func (a *agent) runLoad(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())
-	m.Gather(crowd)
+	m.Gather(crowdSize)
 	tr := newSandboxedAgent(t, a, m)
 	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
-	tr.tap.redirect(t, p.Data)
+	tr.tap.redirect(t, p.DataURL)
 	argv := a.ask(tr.box, loopTask, false)
 	here, err := filepath.Abs(filepath.Join("testdata", "agents", "load.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowd)), 4*tr.box.limit
+	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowdSize)), 4*tr.box.limit
 	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
 	if code != 0 {
 		t.Fatalf("crowd of agents: got exit code %d, output %s, want 0", code, out)
@@ -53,7 +53,7 @@ func (a *agent) load(t *testing.T) {
 	names, seen := tr.sessionsOfCrowd(t)
 	got := counters(t, p)
 	for name, want := range map[string]int{
-		"precept_sessions_total": crowd, "precept_lessons_injected_total": seen.blocks, "precept_loops_total": seen.loops,
+		"precept_sessions_total": crowdSize, "precept_lessons_injected_total": seen.blocks, "precept_loops_total": seen.loops,
 		"precept_lessons_withheld_total": 0, "precept_sessions_excluded_total": 0, "precept_uninspected_total": 0,
 	} {
 		if got[name] != want {
@@ -78,7 +78,7 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 	for _, r := range s.mainRequests() {
 		name := s.tap.agentRequest(&r).session
 		firstStep := strings.Index(r.Raw, "step_0_")
-		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!s.agent.delta || r.Step == 0) {
+		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!s.agent.sendsDeltas || r.Step == 0) {
 			t.Errorf("session %s, step %d: got %d lessons, want 1", name, r.Step, n)
 		}
 		if !equalWithoutBlocks(r.Raw, string(s.tap.agentRequest(&r).body)) {
@@ -93,7 +93,7 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 			continue
 		}
 		mark := harness.StepMark.FindString(r.Raw[firstStep:])
-		if s.agent.delta && r.Step > 1 {
+		if s.agent.sendsDeltas && r.Step > 1 {
 			continue // only the first result contains the mark
 		}
 		if earlier := owner[mark]; earlier != "" && earlier != name {
@@ -105,10 +105,10 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
-		t.Errorf("got %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowd)
+	if n := len(slices.Compact(slices.Clone(names))); n != crowdSize || len(owner) != crowdSize || len(first) != crowdSize {
+		t.Errorf("got %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowdSize)
 	}
-	if want := map[bool]int{false: crowd}[s.agent.edits]; len(loops) != want {
+	if want := map[bool]int{false: crowdSize}[s.agent.editsWithoutTools]; len(loops) != want {
 		t.Errorf("sessions with a loop warning: got %d, want %d", len(loops), want)
 	}
 	return names, insertions{blocks: len(lessons) + len(loops), loops: len(loops)}
@@ -118,7 +118,7 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 func rewardSessions(t *testing.T, r *harness.Process, names []string) {
 	t.Helper()
 	for _, name := range names {
-		status, body := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
+		status, body := harness.Post(t, r.DataURL+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
 		if status != http.StatusAccepted || !strings.Contains(body, "joined") {
 			t.Fatalf("feedback on %s: got status %d, body %s, want 202 and joined", name, status, body)
 		}

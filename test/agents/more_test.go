@@ -18,7 +18,7 @@ func otherAgents() []agent {
 // cline returns the agent Cline, which resumes a conversation only in a terminal.
 func cline() agent {
 	return agent{
-		name: "cline", rules: ".clinerules/crew.md", single: true, overflows: true,
+		name: "cline", rules: ".clinerules/crew.md", cannotResume: true, compactsOnOverflow: true,
 		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // otherwise a daemon would stay running
 			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
@@ -92,11 +92,11 @@ func pythonAgents(home string) []agent {
 	}
 	for _, f := range frameworks() {
 		row := program(f.name, f.folder, f.file, f.env...)
-		if f.once { // without the follow-up
+		if f.singleTask { // without the follow-up
 			ask := row.ask
 			row.ask = func(b *sandbox, text string, resume bool) []string { return ask(b, text, resume)[:3] }
 		}
-		row.format, row.edits, row.delta, row.forgets, row.rules = f.format, f.edits, f.delta, f.forgets, f.rules
+		row.format, row.editsWithoutTools, row.sendsDeltas, row.dropsFailedTurn, row.rules = f.format, f.editsWithoutTools, f.sendsDeltas, f.dropsFailedTurn, f.rules
 		rows = append(rows, row)
 	}
 	return rows
@@ -106,10 +106,10 @@ func pythonAgents(home string) []agent {
 type framework struct {
 	name, folder, file string
 	env                []string
-	once               bool   // the program accepts only one task
-	delta              bool   // the provider keeps the history
-	forgets            bool   // the program drops a failed turn
-	edits              bool   // the model edits files, which have no result
+	singleTask         bool   // the program accepts only one task
+	sendsDeltas        bool   // the provider keeps the history
+	dropsFailedTurn    bool   // the program drops a failed turn
+	editsWithoutTools  bool   // the model edits files, which have no result
 	rules              string // name of the program's rules file in a project
 	format             func(command, text string) string
 }
@@ -132,8 +132,8 @@ func frameworks() []framework {
 		{name: "ag2", folder: "ag2", file: "ag2_agent.py", env: []string{"API=chat"}},
 		{name: "ag2-responses", folder: "ag2", file: "ag2_agent.py", env: []string{"API=responses", stream}},
 		{name: "agno", folder: "agno", file: "agno_agent.py", env: []string{"API=chat"}},
-		{name: "agno-responses", folder: "agno", file: "agno_agent.py", env: []string{"API=responses", stream}, forgets: true},
-		{name: "agno-messages", folder: "agno", file: "agno_agent.py", env: []string{"API=messages", stream}, forgets: true},
+		{name: "agno-responses", folder: "agno", file: "agno_agent.py", env: []string{"API=responses", stream}, dropsFailedTurn: true},
+		{name: "agno-messages", folder: "agno", file: "agno_agent.py", env: []string{"API=messages", stream}, dropsFailedTurn: true},
 		{name: "litellm", folder: "litellm", file: "litellm_agent.py", env: []string{"API=chat", local}},
 		{name: "litellm-messages", folder: "litellm", file: "litellm_agent.py", env: []string{"API=messages", stream, local}},
 		{name: "strands", folder: "strands", file: "strands_agent.py", env: []string{"API=chat"}},
@@ -145,17 +145,17 @@ func frameworks() []framework {
 		{name: "google-adk", folder: "google-adk", file: "adk_agent.py", env: []string{local}},
 		{name: "google-adk-stream", folder: "google-adk", file: "adk_agent.py", env: []string{stream, local}},
 		{name: "agent-framework", folder: "agent-framework", file: "framework_agent.py", env: []string{"API=chat"}},
-		{name: "agent-framework-responses", folder: "agent-framework", file: "framework_agent.py", env: []string{"API=responses", stream}, delta: true},
-		{name: "crewai", folder: "crewai", file: "crewai_agent.py", env: []string{"CREWAI_DISABLE_TELEMETRY=true", "CREWAI_TRACING_ENABLED=false", "OTEL_SDK_DISABLED=true", local}, once: true},
+		{name: "agent-framework-responses", folder: "agent-framework", file: "framework_agent.py", env: []string{"API=responses", stream}, sendsDeltas: true},
+		{name: "crewai", folder: "crewai", file: "crewai_agent.py", env: []string{"CREWAI_DISABLE_TELEMETRY=true", "CREWAI_TRACING_ENABLED=false", "OTEL_SDK_DISABLED=true", local}, singleTask: true},
 		{name: "openhands", folder: "openhands", file: "openhands_agent.py", env: []string{"OPENHANDS_SUPPRESS_BANNER=1", local}},
 		{name: "claude-agent-sdk", folder: "claude-agent-sdk", file: "claude_sdk_agent.py", env: []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}},
-		{name: "mini-swe-agent", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1"}, once: true},
-		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, once: true, format: formatMiniSWE},
+		{name: "mini-swe-agent", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1"}, singleTask: true},
+		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, singleTask: true, format: formatMiniSWE},
 		{name: "camel", folder: "camel", file: "camel_agent.py"},
 		{name: "gptme", folder: "gptme", file: "gptme_agent.py"},
-		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, format: formatDSPy},
+		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, singleTask: true, format: formatDSPy},
 		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", format: formatCode},
-		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, edits: true, rules: "CONVENTIONS.md", format: func(_, text string) string { return "It is as it was. " + text }},
+		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, editsWithoutTools: true, rules: "CONVENTIONS.md", format: func(_, text string) string { return "It is as it was. " + text }},
 	}
 }
 

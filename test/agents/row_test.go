@@ -16,7 +16,7 @@ type row struct {
 // cell is the result of one agent in one column.
 type cell struct {
 	note         string // shown instead of ok; may be empty
-	fault        string // "" if the check passed
+	problem      string // "" if the check passed
 	inapplicable bool   // the column does not apply to this agent
 }
 
@@ -50,11 +50,11 @@ cutout    the section that the coin cuts is in no main request; all other bytes 
 `
 
 // set sets a cell to a note and the joined faults.
-func (r *row) set(column, note string, faults ...string) {
+func (r *row) set(column, note string, problems ...string) {
 	if r.cells == nil {
 		r.cells = map[string]cell{}
 	}
-	r.cells[column] = cell{note: note, fault: strings.Join(faults, "; ")}
+	r.cells[column] = cell{note: note, problem: strings.Join(problems, "; ")}
 }
 
 // notApplicable marks cells as not applicable.
@@ -69,7 +69,7 @@ func (r *row) notApplicable(columns ...string) {
 func (r *row) report(t *testing.T) {
 	t.Helper()
 	for _, c := range append(columns(), "control") {
-		if f := r.cells[c].fault; f != "" {
+		if f := r.cells[c].problem; f != "" {
 			t.Errorf("%s: fault: %s", c, f)
 		}
 	}
@@ -78,7 +78,7 @@ func (r *row) report(t *testing.T) {
 // String returns FAIL, the note, ok, or - for an inapplicable cell.
 func (c cell) String() string {
 	switch {
-	case c.fault != "":
+	case c.problem != "":
 		return "FAIL"
 	case c.inapplicable:
 		return "-"
@@ -119,12 +119,12 @@ func (r *row) line() string {
 }
 
 // nonEmpty returns the nonempty faults.
-func nonEmpty(faults ...string) []string {
-	return slices.DeleteFunc(faults, func(s string) bool { return s == "" })
+func nonEmpty(problems ...string) []string {
+	return slices.DeleteFunc(problems, func(s string) bool { return s == "" })
 }
 
-// faultUnless returns "" if ok is true, else the formatted fault.
-func faultUnless(ok bool, format string, args ...any) string {
+// problemUnless returns "" if ok is true, else the formatted fault.
+func problemUnless(ok bool, format string, args ...any) string {
 	if ok {
 		return ""
 	}

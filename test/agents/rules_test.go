@@ -39,15 +39,15 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
 	p := harness.Start(t, data, harness.AlwaysInject(through.model, lessons)...)
-	through.tap.redirect(t, p.Data)
+	through.tap.redirect(t, p.DataURL)
 	through.runTurns()
 
-	d, n := counts(direct.calls()), counts(through.calls())
+	d, n := requestCounts(direct.requestsByCall()), requestCounts(through.requestsByCall())
 	var kept, cut []string
 	preamble := "" // last bytes before the rules file in a main request
 	kept = append(kept,
-		faultUnless(fmt.Sprint(d) == fmt.Sprint(n), "%v main requests directly, %v through precept", d, n),
-		faultUnless(fmt.Sprint(direct.codes) == fmt.Sprint(through.codes), "exit codes %v directly, %v through precept: %s", direct.codes, through.codes, through.outs))
+		problemUnless(fmt.Sprint(d) == fmt.Sprint(n), "%v main requests directly, %v through precept", d, n),
+		problemUnless(fmt.Sprint(direct.exitCodes) == fmt.Sprint(through.exitCodes), "exit codes %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs))
 	for i, m := range through.requests() {
 		sent := string(through.tap.agentRequest(&m).body)
 		want, places := withoutSection(sent, lostSection)
@@ -58,10 +58,10 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		if !m.Main || !strings.HasSuffix(before, preamble) { // a side request may also have the rules file
 			want = sent
 		} else {
-			kept = append(kept, faultUnless(places == 1, "request %d has the section %d times", i, places),
-				faultUnless(strings.Contains(m.Raw, "Say which test fails"), "request %d has lost the kept section", i))
+			kept = append(kept, problemUnless(places == 1, "request %d has the section %d times", i, places),
+				problemUnless(strings.Contains(m.Raw, "Say which test fails"), "request %d has lost the kept section", i))
 		}
-		cut = append(cut, faultUnless(m.Raw == want, "request %d differs from the agent's request without the cut section\nsent %s\ngot  %s", i, sent, m.Raw))
+		cut = append(cut, problemUnless(m.Raw == want, "request %d differs from the agent's request without the cut section\nsent %s\ngot  %s", i, sent, m.Raw))
 	}
 	r.set("kept", "", nonEmpty(kept...)...)
 	r.set("cutout", "", nonEmpty(cut...)...)
@@ -136,5 +136,5 @@ func (r *row) checkScan(t *testing.T, p *harness.Process, name string) {
 		sections = append(sections, s.Section)
 	}
 	all := strings.Join(sections, ", ")
-	r.set("scan", "", nonEmpty(faultUnless(all == "Crew rules, intro, Voice of the crew, Speak \"plainly\" about paths & <tags>, as in, Be brief, Tests of the crew, Run the whole suite, Say which test fails, Layout of the crew", "got sections %s", all))...)
+	r.set("scan", "", nonEmpty(problemUnless(all == "Crew rules, intro, Voice of the crew, Speak \"plainly\" about paths & <tags>, as in, Be brief, Tests of the crew, Run the whole suite, Say which test fails, Layout of the crew", "got sections %s", all))...)
 }

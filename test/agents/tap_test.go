@@ -40,14 +40,14 @@ type sentRequest struct {
 // newTap returns a proxy that records the requests of an agent and forwards them to target.
 func newTap(t *testing.T, target string) *tap {
 	t.Helper()
-	tp := &tap{name: harness.Random(4)}
+	tp := &tap{name: harness.RandomHex(4)}
 	tp.redirect(t, target)
 	proxy := &httputil.ReverseProxy{
 		Transport:     &http.Transport{DisableCompression: true},
 		FlushInterval: -1,
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(tp.currentTarget()) },
 		ModifyResponse: func(res *http.Response) error {
-			tp.answered(res)
+			tp.recordResponse(res)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { panic(http.ErrAbortHandler) },
@@ -99,8 +99,8 @@ func (tp *tap) requestNumber(h http.Header) (int, bool) {
 	return n, err == nil && name == tp.name
 }
 
-// answered records the status and the session of a response.
-func (tp *tap) answered(res *http.Response) {
+// recordResponse records the status and the session of a response.
+func (tp *tap) recordResponse(res *http.Response) {
 	if n, ok := tp.requestNumber(res.Request.Header); ok {
 		tp.mu.Lock()
 		defer tp.mu.Unlock()

@@ -31,7 +31,7 @@ func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harn
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
 	maps.Copy(body, fields)
 	raw, _ := json.Marshal(body)
-	status, reply, name := postNamed(c.t, c.url()+"/v1/chat/completions", c.sender, string(raw))
+	status, reply, name := postAsSender(c.t, c.url()+"/v1/chat/completions", c.sender, string(raw))
 	var got struct {
 		Choices []struct {
 			Message harness.Object `json:"message"`
@@ -76,10 +76,10 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 		var choices []harness.Object
 		for i := range max(body.N, 1) {
 			choices = append(choices, harness.Object{"index": i, "finish_reason": "tool_calls", "message": harness.Object{"role": "assistant", "content": nil, "tool_calls": []harness.Object{
-				{"id": "call_" + harness.Random(10), "type": "function", "function": harness.Object{"name": "bash", "arguments": `{"command":"ls ` + harness.Random(2) + `"}`}},
+				{"id": "call_" + harness.RandomHex(10), "type": "function", "function": harness.Object{"name": "bash", "arguments": `{"command":"ls ` + harness.RandomHex(2) + `"}`}},
 			}}})
 		}
-		harness.ReplyJSON(w, http.StatusOK, harness.Object{"id": "chatcmpl-" + harness.Random(10), "object": "chat.completion", "choices": choices})
+		harness.ReplyJSON(w, http.StatusOK, harness.Object{"id": "chatcmpl-" + harness.RandomHex(10), "object": "chat.completion", "choices": choices})
 	}))
 	t.Cleanup(up.Close)
 	return up
@@ -132,7 +132,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 
 // growTrees runs branching conversations concurrently. shape sends one turn of a conversation. If kill is true, the
 // server is killed and restarted halfway.
-func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill bool) {
+func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
 	faulty := map[string]int{}
@@ -148,9 +148,9 @@ func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill boo
 	// take longer than the default limit, beyond which a conversation counts as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")
 	p := harness.Start(t, t.TempDir(), flags...)
-	all := make([]*branchingChat, crowd)
+	all := make([]*branchingChat, crowdSize)
 	for i := range all {
-		all[i] = &branchingChat{t: t, sender: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, requests: map[string]int{}}
+		all[i] = &branchingChat{t: t, sender: fmt.Sprint("conversation ", i), url: func() string { return p.DataURL }, requests: map[string]int{}}
 		all[i].list = []harness.Object{{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look at the build script"}}
 	}
 	counted := map[string]int{}
@@ -163,7 +163,7 @@ func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill boo
 		}
 		var wg sync.WaitGroup
 		for i, c := range all {
-			wg.Go(func() { shape(c, i, turn) })
+			wg.Go(func() { sendTurn(c, i, turn) })
 		}
 		wg.Wait()
 	}
@@ -183,7 +183,7 @@ func growTrees(t *testing.T, shape func(c *branchingChat, i, turn int), kill boo
 		t.Errorf("number of requests without exactly one lesson, by conversation: got %v, want none", faulty)
 	}
 	got := counters(t, p)
-	for name, want := range map[string]int{"precept_sessions_total": crowd, "precept_lessons_injected_total": crowd, "precept_sessions_excluded_total": 0} {
+	for name, want := range map[string]int{"precept_sessions_total": crowdSize, "precept_lessons_injected_total": crowdSize, "precept_sessions_excluded_total": 0} {
 		if n := got[name] + counted[name]; n != want {
 			t.Errorf("%s = %d, want %d", name, n, want)
 		}

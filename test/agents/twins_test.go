@@ -53,7 +53,7 @@ func TestReportExcludesEqualConversations(t *testing.T) {
 					answered.Done()
 					answered.Wait()
 				}
-				status, reply, name := postNamed(t, p.Data+"/v1/chat/completions", sender, `{"messages":[`+list+`]}`)
+				status, reply, name := postAsSender(t, p.DataURL+"/v1/chat/completions", sender, `{"messages":[`+list+`]}`)
 				if status != http.StatusOK {
 					t.Errorf("chat request of %q: got status %d, reply %s, want 200", sender, status, reply)
 				}
@@ -77,7 +77,7 @@ func TestReportExcludesEqualConversations(t *testing.T) {
 		t.Errorf("metrics: got %d sessions, want %d; got %d excluded, want %d; got %d injected lessons, want %d", got["precept_sessions_total"], 2*n, got["precept_sessions_excluded_total"], n, got["precept_lessons_injected_total"], 2*n)
 	}
 	for _, name := range names {
-		if status, body := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
+		if status, body := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
 			t.Errorf("feedback on %s: got status %d, body %s, want 202", name, status, body)
 		}
 	}
@@ -86,14 +86,14 @@ func TestReportExcludesEqualConversations(t *testing.T) {
 		const want = `"flow":{"closed":50,"in_experiment":25,"excluded":25,"excluded_by":[{"reason":"twin","sessions":25}],`
 		p, body := p(), ""
 		harness.Eventually(t, "a report with "+want, func() bool {
-			_, body = harness.Get(t, p.Admin+"/api/report", "e2e-token")
+			_, body = harness.Get(t, p.AdminURL+"/api/report", "e2e-token")
 			return strings.Contains(body, want)
 		})
 	}
 }
 
-// postNamed sends a request with the header X-Who, and returns the status, the body and the session of the response.
-func postNamed(t *testing.T, url, sender, body string) (status int, reply, session string) {
+// postAsSender sends a request with the header X-Who, and returns the status, the body and the session of the response.
+func postAsSender(t *testing.T, url, sender, body string) (status int, reply, session string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -118,7 +118,7 @@ func postNamed(t *testing.T, url, sender, body string) (status int, reply, sessi
 func waitForReport(t *testing.T, p *harness.Process, query string, want int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {
-		_, body := harness.Get(t, p.Admin+"/api/report"+query, "e2e-token")
+		_, body := harness.Get(t, p.AdminURL+"/api/report"+query, "e2e-token")
 		var rep struct {
 			Lessons []struct {
 				Slug     string

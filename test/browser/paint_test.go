@@ -72,12 +72,12 @@ func TestFirstPaint(t *testing.T) {
 	seeds := seedSessions(t, dir, nLessons, flags)
 	copies := nSessions/seeds - 1
 	start := time.Now()
-	multiply(t, filepath.Join(dir, "precept.db"), copies)
+	multiplySessions(t, filepath.Join(dir, "precept.db"), copies)
 	t.Logf("%d sessions of %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(start).Round(time.Second))
 
 	p := harness.Start(t, dir, flags...)
 	var list store.SessionList
-	if p.Ask(t, "/api/sessions?limit=1", &list); len(list.Sessions) != 1 {
+	if p.GetAdmin(t, "/api/sessions?limit=1", &list); len(list.Sessions) != 1 {
 		t.Fatalf("/api/sessions?limit=1: got %d sessions, want 1", len(list.Sessions))
 	}
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
@@ -87,7 +87,7 @@ func TestFirstPaint(t *testing.T) {
 	t.Cleanup(cancelTab)
 	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(stop)
-	if err := chromedp.Do(ctx, chromedp.Navigate(p.Admin+"/login?token=e2e-token"), chromedp.WaitReady(chromedp.CSS("main"))); err != nil {
+	if err := chromedp.Do(ctx, chromedp.Navigate(p.AdminURL+"/login?token=e2e-token"), chromedp.WaitReady(chromedp.CSS("main"))); err != nil {
 		t.Fatal(err)
 	}
 	rows := min(nLessons, 100)
@@ -111,7 +111,7 @@ func TestFirstPaint(t *testing.T) {
 	} {
 		var paints []float64
 		for range 4 {
-			paints = append(paints, firstPaint(t, ctx, p.Admin+page.path))
+			paints = append(paints, firstPaint(t, ctx, p.AdminURL+page.path))
 		}
 		n, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("main `+page.css+`").length`))
 		if err != nil || n < page.minimum {
@@ -169,10 +169,10 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 				name := fmt.Sprint("run-", i)
 				chat, err := json.Marshal(map[string]any{"model": "m", "messages": []any{map[string]any{"role": "user", "content": fmt.Sprintf("Please look at topic%04d and report what you find.", i/2)}}})
 				if err == nil {
-					err = postTurn(p.Data+"/v1/chat/completions", name, string(chat))
+					err = postTurn(p.DataURL+"/v1/chat/completions", name, string(chat))
 				}
 				if err == nil {
-					err = postTurn(p.Data+"/v1/feedback", name, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%.1f}`, name, float64(i%11)/10))
+					err = postTurn(p.DataURL+"/v1/feedback", name, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%.1f}`, name, float64(i%11)/10))
 				}
 				if err != nil {
 					errs <- err
@@ -194,16 +194,16 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 				Closed int `json:"sessions_closed"`
 			} `json:"since_start"`
 		}
-		p.Ask(t, "/api/health", &h)
+		p.GetAdmin(t, "/api/health", &h)
 		return h.Since.Closed >= n
 	})
 	p.Stop()
 	return n
 }
 
-// multiply copies every session with its rows, and spreads the copies and the daily counters over
+// multiplySessions copies every session with its rows, and spreads the copies and the daily counters over
 // the previous 60 days, as in a store after long use.
-func multiply(t *testing.T, file string, copies int) {
+func multiplySessions(t *testing.T, file string, copies int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
 	if err != nil {

@@ -264,7 +264,7 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	if err != nil {
 		t.Fatal(err)
 	}
-	small, err := fewColours(raw)
+	small, err := reduceColours(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,9 +279,9 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	}
 }
 
-// fewColours returns a picture with at most 256 colours, which makes the file smaller. The palette starts with the most
-// common colour of each family of similar colours, so that a single red word on a grey page stays red.
-func fewColours(raw []byte) ([]byte, error) {
+// reduceColours returns a picture with at most 256 colours, which makes the file smaller. The palette starts with the
+// most common colour of each family of similar colours, so that a single red word on a grey page stays red.
+func reduceColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 )
 
 // failingBackend is a backend that fails every write.
-type failingBackend struct{ store.Volatile }
+type failingBackend struct{ store.NullBackend }
 
 func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
@@ -28,7 +28,7 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 func fillOutbox(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: failingBackend{}, Content: store.ContentOptions{Keep: true},
+		Now: time.Now, Backend: failingBackend{}, Content: store.ContentOptions{StoreContent: true},
 		Queue: store.QueueOptions{MaxMemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 4 << 30},
 		Hooks: store.Hooks{
 			OnFailure: func(label.Step, error) {},
@@ -70,7 +70,7 @@ func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	}
 	p, first := launch(t.TempDir())
 	p.Stop()
-	n := harness.Longer(2_000, 131_072)
+	n := harness.UsualOrChaos(2_000, 131_072)
 	fillOutbox(t, dir, n)
 	from := time.Now()
 	d := harness.Doctor(t, dir)
@@ -82,7 +82,7 @@ func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	from = time.Now()
 	for left := d.Spooled; left > 0; {
 		before := left
-		p.EventuallyAt(300*time.Millisecond, fmt.Sprint("delivery of the rest of ", before), func() bool {
+		p.EventuallyEvery(300*time.Millisecond, fmt.Sprint("delivery of the rest of ", before), func() bool {
 			left = harness.Doctor(t, dir).Spooled
 			return left < before
 		})

@@ -19,11 +19,11 @@ import (
 	"precept/test/harness"
 )
 
-// openIdle opens n connections to a process, which stay open and idle until the test ends.
-func openIdle(t *testing.T, p *harness.Process, n int) {
+// openIdleConnections opens n connections to a process, which stay open and idle until the test ends.
+func openIdleConnections(t *testing.T, p *harness.Process, n int) {
 	t.Helper()
 	for i := range n {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.DataURL, "http://"))
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
@@ -39,9 +39,9 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	dir := t.TempDir()
 	limited := []string{"sh", "-c", `ulimit -n "$0" && exec precept "$@"`, strconv.Itoa(files)}
 	p := harness.LaunchWith(t, limited, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, "--upstream", model.URL+"/v1", "--limits-header-timeout", "10m").WaitUntilReady(dir)
-	ended := []<-chan error{harness.Stream(t, p.Data)}
-	openIdle(t, p, 3*files)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.Data, "http://")) //nolint:noctx // a plain test
+	ended := []<-chan error{harness.Stream(t, p.DataURL)}
+	openIdleConnections(t, p, 3*files)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.DataURL, "http://")) //nolint:noctx // a plain test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 		t.Fatalf("late response: got first line %q, error %v, want status 200", line, err)
 	}
 	for range 20 {
-		ended = append(ended, harness.Stream(t, p.Data))
+		ended = append(ended, harness.Stream(t, p.DataURL))
 	}
-	if status, _ := harness.Get(t, p.Admin+"/healthz", ""); status != http.StatusOK {
+	if status, _ := harness.Get(t, p.AdminURL+"/healthz", ""); status != http.StatusOK {
 		t.Errorf("/healthz of the admin listener: got status %d, want 200", status)
 	}
 	close(finish)
@@ -133,7 +133,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		for worker := range workers {
 			clients.Go(func() {
 				for i := 0; ctx.Err() == nil; i++ {
-					switch code, header, d := sendTimed(t, client, p.Data, fmt.Sprintf("%d of %d", i, worker)); {
+					switch code, header, d := sendTimed(t, client, p.DataURL, fmt.Sprintf("%d of %d", i, worker)); {
 					case code == http.StatusOK:
 						answered.Add(1)
 						inCrowd.add(d)
@@ -150,11 +150,11 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		clients.Wait()
 		return inCrowd
 	}
-	atLimit := crowd(limit, harness.Longer[time.Duration](200, 5000)*time.Millisecond)
-	inCrowd := crowd(10*limit, harness.Longer[time.Duration](2, 20)*time.Second)
-	after := crowd(limit, harness.Longer[time.Duration](200, 2000)*time.Millisecond)
+	atLimit := crowd(limit, harness.UsualOrChaos[time.Duration](200, 5000)*time.Millisecond)
+	inCrowd := crowd(10*limit, harness.UsualOrChaos[time.Duration](2, 20)*time.Second)
+	after := crowd(limit, harness.UsualOrChaos[time.Duration](200, 2000)*time.Millisecond)
 	t.Logf("p99: %v before the crowd, %v in the crowd, %v after it", atLimit.p99(), inCrowd.p99(), after.p99())
-	if harness.Longer(false, true) && (inCrowd.p99() > 2*atLimit.p99() || after.p99() > 2*atLimit.p99()) {
+	if harness.UsualOrChaos(false, true) && (inCrowd.p99() > 2*atLimit.p99() || after.p99() > 2*atLimit.p99()) {
 		t.Errorf("p99: got %v in the crowd and %v after it, want at most twice the %v before", inCrowd.p99(), after.p99(), atLimit.p99())
 	}
 	if answered.Load() < limit || refused.Load() < limit || peak.Load() > limit {
@@ -165,9 +165,9 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	}
 	l := harness.NewLoad(t, 0)
 	for range 2 * limit {
-		l.Send(t.Context(), p.Data)
+		l.Send(t.Context(), p.DataURL)
 	}
-	l.Answered()
+	l.CountAnswered()
 	n := answered.Load() + 2*limit
 	p.Eventually("every answered exchange in the store", func() bool { return harness.Doctor(t, dir).Stored == n })
 	p.Stop()
@@ -177,7 +177,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 // Clients do not read the long streams that they request. The server reads no stream to its end, uses at most
 // maxResident bytes of memory, and closes the streams after limits.client_write_timeout.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
-	clients := harness.Longer(200, 1000)
+	clients := harness.UsualOrChaos(200, 1000)
 	const size = 200 << 20
 	var begun, ended, completed atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,10 +195,10 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-client-write-timeout", harness.Longer("8s", "20s"))
+	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-client-write-timeout", harness.UsualOrChaos("8s", "20s"))
 	const request = `{"stream":true,"messages":[{"role":"user","content":"go"}]}`
 	for range clients {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.DataURL, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ import (
 // goroutinesAndFiles returns the numbers of goroutines and open files of a process.
 func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int) {
 	t.Helper()
-	_, text := harness.Get(t, p.Admin+"/debug/pprof/goroutine?debug=1", "token")
+	_, text := harness.Get(t, p.AdminURL+"/debug/pprof/goroutine?debug=1", "token")
 	m := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(text)
 	if m == nil {
 		t.Fatalf("the profile %.200s has no number of goroutines", text)
@@ -77,7 +77,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	goroutines, files := goroutinesAndFiles(t, p)
 	for range clients {
 		ctx, disconnect := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Data+"/v1/chat/completions",
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.DataURL+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`))
 		if err != nil {
 			t.Fatal(err)
@@ -118,9 +118,9 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 func TestChaosLargeHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL)
-	ended := harness.Stream(t, p.Data)
+	ended := harness.Stream(t, p.DataURL)
 	sendHeaders := func(headers func(w io.Writer)) string {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.DataURL, "http://"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 			prepare(t, lessons)
 			p := harness.StartWithUpstream(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
-			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
+			if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
 				t.Errorf("chat request: got status %d, answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
 			}
 			p.Stop()
@@ -222,7 +222,7 @@ func TestChaosRequestsSucceedAfterUpstreamOutage(t *testing.T) {
 	address := up.Listener.Addr().String()
 	p := harness.StartWithUpstream(t, t.TempDir(), up.URL)
 	ask := func() (int, string) {
-		return harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+		return harness.Post(t, p.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	}
 	if status, text := ask(); status != http.StatusOK {
 		t.Fatalf("request before the outage: got status %d, body %s, want 200", status, text)

@@ -40,7 +40,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-sessions", strconv.Itoa(limit))
 	metric := func(name string) int {
 		t.Helper()
-		_, page := harness.Get(t, p.Admin+"/metrics", "token")
+		_, page := harness.Get(t, p.AdminURL+"/metrics", "token")
 		sum := 0
 		for line := range strings.Lines(page) {
 			if strings.HasPrefix(line, name) {
@@ -57,7 +57,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	turn := func(i int, list string) {
 		t.Helper()
 		header := http.Header{"Precept-Session": {fmt.Sprint("mine-", i)}}
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+list+`]}`); code != http.StatusOK {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+list+`]}`); code != http.StatusOK {
 			t.Errorf("request of a session from before the flood: got status %d, body %s, want 200", code, answer)
 		}
 	}
@@ -69,7 +69,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range flood {
 		all.Go(func() {
-			if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"flood %d"}]}`, i)); code != http.StatusOK {
+			if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"flood %d"}]}`, i)); code != http.StatusOK {
 				t.Errorf("request of the flood: got status %d, body %s, want 200", code, answer)
 			}
 		})

@@ -27,12 +27,12 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	var durable []string
-	for round := range harness.Longer(5, 20) {
+	for round := range harness.UsualOrChaos(5, 20) {
 		p := harness.StartWithUpstream(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
-		wait := l.Start(ctx, p.Data, 8)
+		wait := l.Start(ctx, p.DataURL, 8)
 		harness.Eventually(t, "answers older than harness.DurableAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
-		l.WaitForMore(int64(7 * round))
+		l.WaitForRequests(int64(7 * round))
 		stop() // the load does not count the failures that the kill causes
 		killed := p.Kill()
 		wait()
@@ -47,12 +47,12 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	if len(durable) < 50 {
 		t.Fatalf("durable requests: got %d, want at least 50", len(durable))
 	}
-	l.Answered()
+	l.CountAnswered()
 	p := harness.StartWithUpstream(t, dir, model.URL)
 	d := p.WaitUntilDrained(dir)
 	p.Stop()
 	got := harness.ExchangesInFile(t, dir)
-	harness.CheckOneExchangeEach(t, "killed", durable, got)
+	harness.CheckOneExchangePerRequest(t, "killed", durable, got)
 	if list := harness.RepeatedRequests(got); len(list) > 0 {
 		t.Errorf("requests with several exchanges: got %v, want none", list)
 	}
@@ -70,7 +70,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	const streams = 50
 	var all sync.WaitGroup
 	for i := range streams {
-		all.Go(func() { <-streamInSession(t, p.Data, fmt.Sprint("stream-", i)) })
+		all.Go(func() { <-streamInSession(t, p.DataURL, fmt.Sprint("stream-", i)) })
 	}
 	p.Eventually("the start of every stream in the outbox", func() bool { return harness.Doctor(t, dir).Admitted == streams })
 	p.Kill()
@@ -138,13 +138,13 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {
 		p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", unreachable)
-		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](300, 3000)*time.Millisecond)
-		l.Start(ctx, p.Data, 4)()
+		ctx, stop := context.WithTimeout(t.Context(), harness.UsualOrChaos[time.Duration](300, 3000)*time.Millisecond)
+		l.Start(ctx, p.DataURL, 4)()
 		stop()
-		p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.Answered()) })
+		p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.CountAnswered()) })
 		p.Kill()
 	}
-	answered := int64(l.Answered())
+	answered := int64(l.CountAnswered())
 	before := harness.Doctor(t, dir, "--store-url", unreachable)
 	if before.Admitted != answered || before.Stored != 0 || before.StoreError == "" {
 		t.Fatalf("doctor before the damage: got %+v, want %d admitted, none stored, and an error of the store", before, answered)

@@ -11,15 +11,15 @@ import (
 	"precept/test/harness"
 )
 
-// loadDuring runs a load of about 100 requests per second, calls disrupt during the load, and returns the load.
-func loadDuring(t *testing.T, p *harness.Process, disrupt func(l *harness.Load)) *harness.Load {
+// disruptDuringLoad runs a load of about 100 requests per second, calls disrupt during the load, and returns the load.
+func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness.Load)) *harness.Load {
 	t.Helper()
 	l := harness.NewLoad(t, 40*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
-	wait := l.Start(ctx, p.Data, 4)
-	l.WaitForMore(40)
+	wait := l.Start(ctx, p.DataURL, 4)
+	l.WaitForRequests(40)
 	disrupt(l)
-	l.WaitForMore(40)
+	l.WaitForRequests(40)
 	stop()
 	wait()
 	return l
@@ -29,12 +29,12 @@ func loadDuring(t *testing.T, p *harness.Process, disrupt func(l *harness.Load))
 // warnings. checkStoredOnce stops the process.
 func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
-	n := l.Answered()
+	n := l.CountAnswered()
 	// Exchanges that waited in memory during a full disk may not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.WaitUntilDrained(dir, "--store-url", url)
 	got := harness.ExchangesInRedis(t, url)
-	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), got)
+	harness.CheckOneExchangePerRequest(t, "through Redis", l.EndedBefore(time.Now()), got)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(got) != n || len(harness.RepeatedRequests(got)) > 0 {
 		t.Errorf("store: got %[2]d exchanges, repeated requests %[3]v, doctor %+[4]v, want %[1]d exchanges, one per answered request", n, len(got), harness.RepeatedRequests(got), d)
 	}
@@ -51,10 +51,10 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := loadDuring(t, p, func(l *harness.Load) {
+	l := disruptDuringLoad(t, p, func(l *harness.Load) {
 		server.Freeze(t)
 		p.WaitForDegraded(true)
-		l.WaitForMore(harness.Longer[int64](100, 2000))
+		l.WaitForRequests(harness.UsualOrChaos[int64](100, 2000))
 		server.Thaw(t)
 	})
 	checkStoredOnce(t, p, dir, server.URL(), l)
@@ -65,14 +65,14 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := loadDuring(t, p, func(l *harness.Load) {
-		for range harness.Longer(1, 9) {
+	l := disruptDuringLoad(t, p, func(l *harness.Load) {
+		for range harness.UsualOrChaos(1, 9) {
 			server.Kill()
-			l.WaitForMore(30)
+			l.WaitForRequests(30)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
-			l.WaitForMore(harness.Longer[int64](50, 300))
+			l.WaitForRequests(harness.UsualOrChaos[int64](50, 300))
 		}
 	})
 	checkStoredOnce(t, p, dir, server.URL(), l)
@@ -94,16 +94,16 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 				}
 			}
 			if !down {
-				checkStoredOnce(t, p, dir, server.URL(), loadDuring(t, p, empty))
+				checkStoredOnce(t, p, dir, server.URL(), disruptDuringLoad(t, p, empty))
 				return
 			}
-			l := loadDuring(t, p, func(*harness.Load) {})
-			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.Answered()) })
+			l := disruptDuringLoad(t, p, func(*harness.Load) {})
+			p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted == int64(l.CountAnswered()) })
 			p.WaitUntilDrained(dir)
 			p.Kill()
 			empty(l)
 			p = harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
-			p.Eventually("every answered exchange in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.Answered() })
+			p.Eventually("every answered exchange in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) == l.CountAnswered() })
 			checkStoredOnce(t, p, dir, server.URL(), l)
 		})
 	}
@@ -114,12 +114,12 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := loadDuring(t, p, func(l *harness.Load) {
-		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
+	l := disruptDuringLoad(t, p, func(l *harness.Load) {
+		server.MustDo(t, "CONFIG", "SET", "maxmemory", "1mb")
 		p.WaitForDegraded(true)
-		l.WaitForMore(harness.Longer[int64](100, 1500))
+		l.WaitForRequests(harness.UsualOrChaos[int64](100, 1500))
 		p.Eventually("rows that wait in the outbox", func() bool { return harness.Doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
-		server.Must(t, "CONFIG", "SET", "maxmemory", "0")
+		server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	})
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
@@ -135,8 +135,8 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	defer func() { _ = silent.Close() }()
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", "redis://"+silent.Addr().String())
-	l := loadDuring(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
-	p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.Answered()) })
+	l := disruptDuringLoad(t, p, func(l *harness.Load) { l.WaitForRequests(harness.UsualOrChaos[int64](200, 1500)) })
+	p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.CountAnswered()) })
 	if countWarnings(p) > 10 {
 		t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
@@ -151,14 +151,14 @@ func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
-	l := loadDuring(t, p, func(l *harness.Load) {
-		for range harness.Longer(3, 15) {
+	l := disruptDuringLoad(t, p, func(l *harness.Load) {
+		for range harness.UsualOrChaos(3, 15) {
 			disk.Fill(t, 0) // as if another program used the freed bytes
-			l.WaitForMore(100)
+			l.WaitForRequests(100)
 		}
 		stored := len(harness.ExchangesInRedis(t, server.URL()))
 		p.Eventually("more than 10 further exchanges in Redis", func() bool { return len(harness.ExchangesInRedis(t, server.URL())) > stored+10 })
-		disk.Free(t)
+		disk.Unfill(t)
 	})
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }

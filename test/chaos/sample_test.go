@@ -44,7 +44,7 @@ func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
-	faults := func() (unsampled, repeated []string) {
+	findMismatches := func() (unsampled, repeated []string) {
 		in := map[string]int{}
 		for _, events := range exportedSamples(t, export...) {
 			for _, id := range events {
@@ -75,7 +75,7 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 		// An export reads page by page: while the samples of a session are replaced, an export may have old and new
 		// ones.
 		d = harness.Doctor(t, dir, flags...)
-		unsampled, repeated = faults()
+		unsampled, repeated = findMismatches()
 		return d.Spooled == 0 && d.Unsampled == 0 && len(unsampled)+len(repeated) == 0
 	})
 	if d := harness.Doctor(t, dir, flags...); d.SetAside.Total != 0 {
@@ -86,8 +86,8 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 // waitForClosed waits until n more sessions have closed.
 func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	t.Helper()
-	until := p.Health().Since.Closed + n
-	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
+	until := p.Health().SinceStart.Closed + n
+	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().SinceStart.Closed >= until })
 }
 
 // breakDuringLoad breaks and repairs the store during a load. breakStore breaks the store, and its result repairs the
@@ -96,19 +96,19 @@ func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
-	wait := l.Start(ctx, p.Data, 4)
-	for range harness.Longer(1, 5) {
+	wait := l.Start(ctx, p.DataURL, 4)
+	for range harness.UsualOrChaos(1, 5) {
 		waitForClosed(t, p, 1)
 		repair := breakStore()
 		p.WaitForDegraded(true)
-		l.WaitForMore(100)
+		l.WaitForRequests(100)
 		repair()
 		p.WaitForDegraded(false)
 	}
 	waitForClosed(t, p, 1)
 	stop()
 	wait()
-	t.Logf("%d answered", l.Answered())
+	t.Logf("%d answered", l.CountAnswered())
 }
 
 // While sessions close, the database is locked for longer than a write waits. No sample is lost.
@@ -116,7 +116,7 @@ func TestChaosLockedDatabaseLosesNoSample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--reward-close-after", "1s")
-	breakDuringLoad(t, p, func() func() { return lockFile(t, dir) })
+	breakDuringLoad(t, p, func() func() { return lockDatabase(t, dir) })
 	waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 	p.Stop()
 }
@@ -139,11 +139,11 @@ func TestChaosFrozenRedisLosesNoSample(t *testing.T) {
 func TestChaosKillsLoseNoSample(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)
-	for range harness.Longer(3, 20) {
+	for range harness.UsualOrChaos(3, 20) {
 		p := harness.StartWithUpstream(t, dir, model.URL, "--reward-close-after", "1s")
 		l := harness.NewLoad(t, 5*time.Millisecond)
 		ctx, stop := context.WithCancel(t.Context())
-		wait := l.Start(ctx, p.Data, 4)
+		wait := l.Start(ctx, p.DataURL, 4)
 		waitForClosed(t, p, 1)
 		stop()
 		p.Kill()
@@ -163,9 +163,9 @@ func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 		for range 2 {
 			l := harness.NewLoad(t, 0) // the same twenty sessions in each round and process
 			for range 20 {
-				l.Send(t.Context(), p.Data)
+				l.Send(t.Context(), p.DataURL)
 			}
-			l.Answered()
+			l.CountAnswered()
 			waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		}
 		waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })

@@ -13,8 +13,8 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", g.URL())
-	l := loadDuring(t, p, func(*harness.Load) {
-		for n := range harness.Longer(1, 3) {
+	l := disruptDuringLoad(t, p, func(*harness.Load) {
+		for n := range harness.UsualOrChaos(1, 3) {
 			if n > 0 {
 				g.AwaitReplica(t)
 			}
@@ -30,7 +30,7 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 }
 
 // precept stores exchanges in a server, a Sentinel group and a Cluster that require client certificates.
-func TestServeWithTLSAndClientCertificates(t *testing.T) {
+func TestServeStoresExchangesOverTLSWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(t *testing.T, secrets *storetest.TLSFiles) (url string){
 		"server": func(t *testing.T, secrets *storetest.TLSFiles) string {
@@ -53,7 +53,7 @@ func TestServeWithTLSAndClientCertificates(t *testing.T) {
 			secrets, dir := storetest.NewTLSFiles(t), t.TempDir()
 			url := start(t, secrets) + "ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
 			p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", url)
-			checkStoredOnce(t, p, dir, url, loadDuring(t, p, func(*harness.Load) {}))
+			checkStoredOnce(t, p, dir, url, disruptDuringLoad(t, p, func(*harness.Load) {}))
 		})
 	}
 }

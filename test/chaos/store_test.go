@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// lockFile locks the database in dir against other writers, as a forgotten sqlite3 shell does.
-func lockFile(t *testing.T, dir string) (unlock func()) {
+// lockDatabase locks the database in dir against other writers, as a forgotten sqlite3 shell does.
+func lockDatabase(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "precept.db")+"?_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -51,20 +51,20 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, model.URL)
 	l := harness.NewLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
-	wait := l.Start(ctx, p.Data, 4)
-	l.WaitForMore(40)
-	unlock := lockFile(t, dir)
+	wait := l.Start(ctx, p.DataURL, 4)
+	l.WaitForRequests(40)
+	unlock := lockDatabase(t, dir)
 	p.WaitForDegraded(true)
-	l.WaitForMore(harness.Longer[int64](40, 1000))
+	l.WaitForRequests(harness.UsualOrChaos[int64](40, 1000))
 	p.Eventually("rows in the outbox", func() bool { return harness.Doctor(t, dir).Spooled > 0 })
 	unlock()
-	l.WaitForMore(40)
+	l.WaitForRequests(40)
 	stop()
 	wait()
-	n := l.Answered()
+	n := l.CountAnswered()
 	d := p.WaitUntilDrained(dir)
 	p.Stop()
-	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
+	harness.CheckOneExchangePerRequest(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
 		t.Errorf("doctor after %d answered requests: got %+v, want all admitted and stored", n, d)
 	}
@@ -80,10 +80,10 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	l := harness.NewLoad(t, 5*time.Millisecond)
 	runLoad := func(p *harness.Process, during func()) {
 		ctx, stop := context.WithCancel(t.Context())
-		wait := l.Start(ctx, p.Data, 4)
-		l.WaitForMore(100)
+		wait := l.Start(ctx, p.DataURL, 4)
+		l.WaitForRequests(100)
 		during()
-		l.WaitForMore(200)
+		l.WaitForRequests(200)
 		stop()
 		wait()
 	}
@@ -106,7 +106,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	d = p.WaitUntilDrained(dir)
 	runLoad(p, func() {})
 	p.Stop()
-	l.Answered()
+	l.CountAnswered()
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) == 0 {
 		t.Fatalf("files set aside: got %v, error %v, want the overwritten file", aside, err)
@@ -126,20 +126,20 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
 	runLoad := func(p *harness.Process) *harness.Load {
 		l := harness.NewLoad(t, 5*time.Millisecond)
-		ctx, stop := context.WithTimeout(t.Context(), harness.Longer[time.Duration](400, 3000)*time.Millisecond)
+		ctx, stop := context.WithTimeout(t.Context(), harness.UsualOrChaos[time.Duration](400, 3000)*time.Millisecond)
 		defer stop()
-		l.Start(ctx, p.Data, 4)()
+		l.Start(ctx, p.DataURL, 4)()
 		return l
 	}
 	p := harness.StartWithUpstream(t, dir, model.URL)
-	n := runLoad(p).Answered()
+	n := runLoad(p).CountAnswered()
 	p.Stop()
-	disk.ReadOnly(t, true)
+	disk.SetReadOnly(t, true)
 	p = harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
 	line := regexp.MustCompile(`data=(http://\S+) admin`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-	p.Data = line.FindStringSubmatch(p.Log.String())[1]
-	if runLoad(p).Answered() == 0 {
+	p.DataURL = line.FindStringSubmatch(p.Log.String())[1]
+	if runLoad(p).CountAnswered() == 0 {
 		t.Error("with a read-only directory, precept answered no request")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
@@ -149,9 +149,9 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 		t.Errorf("doctor with a read-only directory: got %+v, want Stored = Admitted = %d, the requests answered before", d, n)
 	}
 	p.Stop()
-	disk.ReadOnly(t, false)
+	disk.SetReadOnly(t, false)
 	p = harness.StartWithUpstream(t, dir, model.URL)
-	n += runLoad(p).Answered()
+	n += runLoad(p).CountAnswered()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("doctor with a writable directory: got %+v, want Stored = Admitted = %d, the requests answered with a writable directory", d, n)
@@ -166,20 +166,20 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
 	l := harness.NewLoad(t, 2*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
-	wait := l.Start(ctx, p.Data, 4)
-	l.WaitForMore(200)
-	for range harness.Longer(3, 15) {
+	wait := l.Start(ctx, p.DataURL, 4)
+	l.WaitForRequests(200)
+	for range harness.UsualOrChaos(3, 15) {
 		disk.Fill(t, 0)
-		l.WaitForMore(200)
+		l.WaitForRequests(200)
 	}
 	full := l.Started.Load()
 	before := harness.Doctor(t, dir).Stored
-	disk.Free(t)
-	l.WaitForMore(100)
+	disk.Unfill(t)
+	l.WaitForRequests(100)
 	// A load that continues would fill the small disk again.
 	stop()
 	wait()
-	n := l.Answered()
+	n := l.CountAnswered()
 	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
 	// Exchanges that waited in memory during the full disk may not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
@@ -212,24 +212,24 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 		disk.Fill(t, 0)
 		p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1")
 		p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-		p.Data = line.FindStringSubmatch(p.Log.String())[1]
+		p.DataURL = line.FindStringSubmatch(p.Log.String())[1]
 		l := harness.NewLoad(t, 0)
 		for range 5 {
-			l.Send(t.Context(), p.Data)
+			l.Send(t.Context(), p.DataURL)
 		}
-		if l.Answered() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-			t.Errorf("start on a full disk: got %d answers and %d warnings, want 5 answers, at most 10 warnings, and \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
+		if l.CountAnswered() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
+			t.Errorf("start on a full disk: got %d answers and %d warnings, want 5 answers, at most 10 warnings, and \"runs from memory\":\n%s", l.CountAnswered(), countWarnings(p), p.Log.String())
 		}
 		p.Stop()
-		disk.Free(t)
+		disk.Unfill(t)
 	}
 	startOnFullDisk(dir)
 	p := harness.StartWithUpstream(t, dir, model.URL)
 	l := harness.NewLoad(t, 0)
 	for range 5 {
-		l.Send(t.Context(), p.Data)
+		l.Send(t.Context(), p.DataURL)
 	}
-	n := l.Answered()
+	n := l.CountAnswered()
 	p.WaitUntilDrained(dir)
 	p.Stop()
 	startOnFullDisk(dir)
@@ -249,11 +249,11 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	const streams = 50
 	ended := make([]<-chan error, streams)
 	for i := range ended {
-		ended[i] = harness.Stream(t, p.Data)
+		ended[i] = harness.Stream(t, p.DataURL)
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Eventually("a refused connection to the data listener", func() bool {
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.DataURL, "http://"))
 		if err == nil {
 			_ = c.Close()
 		}
@@ -282,8 +282,8 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	p = harness.StartWithUpstream(t, dir, quick.URL)
 	l := harness.NewLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
-	wait := l.Start(ctx, p.Data, 8)
-	l.WaitForMore(200)
+	wait := l.Start(ctx, p.DataURL, 8)
+	l.WaitForRequests(200)
 	stop()
 	p.Signal(syscall.SIGTERM)
 	wait()
@@ -291,7 +291,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	got := harness.ExchangesInFile(t, dir)
-	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), got)
+	harness.CheckOneExchangePerRequest(t, "stopped", l.EndedBefore(time.Now()), got)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(got)) != d.Stored {
 		t.Errorf("store: got %d exchanges, doctor %+v, want all admitted exchanges stored and none in the outbox", len(got), d)
 	}
@@ -302,7 +302,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").WaitUntilReady(dir)
-	ended := harness.Stream(t, p.Data)
+	ended := harness.Stream(t, p.DataURL)
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != harness.ExitForced {
 		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())

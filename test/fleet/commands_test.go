@@ -21,7 +21,7 @@ func TestCommandsReadTheStoreInRedis(t *testing.T) {
 	url := "redis://:canary-52@" + server.Addr + "/2"
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
-	newConversation("one", true).turn(t, fleet[0])
+	newConversation("one", true).sendTurn(t, fleet[0])
 	lines := func(format string) []string {
 		out, err := harness.CommandOutput(t, "export", "--store-url", url, "--data-dir", t.TempDir(), "--format", format)
 		if err != nil {
@@ -77,9 +77,9 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
-	newConversation("first", true).turn(t, fleet[0])
-	if !strings.Contains(model.last("first"), "(check-the-target)") {
-		t.Errorf("request to the model = %s, want the lesson check-the-target\n%s", model.last("first"), fleet[0].Log.String())
+	newConversation("first", true).sendTurn(t, fleet[0])
+	if !strings.Contains(model.lastRequest("first"), "(check-the-target)") {
+		t.Errorf("request to the model = %s, want the lesson check-the-target\n%s", model.lastRequest("first"), fleet[0].Log.String())
 	}
 	banktest.WriteLesson(t, dir, "second-lesson", "build script")
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
@@ -97,8 +97,8 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 		p.Eventually("the second lesson", func() bool {
 			n++
 			sender := fmt.Sprint("later-", i, "-", n)
-			newConversation(sender, true).turn(t, p)
-			return strings.Contains(model.last(sender), "(second-lesson)")
+			newConversation(sender, true).sendTurn(t, p)
+			return strings.Contains(model.lastRequest(sender), "(second-lesson)")
 		})
 	}
 

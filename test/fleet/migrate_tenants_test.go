@@ -32,7 +32,7 @@ var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants of
 func TestMigrateManyTenants(t *testing.T) {
 	const busyTenants = 100
 	server := storetest.StartRedis(t)
-	server.Must(t, "SET", "precept:{precept}:shards", "1") // as releases without shards wrote it
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as releases without shards wrote it
 	fillOldLayout(t, server.URL(), *migrateTenants)
 	up := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func TestMigrateManyTenants(t *testing.T) {
 		n := sent.Add(1)
 		header := http.Header{"Precept-Session": {fmt.Sprint("s", n)}, "Authorization": {fmt.Sprint("Bearer token-", n%busyTenants)}}
 		started := time.Now()
-		if code, response := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"One?"}]}`); code != http.StatusOK {
+		if code, response := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"One?"}]}`); code != http.StatusOK {
 			t.Errorf("chat request: got status %d, body %s, want 200", code, response)
 		}
 		slowest.Store(max(slowest.Load(), int64(time.Since(started))))
@@ -60,7 +60,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	})
 	p.Eventually("requests of all busy tenants", func() bool { return sent.Load() > 2*busyTenants })
 	infoNumber := func(section, name string) int64 {
-		_, text, _ := strings.Cut(fmt.Sprint(server.Must(t, "INFO", section)), name+":")
+		_, text, _ := strings.Cut(fmt.Sprint(server.MustDo(t, "INFO", section)), name+":")
 		text, _, _ = strings.Cut(text, "\r")
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
@@ -68,7 +68,7 @@ func TestMigrateManyTenants(t *testing.T) {
 		}
 		return n
 	}
-	keys, memory, commands := server.Must(t, "DBSIZE"), infoNumber("memory", "used_memory"), infoNumber("stats", "total_commands_processed")
+	keys, memory, commands := server.MustDo(t, "DBSIZE"), infoNumber("memory", "used_memory"), infoNumber("stats", "total_commands_processed")
 	started := time.Now()
 	c := exec.CommandContext(t.Context(), "precept", "migrate", "--yes", "--json", "--pause", "0s", "--store-url", server.URL(), "--data-dir", t.TempDir())
 	c.Dir, c.Stderr = t.TempDir(), os.Stderr
@@ -85,7 +85,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	usage, _ := c.ProcessState.SysUsage().(*syscall.Rusage)
 	t.Logf("migrate: %s, duration %v, CPU time %v, memory %d MB; slowest request %v; Redis: %d commands, keys before %v, after %v, memory before %d MB, after %d MB, peak %d MB",
 		out, elapsed.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
-		keys, server.Must(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
+		keys, server.MustDo(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
 	if maxCommands := int64(500 * (*migrateTenants + busyTenants)); commands > maxCommands { // includes commands of the chat requests and of scripts
 		t.Errorf("Redis commands during the migration: got %d, want at most %d", commands, maxCommands)
 	}
@@ -123,8 +123,8 @@ func fillOldLayout(t *testing.T, url string, tenants int) {
 			b.Echoes = append(b.Echoes, session.Echo{Tenant: tenant, ID: id, Key: session.EchoKey(i), At: at})
 			b.Exchanges = append(b.Exchanges, sample.Exchange{ID: fmt.Sprint("x", i), Tenant: tenant, Session: id.String(), At: at, Outcome: sample.Complete, New: text})
 			b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: id, Agent: "coder", Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: at}})
-			settlements = append(settlements, session.Settlement{Tenant: tenant, ID: id, To: session.Applied{Version: 1}, Deltas: []trial.Delta{
-				{Key: trial.Key{Scope: "arm/build-script", Field: "n", Day: 7}, Value: trial.One}, {Key: trial.Key{Scope: "all", Field: "n", Day: 7}, Value: trial.One},
+			settlements = append(settlements, session.Settlement{Tenant: tenant, ID: id, To: session.SettledState{Version: 1}, Deltas: []trial.Delta{
+				{Key: trial.Key{Scope: "arm/build-script", Field: "n", Day: 7}, Value: trial.FixedScale}, {Key: trial.Key{Scope: "all", Field: "n", Day: 7}, Value: trial.FixedScale},
 			}})
 			i++
 		}

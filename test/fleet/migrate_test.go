@@ -18,7 +18,7 @@ import (
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	server.Must(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "One."), harness.ChatReply("chatcmpl-2", "Two."))
 	start := func() *harness.Process {
 		dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	turn := func(p *harness.Process, name, messages string) {
 		t.Helper()
 		header := http.Header{"Precept-Session": {name}}
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); code != http.StatusOK {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[`+messages+`]}`); code != http.StatusOK {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
@@ -64,8 +64,8 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	if out := harness.MustRun(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
 		t.Errorf("second precept migrate = %s, want \"has shards already\"", out)
 	}
-	server.Must(t, "SADD", "precept:{precept}:tenants", "foreign")
-	server.Must(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
+	server.MustDo(t, "SADD", "precept:{precept}:tenants", "foreign")
+	server.MustDo(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
 	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
 		t.Errorf("the log lacks a warning about keys outside of the shards that names the tenant foreign:\n%s", text)
 	}

@@ -23,7 +23,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	store := []string{"--store-url", server.URL(), "--data-dir", dir}
 	turn := func(messages string) {
 		t.Helper()
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"s"}}, `{"model":"m","messages":[`+messages+`]}`); code != 200 {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"s"}}, `{"model":"m","messages":[`+messages+`]}`); code != 200 {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
@@ -54,7 +54,7 @@ func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatalf("read the admin token: %v", err)
 	}
-	if code, text := harness.Get(t, p.Admin+"/api/sessions/s", strings.TrimSpace(string(token))); code != http.StatusOK || !strings.Contains(text, `"exchanges":0`) {
+	if code, text := harness.Get(t, p.AdminURL+"/api/sessions/s", strings.TrimSpace(string(token))); code != http.StatusOK || !strings.Contains(text, `"exchanges":0`) {
 		t.Errorf("/api/sessions/s: got status %d, body %s, want 200 and a session without exchanges", code, text)
 	}
 	harness.MustRun(t, append([]string{"distill", "--dry-run", "--lessons", t.TempDir()}, store...)...)

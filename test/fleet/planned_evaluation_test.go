@@ -25,17 +25,17 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	const sessions = 140
 	for n := range sessions {
 		p, name := fleet[n%2], fmt.Sprintf("looked-%d", n)
-		if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
+		if status, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"build the targets"}]}`); status != http.StatusOK {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 		}
 		body := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, n*5%7%2)
-		if status, answer := harness.Post(t, fleet[(n/2)%2].Data+"/v1/feedback", nil, body); status != http.StatusAccepted {
+		if status, answer := harness.Post(t, fleet[(n/2)%2].DataURL+"/v1/feedback", nil, body); status != http.StatusAccepted {
 			t.Fatalf("feedback: got status %d, answer %s, want 202", status, answer)
 		}
 	}
 	readReport := func(p *harness.Process) (r report.Report) {
 		t.Helper()
-		status, body := harness.Get(t, p.Admin+"/api/report", "token")
+		status, body := harness.Get(t, p.AdminURL+"/api/report", "token")
 		if err := json.Unmarshal([]byte(body), &r); err != nil || status != http.StatusOK {
 			t.Fatalf("/api/report: got status %d, error %v, body %s, want 200 and JSON", status, err, body)
 		}
@@ -59,7 +59,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			firstTrials = plannedTrials
 		}
 		if string(plannedTrials) != string(firstTrials) {
-			t.Errorf("planned evaluation of replica %s = %s, want %s as at the first replica", p.Admin, plannedTrials, firstTrials)
+			t.Errorf("planned evaluation of replica %s = %s, want %s as at the first replica", p.AdminURL, plannedTrials, firstTrials)
 		}
 	}
 }

@@ -22,16 +22,16 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := startReplicas(t, harness.Longer(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
+	fleet := startReplicas(t, harness.UsualOrChaos(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
 	injected := 0
-	sessions, turns := harness.Longer(8, 60), 6
+	sessions, turns := harness.UsualOrChaos(8, 60), 6
 	for n := range sessions {
 		c := newConversation(fmt.Sprint("quick-", n), n%2 == 0)
 		before := ""
 		for turn := range turns {
-			c.turn(t, fleet[(turn+n)%len(fleet)])
-			after := model.last(c.sender)
+			c.sendTurn(t, fleet[(turn+n)%len(fleet)])
+			after := model.lastRequest(c.sender)
 			if turn > 0 {
 				checkPrefix(t, before, after)
 			}
@@ -83,7 +83,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	sendWord := func(p *harness.Process, word string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}
@@ -118,7 +118,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	server.Freeze(t)
 	sendWord(fleet[1], lateWord)
 	go func() { // a request of another session is in flight
-		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].Data+"/v1/chat/completions",
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].DataURL+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+lateWord+` without end."}]}`))
 		req.Header.Set("Precept-Session", "a-"+lateWord+"-again")
 		if res, err := http.DefaultClient.Do(req); err == nil {
@@ -160,7 +160,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
 			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
 			t.Fatalf("chat request: got status %d, answer %s, want 200", code, answer)
 		}
 	}

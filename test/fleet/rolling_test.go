@@ -20,19 +20,19 @@ import (
 
 // balancer is a load balancer: it picks replicas that were ready at the last check of /readyz.
 type balancer struct {
-	mu    sync.Mutex
-	all   []string // base URLs of all replicas
-	ready []string
-	next  int
+	mu        sync.Mutex
+	all       []string // base URLs of all replicas
+	ready     []string
+	nextIndex int
 }
 
 // set adds the replica with the given base URL, or removes it if present is false.
-func (b *balancer) set(data string, present bool) {
+func (b *balancer) setReplica(baseURL string, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.all = slices.DeleteFunc(b.all, func(s string) bool { return s == data })
+	b.all = slices.DeleteFunc(b.all, func(s string) bool { return s == baseURL })
 	if present {
-		b.all = append(b.all, data)
+		b.all = append(b.all, baseURL)
 	}
 }
 
@@ -69,8 +69,8 @@ func (b *balancer) pick() string {
 	if len(b.ready) == 0 {
 		return ""
 	}
-	b.next++
-	return b.ready[b.next%len(b.ready)]
+	b.nextIndex++
+	return b.ready[b.nextIndex%len(b.ready)]
 }
 
 // count returns the number of ready replicas.
@@ -117,7 +117,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	for _, dir := range dirs {
 		p := harness.StartWithUpstream(t, dir, model.URL, flags...)
 		fleet = append(fleet, p)
-		b.set(p.Data, true)
+		b.setReplica(p.DataURL, true)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -131,24 +131,24 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	loadCtx, stopLoad := context.WithCancel(ctx)
 	wait := l.Start(loadCtx, "", 6)
 	for i, dir := range dirs {
-		before := l.Answered()
-		harness.Eventually(t, "20 more answered requests", func() bool { return l.Answered() > before+20 })
+		before := l.CountAnswered()
+		harness.Eventually(t, "20 more answered requests", func() bool { return l.CountAnswered() > before+20 })
 		old := fleet[i]
 		old.Signal(syscall.SIGTERM)
 		if code := old.ExitCode(); code != harness.ExitOK {
 			t.Errorf("replica %d: got exit code %d, want 0\n%s", i, code, old.Log.String())
 		}
-		b.set(old.Data, false)
+		b.setReplica(old.DataURL, false)
 		fleet[i] = harness.StartWithUpstream(t, dir, model.URL, flags...)
-		b.set(fleet[i].Data, true)
+		b.setReplica(fleet[i].DataURL, true)
 		harness.Eventually(t, "two ready replicas after the restart", func() bool { return b.count() == 2 })
 	}
-	before := l.Answered()
-	harness.Eventually(t, "20 more answered requests", func() bool { return l.Answered() > before+20 })
+	before := l.CountAnswered()
+	harness.Eventually(t, "20 more answered requests", func() bool { return l.CountAnswered() > before+20 })
 	stopLoad()
 	wait()
 
-	n := l.Answered()
+	n := l.CountAnswered()
 	samples := 0
 	harness.Eventually(t, "a sample of each answered request", func() bool {
 		out, _, _ := harness.RunCommand(t, "", "export", "--store-url", redis.URL(), "--data-dir", dirs[0])
@@ -156,7 +156,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		return samples >= n
 	})
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
-	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
+	harness.CheckOneExchangePerRequest(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if samples != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
 		t.Errorf("Redis: got %d exchanges and %d samples, want %d each; got repeated requests %v, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
 	}

@@ -24,22 +24,22 @@ import (
 // recordingModel is a model that records the requests of each sender, the value of the X-Who header.
 type recordingModel struct {
 	*httptest.Server
-	mu    sync.Mutex
-	asked map[string][]string
-	n     int
+	mu         sync.Mutex
+	requests   map[string][]string
+	replyCount int
 }
 
 // newRecordingModel starts a recordingModel that answers each request with a tool call.
 func newRecordingModel(t *testing.T) *recordingModel {
 	t.Helper()
-	s := &recordingModel{asked: map[string][]string{}}
+	s := &recordingModel{requests: map[string][]string{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
-		s.n++
-		n := s.n
+		s.replyCount++
+		n := s.replyCount
 		sender := r.Header.Get("X-Who")
-		s.asked[sender] = append(s.asked[sender], string(b))
+		s.requests[sender] = append(s.requests[sender], string(b))
 		s.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%d","object":"chat.completion","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"","tool_calls":[{"id":"call_%032x","type":"function","function":{"name":"ls","arguments":"{\"n\":%d}"}}]}}],"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`, n, uint64(n)*0x9e3779b97f4a7c15, n)
@@ -48,11 +48,11 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return s
 }
 
-// last returns the newest request of a sender.
-func (m *recordingModel) last(sender string) string {
+// lastRequest returns the newest request of a sender.
+func (m *recordingModel) lastRequest(sender string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list := m.asked[sender]
+	list := m.requests[sender]
 	return list[len(list)-1]
 }
 
@@ -70,14 +70,14 @@ func newConversation(sender string, named bool) *conversation {
 	return &conversation{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
-// turn sends the conversation to a replica and appends the reply and the result of its call.
-func (c *conversation) turn(t *testing.T, p *harness.Process) {
+// sendTurn sends the conversation to a replica and appends the reply and the result of its call.
+func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": c.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,8 +180,8 @@ func checkPrefix(t *testing.T, older, newer string) {
 	}
 }
 
-// lookups returns the number of Redis commands that look up a session by its id or by a tool-call id (an echo).
-func lookups(lines []string) (n int) {
+// countLookups returns the number of Redis commands that look up a session by its id or by a tool-call id (an echo).
+func countLookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
 		echo := strings.Contains(l, `"hget"`) && strings.Contains(l, `:e:`)
@@ -209,9 +209,9 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		var first *session.Record
 		before := ""
 		for i, replica := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
-			c.turn(t, fleet[(replica+n)%3])
+			c.sendTurn(t, fleet[(replica+n)%3])
 			rec := waitForTurn(t, db, id, c.turns)
-			after := model.last(c.sender)
+			after := model.lastRequest(c.sender)
 			if first == nil {
 				first = rec
 			} else {
@@ -233,37 +233,37 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 
 	// Tool-call ids identify a session without a name.
 	nameless := newConversation("nameless", false)
-	nameless.turn(t, fleet[2])
-	nameless.turn(t, fleet[2])
+	nameless.sendTurn(t, fleet[2])
+	nameless.sendTurn(t, fleet[2])
 	stopNameless := server.Monitor(t)
 	for range 6 {
-		nameless.turn(t, fleet[2])
+		nameless.sendTurn(t, fleet[2])
 	}
-	if n := lookups(stopNameless()); n != 0 {
+	if n := countLookups(stopNameless()); n != 0 {
 		t.Errorf("look-ups by 6 turns of a nameless session on one replica: got %d, want 0", n)
 	}
 
 	// A replica reads its own session from memory. Another replica looks up the session in Redis once.
 	stays := newConversation("stays", true)
-	stays.turn(t, fleet[0])
+	stays.sendTurn(t, fleet[0])
 	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 1)
 	stop := server.Monitor(t)
 	for range 12 {
-		stays.turn(t, fleet[0])
+		stays.sendTurn(t, fleet[0])
 	}
-	if n := lookups(stop()); n != 0 {
+	if n := countLookups(stop()); n != 0 {
 		t.Errorf("look-ups by 12 turns on one replica: got %d, want 0", n)
 	}
 	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 13)
 	stop = server.Monitor(t)
-	stays.turn(t, fleet[1])
-	if n := lookups(stop()); n != 1 {
+	stays.sendTurn(t, fleet[1])
+	if n := countLookups(stop()); n != 1 {
 		t.Errorf("look-ups by a turn on another replica: got %d, want 1", n)
 	}
 }
 
 // A replica recognises a session without a name by the tool-call ids that its requests repeat.
-func TestReplicasRecogniseNamelessSessions(t *testing.T) {
+func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
@@ -272,10 +272,10 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	c := newConversation("nameless", false)
 	before := ""
 	for i := range 6 {
-		c.turn(t, fleet[i%2])
+		c.sendTurn(t, fleet[i%2])
 		var found []session.ListedSession
 		harness.Eventually(t, "a session in Redis", func() bool {
-			page, err := db.Newest(t.Context(), "default", session.ListRange{Limit: 10})
+			page, err := db.ListSessions(t.Context(), "default", session.ListRange{Limit: 10})
 			found = page.List
 			return err == nil && len(found) > 0
 		})
@@ -289,9 +289,9 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 			return err == nil && m["exchanges"] == int64(i+1)
 		})
 		if before != "" {
-			checkPrefix(t, before, model.last(c.sender))
+			checkPrefix(t, before, model.lastRequest(c.sender))
 		}
-		before = model.last(c.sender)
+		before = model.lastRequest(c.sender)
 	}
 }
 
@@ -304,9 +304,9 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	fleet := startReplicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
 	db := openStore(t, server.URL())
 	home, moved, nameless := newConversation("home", true), newConversation("moved", true), newConversation("nameless", false)
-	home.turn(t, fleet[0])
-	moved.turn(t, fleet[0])
-	nameless.turn(t, fleet[0])
+	home.sendTurn(t, fleet[0])
+	moved.sendTurn(t, fleet[0])
+	nameless.sendTurn(t, fleet[0])
 	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "home"), 1)
 	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "moved"), 1)
 	harness.Eventually(t, "3 exchanges", func() bool {
@@ -315,23 +315,23 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	})
 	server.Freeze(t)
 	for range 20 {
-		home.turn(t, fleet[0])
+		home.sendTurn(t, fleet[0])
 	}
-	moved.turn(t, fleet[1])
-	nameless.turn(t, fleet[1])
+	moved.sendTurn(t, fleet[1])
+	nameless.sendTurn(t, fleet[1])
 	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // only the second replica looked up sessions
-		_, metrics := harness.Get(t, fleet[i].Admin+"/metrics", "token")
+		_, metrics := harness.Get(t, fleet[i].AdminURL+"/metrics", "token")
 		if late := !strings.Contains(metrics, `precept_sessions_excluded_total{reason="late"} 0`); late != (want != "") || !strings.Contains(metrics, want) {
 			t.Errorf("replica %d: got sessions excluded as late: %v, want %v, and metric %q", i, late, want != "", want)
 		}
 	}
 	server.Thaw(t)
 	const lesson = "List the targets first"
-	if !strings.Contains(model.last("home"), lesson) {
+	if !strings.Contains(model.lastRequest("home"), lesson) {
 		t.Error("a session that stays on one replica lost its lesson")
 	}
 	for _, name := range []string{"moved", "nameless"} {
-		if strings.Contains(model.last(name), lesson) {
+		if strings.Contains(model.lastRequest(name), lesson) {
 			t.Errorf("session %s got a lesson although its look-up timed out", name)
 		}
 	}
@@ -342,18 +342,18 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	// While Redis was frozen, the second replica made a stand-in: a new session instead of the stored one. Now it
 	// replaces the stand-in by the stored session.
 	p := fleet[1]
-	p.Eventually("the lesson in the moved session", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
+	p.Eventually("the lesson in the moved session", func() bool { moved.sendTurn(t, p); return strings.Contains(model.lastRequest("moved"), lesson) })
 	p.Eventually("the lesson in the nameless session, once", func() bool {
-		nameless.turn(t, p)
-		return strings.Count(model.last("nameless"), lesson) == 1
+		nameless.sendTurn(t, p)
+		return strings.Count(model.lastRequest("nameless"), lesson) == 1
 	})
 	rec := waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, "moved"), 2)
-	if rec.State.Provisional || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
+	if rec.State.StartedOffline || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
 		t.Errorf("session moved: got stand-in %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
-			rec.State.Provisional, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
+			rec.State.StartedOffline, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
 	}
 	late := func() (n int) {
-		rows, err := db.Due(t.Context(), time.Now().Add(time.Hour), session.Row{}, 100)
+		rows, err := db.DueSessions(t.Context(), time.Now().Add(time.Hour), session.Row{}, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -381,9 +381,9 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	const sessions = 24
 	for n := range sessions {
 		c := newConversation(fmt.Sprint("s", n), true)
-		c.turn(t, fleet[n%3])
+		c.sendTurn(t, fleet[n%3])
 		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, c.sender, n%2)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].Data+"/v1/feedback", strings.NewReader(post))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].DataURL+"/v1/feedback", strings.NewReader(post))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +397,7 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 		}
 	}
 	counted := func(p *harness.Process) (n int) {
-		status, body := harness.Get(t, p.Admin+"/api/report", "token")
+		status, body := harness.Get(t, p.AdminURL+"/api/report", "token")
 		var r struct {
 			Lessons []struct {
 				Injected int `json:"n_injected"`
@@ -414,7 +414,7 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	harness.Eventually(t, fmt.Sprint("rewarded sessions: ", sessions), func() bool {
 		rewarded := 0
 		want = 0
-		err := db.EachSession(t.Context(), "default", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+		err := db.EachSession(t.Context(), "default", time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
 			rec, err := session.Decode(r.ID, r.Data)
 			if err == nil && a.Rewarded {
 				rewarded++
@@ -446,20 +446,20 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	flags := append([]string{"--upstream", model.URL + "/v1", "--lessons", harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}, "--store-url", server.URL())
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
-	if _, body := harness.Get(t, p.Data+"/readyz", ""); !strings.Contains(body, "degraded") {
+	if _, body := harness.Get(t, p.DataURL+"/readyz", ""); !strings.Contains(body, "degraded") {
 		t.Errorf("/readyz without a store: got %q, want degraded", body)
 	}
 	const lesson = "List the targets first"
 	turn := func(p *harness.Process, sender string, named bool) bool {
 		t.Helper()
-		newConversation(sender, named).turn(t, p)
-		return strings.Contains(model.last(sender), lesson)
+		newConversation(sender, named).sendTurn(t, p)
+		return strings.Contains(model.lastRequest(sender), lesson)
 	}
 	if turn(p, "early", true) {
 		t.Error("a session got a lesson before the replica knows the salt")
 	}
 	p.Eventually("/readyz to report degraded", func() bool {
-		_, body := harness.Get(t, p.Data+"/readyz", "")
+		_, body := harness.Get(t, p.DataURL+"/readyz", "")
 		return strings.Contains(body, "degraded")
 	})
 	if err := server.Start(); err != nil {
@@ -497,7 +497,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 		conversations.Go(func() {
 			c := newConversation(fmt.Sprint("moving-", n), true)
 			for _, at := range route {
-				c.turn(t, fleet[at])
+				c.sendTurn(t, fleet[at])
 				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // the agent runs a tool
 			}
 		})
@@ -507,9 +507,9 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 		id := session.IDOf("default", session.NamespaceSession, fmt.Sprint("moving-", n))
 		rec := waitForTurn(t, db, id, len(route))
 		want := int64(len(route))
-		if rec.Thread.Turns != len(route) || rec.Thread.Tally.Turns != want || rec.Thread.Tally.Tokens != 110*want || rec.Thread.Used.Input != 100*want {
+		if rec.Thread.Turns != len(route) || rec.Thread.Totals.Turns != want || rec.Thread.Totals.Tokens != 110*want || rec.Thread.Used.Input != 100*want {
 			t.Errorf("route %v: got %d turns, %d turns in the tally, %d tokens and %d input tokens, want %d, %d, %d and %d", route,
-				rec.Thread.Turns, rec.Thread.Tally.Turns, rec.Thread.Tally.Tokens, rec.Thread.Used.Input, want, want, 110*want, 100*want)
+				rec.Thread.Turns, rec.Thread.Totals.Turns, rec.Thread.Totals.Tokens, rec.Thread.Used.Input, want, want, 110*want, 100*want)
 		}
 	}
 }

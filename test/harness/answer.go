@@ -35,11 +35,11 @@ func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	}
 	switch a.kind {
 	case "chat":
-		a.chat(w, s, stream, f)
+		a.writeChat(w, s, stream, f)
 	case "responses":
-		a.responses(w, s, stream, f)
+		a.writeResponses(w, s, stream, f)
 	default:
-		a.messages(w, s, stream, f)
+		a.writeMessages(w, s, stream, f)
 	}
 }
 
@@ -96,9 +96,9 @@ func argsText(args map[string]any) string {
 // Object is a JSON object of a request or a reply.
 type Object = map[string]any
 
-// chat writes the answer as a chat completion.
-func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
-	id, usage := "chatcmpl-"+Random(12), Object{"prompt_tokens": a.tokens, "completion_tokens": 10, "total_tokens": a.tokens + 10, "prompt_tokens_details": Object{"cached_tokens": 64}}
+// writeChat writes the answer as a chat completion.
+func (a *answer) writeChat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
+	id, usage := "chatcmpl-"+RandomHex(12), Object{"prompt_tokens": a.tokens, "completion_tokens": 10, "total_tokens": a.tokens + 10, "prompt_tokens_details": Object{"cached_tokens": 64}}
 	finish := "stop"
 	if a.callID != "" {
 		finish = "tool_calls"
@@ -165,8 +165,8 @@ func (a *answer) asksForSummary() bool {
 	return false
 }
 
-// responses writes the answer in the format of the Responses API.
-func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
+// writeResponses writes the answer in the format of the Responses API.
+func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id := "resp_" + a.mark
 	response := func(status string, output []Object) Object {
 		return Object{
@@ -179,7 +179,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 		output = append(output, Object{"id": "msg_" + a.mark, "type": "message", "status": "completed", "role": "assistant", "content": []Object{{"type": "output_text", "text": a.text, "annotations": []Object{}, "logprobs": []Object{}}}})
 	}
 	if a.callID != "" {
-		call := Object{"id": "fc_" + Random(12), "type": "function_call", "status": "completed", "arguments": argsText(a.args), "call_id": a.callID, "name": a.tool}
+		call := Object{"id": "fc_" + RandomHex(12), "type": "function_call", "status": "completed", "arguments": argsText(a.args), "call_id": a.callID, "name": a.tool}
 		if a.code != "" {
 			delete(call, "arguments")
 			call["type"], call["input"] = "custom_tool_call", a.code
@@ -190,7 +190,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 		output = append(output, call)
 	}
 	if a.encryptedSummary != "" {
-		output = append(output, Object{"id": "cmp_" + Random(12), "type": "compaction", "encrypted_content": a.encryptedSummary})
+		output = append(output, Object{"id": "cmp_" + RandomHex(12), "type": "compaction", "encrypted_content": a.encryptedSummary})
 	}
 	if !stream {
 		ReplyJSON(w, 200, response("completed", output))
@@ -236,9 +236,9 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 	e("response.completed", Object{"response": response("completed", output)})
 }
 
-// messages writes the answer in the format of the Messages API.
-func (a *answer) messages(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
-	id, usage := "msg_"+Random(12), Object{"input_tokens": a.tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
+// writeMessages writes the answer in the format of the Messages API.
+func (a *answer) writeMessages(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
+	id, usage := "msg_"+RandomHex(12), Object{"input_tokens": a.tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
 	var blocks []Object
 	stop := "end_turn"
 	if a.text != "" {

@@ -11,10 +11,10 @@ import (
 // Conversation is an agent that sends its whole history with each turn. A request has a session id only if Header
 // contains one.
 type Conversation struct {
-	T             *testing.T
-	Base, Dialect string
-	Messages      []map[string]any
-	Header        map[string]string
+	T                *testing.T
+	BaseURL, Dialect string
+	Messages         []map[string]any
+	Header           map[string]string
 }
 
 // User adds a message of the user to the history.
@@ -36,7 +36,7 @@ func (c *Conversation) Send(stream bool) {
 	}
 	text, _ := json.Marshal(body)
 	path := map[string]string{"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}[c.Dialect]
-	req, err := http.NewRequestWithContext(c.T.Context(), http.MethodPost, c.Base+path, strings.NewReader(string(text)))
+	req, err := http.NewRequestWithContext(c.T.Context(), http.MethodPost, c.BaseURL+path, strings.NewReader(string(text)))
 	if err != nil {
 		c.T.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	}
 	defer func() { _ = db.Close() }()
 	var ids []session.ID
-	err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
+	err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, _ session.SettledState) error {
 		ids = append(ids, r.ID)
 		return nil
 	})
@@ -109,9 +109,9 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, ids)
 }
 
-// CheckOneExchangeEach fails the test unless each request has exactly one exchange, and this exchange is complete, with
-// a reply and one new message. The failure message begins with subject.
-func CheckOneExchangeEach(t *testing.T, subject string, requests []string, got map[string][]sample.Exchange) {
+// CheckOneExchangePerRequest fails the test unless each request has exactly one exchange, and this exchange is
+// complete, with a reply and one new message. The failure message begins with subject.
+func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, faulty []string
 	for _, id := range requests {
@@ -147,10 +147,10 @@ func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 		if cursor == "" {
 			cursor = "0"
 		}
-		page := server.Must(t, "SCAN", cursor, "COUNT", "1000").([]any)
+		page := server.MustDo(t, "SCAN", cursor, "COUNT", "1000").([]any)
 		cursor = page[0].(string)
 		for _, key := range page[1].([]any) {
-			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil means the key expired after SCAN
+			content, _ := server.MustDo(t, "DUMP", key.(string)).(string) // nil means the key expired after SCAN
 			dumps[key.(string)] = content + key.(string)
 		}
 	}

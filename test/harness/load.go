@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Longer returns chaosValue under `make chaos` (PRECEPT_CHAOS=1), and usualValue otherwise.
-func Longer[T any](usualValue, chaosValue T) T {
+// UsualOrChaos returns chaosValue under `make chaos` (PRECEPT_CHAOS=1), and usualValue otherwise.
+func UsualOrChaos[T any](usualValue, chaosValue T) T {
 	if os.Getenv("PRECEPT_CHAOS") != "" {
 		return chaosValue
 	}
@@ -25,7 +25,7 @@ func Longer[T any](usualValue, chaosValue T) T {
 
 // DurableAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make chaos`,
 // which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
-func DurableAfter() time.Duration { return Longer(1500*time.Millisecond, 100*time.Millisecond) }
+func DurableAfter() time.Duration { return UsualOrChaos(1500*time.Millisecond, 100*time.Millisecond) }
 
 // answered is a request with a response of status 200.
 type answered struct {
@@ -72,8 +72,8 @@ func (l *Load) Start(ctx context.Context, baseURL string, workers int) (wait fun
 	return all.Wait
 }
 
-// WaitForMore waits until n more requests have started.
-func (l *Load) WaitForMore(n int64) {
+// WaitForRequests waits until n more requests have started.
+func (l *Load) WaitForRequests(n int64) {
 	l.t.Helper()
 	until := l.Started.Load() + n
 	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Started.Load() >= until })
@@ -132,8 +132,8 @@ func (l *Load) EndedBefore(limit time.Time) (requests []string) {
 	return requests
 }
 
-// Answered returns the number of requests with status 200. The test fails if a request failed.
-func (l *Load) Answered() int {
+// CountAnswered returns the number of requests with status 200. The test fails if a request failed.
+func (l *Load) CountAnswered() int {
 	l.t.Helper()
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -38,12 +38,12 @@ type ModelRequest struct {
 // Fault is a failure that the model returns instead of an answer. The model returns the Fault for the main requests At
 // to At+Times-1. With Overflow or Strict, the model returns the Fault for each request that meets the condition.
 type Fault struct {
-	Name       string
-	At, Times  int
-	Status     int
-	Cut        bool // the model starts a stream and drops the connection
-	Unfinished bool // the model starts a stream and ends it without a finish reason
-	Hang       bool // the model starts a stream and is silent until the client disconnects, at most a minute
+	Name                string
+	FirstRequest, Times int
+	Status              int
+	Cut                 bool // the model starts a stream and drops the connection
+	Unfinished          bool // the model starts a stream and ends it without a finish reason
+	Hang                bool // the model starts a stream and is silent until the client disconnects, at most a minute
 	// Overflow means that the model refuses the history as too long from the third step on, until the agent asks for a
 	// summary or sends a shorter history.
 	Overflow bool
@@ -126,7 +126,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ReplyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
 		return
 	}
-	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result reported; nothing was changed so far (" + Random(4) + ").", mark: Random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
+	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result reported; nothing was changed so far (" + RandomHex(4) + ").", mark: RandomHex(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
 	f := m.respond(&a, r, string(raw))
 	m.waitForGathering(r.Context(), &a)
 	if f != nil && f.Status != 0 {
@@ -189,7 +189,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	defer func() { m.Requests = append(m.Requests, rec) }()
 	tools := requestTools(a.body)
 	if a.asksForCompaction() {
-		a.text, a.encryptedSummary = "", Random(40)
+		a.text, a.encryptedSummary = "", RandomHex(40)
 		return nil
 	}
 	if len(tools) == 0 && m.FormatCommand == nil || a.asksForSummary() {
@@ -208,7 +208,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	m.overflow.shortened = m.overflow.shortened || n < m.overflow.maxItems
 	m.overflow.maxItems = max(m.overflow.maxItems, n)
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
-	mark := "step_" + strconv.Itoa(rec.Step) + "_" + Random(8)
+	mark := "step_" + strconv.Itoa(rec.Step) + "_" + RandomHex(8)
 	a.text, a.mark = s.Text, mark
 	if s.Tokens > 0 && !m.overflow.reported[rec.Step] { // report the token count once per step, because a second report would make the agent shorten the history again
 		m.overflow.reported[rec.Step], a.tokens, m.overflow.tokens = true, s.Tokens, s.Tokens
@@ -230,7 +230,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 			rec.Fault = f
 			return f
 		}
-		if m.mainRequests >= f.At && f.Times > 0 {
+		if m.mainRequests >= f.FirstRequest && f.Times > 0 {
 			f.Times--
 			rec.Fault = f
 			return f
@@ -239,8 +239,8 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	return nil
 }
 
-// All returns the generation requests that have reached the model.
-func (m *Model) All() []ModelRequest {
+// GenerationRequests returns the generation requests that have reached the model.
+func (m *Model) GenerationRequests() []ModelRequest {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
 	return append([]ModelRequest(nil), m.Requests...)
@@ -268,8 +268,8 @@ func (m *ModelRequest) Items() []any {
 	return l
 }
 
-// Random returns n random bytes in hexadecimal.
-func Random(n int) string {
+// RandomHex returns n random bytes in hexadecimal.
+func RandomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
@@ -296,8 +296,8 @@ func requestTools(body map[string]any) []tool {
 	input, _ := body["input"].([]any)
 	for _, v := range input {
 		if item, _ := v.(map[string]any); item["type"] == "additional_tools" {
-			more, _ := item["tools"].([]any)
-			list = append(list, more...)
+			added, _ := item["tools"].([]any)
+			list = append(list, added...)
 		}
 	}
 	for _, v := range list {

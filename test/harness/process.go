@@ -23,8 +23,8 @@ import (
 
 // Process is a running `precept serve`. The end of the test kills it.
 type Process struct {
-	Data, Admin string // base URLs of the data and the admin listener, set by WaitUntilReady
-	PID         int    // set by WaitUntilReady
+	DataURL, AdminURL string // base URLs of the data and the admin listener, set by WaitUntilReady
+	PID               int    // set by WaitUntilReady
 
 	T      *testing.T
 	Dir    string // data directory
@@ -115,7 +115,7 @@ func (p *Process) WaitUntilReady(dir string) *Process {
 		if err != nil || r.PID != p.Cmd.Process.Pid {
 			return false
 		}
-		p.Data, p.Admin, p.PID = r.Data, r.Admin, r.PID
+		p.DataURL, p.AdminURL, p.PID = r.DataURL, r.AdminURL, r.PID
 		return true
 	})
 	return p
@@ -124,11 +124,11 @@ func (p *Process) WaitUntilReady(dir string) *Process {
 // Eventually waits up to two minutes until happened returns true. If the process ends, the test fails at once.
 func (p *Process) Eventually(event string, happened func() bool) {
 	p.T.Helper()
-	p.EventuallyAt(20*time.Millisecond, event, happened)
+	p.EventuallyEvery(20*time.Millisecond, event, happened)
 }
 
-// EventuallyAt is like Eventually, with the given pause between two calls of happened.
-func (p *Process) EventuallyAt(interval time.Duration, event string, happened func() bool) {
+// EventuallyEvery is like Eventually, with the given pause between two calls of happened.
+func (p *Process) EventuallyEvery(interval time.Duration, event string, happened func() bool) {
 	p.T.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(interval) {
 		if happened() {
@@ -193,7 +193,7 @@ func (p *Process) Kill() time.Time {
 func (p *Process) WaitForDegraded(degraded bool) {
 	p.T.Helper()
 	p.Eventually(fmt.Sprint("degraded in /readyz: ", degraded), func() bool {
-		_, body := Get(p.T, p.Data+"/readyz", "")
+		_, body := Get(p.T, p.DataURL+"/readyz", "")
 		return strings.Contains(body, "degraded") == degraded
 	})
 }
@@ -201,7 +201,7 @@ func (p *Process) WaitForDegraded(degraded bool) {
 // Health returns /api/health, read with the admin token "token".
 func (p *Process) Health() (h admin.Health) {
 	p.T.Helper()
-	status, body := Get(p.T, p.Admin+"/api/health", "token")
+	status, body := Get(p.T, p.AdminURL+"/api/health", "token")
 	if err := json.Unmarshal([]byte(body), &h); err != nil || status != http.StatusOK {
 		p.T.Fatalf("/api/health: got status %d, error %v, body %s, want 200 and JSON", status, err, body)
 	}
@@ -219,11 +219,11 @@ func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	return d
 }
 
-// Ask requests a path of the admin listener with the token "e2e-token" and returns the status. If the result pointer is
-// a *string, it receives the body as text; any other pointer receives the decoded JSON.
-func (p *Process) Ask(t *testing.T, path string, result any) int {
+// GetAdmin requests a path of the admin listener with the token "e2e-token" and returns the status. If the result
+// pointer is a *string, it receives the body as text; any other pointer receives the decoded JSON.
+func (p *Process) GetAdmin(t *testing.T, path string, result any) int {
 	t.Helper()
-	status, body := Get(t, p.Admin+path, "e2e-token")
+	status, body := Get(t, p.AdminURL+path, "e2e-token")
 	switch result := result.(type) {
 	case nil:
 	case *string:
@@ -239,7 +239,7 @@ func (p *Process) Ask(t *testing.T, path string, result any) int {
 // Metrics requests /metrics with an Accept header and the token "e2e-token", and returns the body.
 func (p *Process) Metrics(t *testing.T, accept string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/metrics", nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.AdminURL+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
 	}
 	one, two := harness.Start(t, t.TempDir(), shared...), harness.Start(t, t.TempDir(), shared...)
-	firstClient, secondClient := lessonsClient{t, one.Data, "coder", "sk-one"}, lessonsClient{t, two.Data, "coder", "sk-one"}
+	firstClient, secondClient := lessonsClient{t, one.DataURL, "coder", "sk-one"}, lessonsClient{t, two.DataURL, "coder", "sk-one"}
 	lessonCountIs := func(n int) func() bool {
 		return func() bool { ids, _ := secondClient.list(""); return len(ids) == n }
 	}
@@ -43,19 +43,19 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 		_, b := firstClient.do("GET", "/"+l.ID, nil)
 		return strings.Contains(string(b), "Clear the build cache first.")
 	})
-	for _, o := range []lessonsClient{{t, two.Data, "reviewer", "sk-one"}, {t, one.Data, "reviewer", "sk-one"}} {
+	for _, o := range []lessonsClient{{t, two.DataURL, "reviewer", "sk-one"}, {t, one.DataURL, "reviewer", "sk-one"}} {
 		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
 			t.Errorf("GET of another agent's lesson: got status %d, want 404", code)
 		}
 	}
 	harness.Eventually(t, "the lesson in a request through the second server", func() bool {
-		a := &harness.Conversation{T: t, Base: two.Data, Dialect: "chat"}
+		a := &harness.Conversation{T: t, BaseURL: two.DataURL, Dialect: "chat"}
 		a.User("The build cache is stale, they say.")
 		a.Send(false)
 		return strings.Contains(up.texts(t)[0], "Clear the build cache first.")
 	})
 
-	a := &harness.Conversation{T: t, Base: one.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "moving"}}
+	a := &harness.Conversation{T: t, BaseURL: one.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "moving"}}
 	up.mu.Lock()
 	up.requests, up.replies = nil, []string{note, "Fine."}
 	up.mu.Unlock()
@@ -150,15 +150,15 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 // expireKey makes the key expire at once.
 func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
-	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
+	keys, _ := server.MustDo(t, "KEYS", "*"+part+"*").([]any)
 	if len(keys) != 1 {
 		t.Fatalf("Redis keys with %q: got %v, want 1", part, keys)
 	}
 	name, _ := keys[0].(string)
-	if left, _ := server.Must(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {
+	if left, _ := server.MustDo(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {
 		t.Errorf("PTTL %s = %d ms, want above 0 and at most 2 minutes", name, left)
 	}
-	server.Must(t, "PEXPIRE", name, "0")
+	server.MustDo(t, "PEXPIRE", name, "0")
 }
 
 // transcripts returns n transcripts for precept import, each with a tool call that fails.

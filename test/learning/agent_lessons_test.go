@@ -90,8 +90,8 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	dir, lessons := t.TempDir(), t.TempDir()
 	flags := append(harness.AlwaysInject(m, lessons), "--tenancy", "by-credential", "--writ-trust", "own")
 	p := harness.Start(t, dir, flags...)
-	a := lessonsClient{t, p.Data, "coder", "sk-one"}
-	others := []lessonsClient{{t, p.Data, "reviewer", "sk-one"}, {t, p.Data, "coder", "sk-two"}}
+	a := lessonsClient{t, p.DataURL, "coder", "sk-one"}
+	others := []lessonsClient{{t, p.DataURL, "reviewer", "sk-one"}, {t, p.DataURL, "coder", "sk-two"}}
 
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
@@ -152,7 +152,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	a.create("newer than all", "Something else.")
 	about := "the parser deadlock on close"
 	lessonReaches := func(agent, key string) bool {
-		harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}, "Authorization": {"Bearer " + key}}, `{"model":"m","messages":[{"role":"user","content":"Mend `+about+` now."}]}`)
+		harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}, "Authorization": {"Bearer " + key}}, `{"model":"m","messages":[{"role":"user","content":"Mend `+about+` now."}]}`)
 		m.Mu.Lock()
 		raw := m.Requests[len(m.Requests)-1].Raw
 		m.Mu.Unlock()
@@ -186,7 +186,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	// A lesson exists after a restart, and is not found after its deletion.
 	p.Stop()
 	p = harness.Start(t, dir, flags...)
-	a.base = p.Data
+	a.base = p.DataURL
 	code, b = a.do("GET", "/"+l.ID, nil)
 	var again lessonAnswer
 	if err := json.Unmarshal(b, &again); code != http.StatusOK || err != nil || again.HitCount < 1 || again.LastSeenAt == nil || again.CreatedAt != l.CreatedAt {
@@ -205,7 +205,7 @@ func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := t.TempDir()
 	p := harness.Start(t, t.TempDir(), harness.AlwaysInject(m, lessons)...)
-	a := lessonsClient{t, p.Data + "/p/agent=coder", "", "sk"}
+	a := lessonsClient{t, p.DataURL + "/p/agent=coder", "", "sk"}
 	l := a.create("parser deadlock", "Close it.")
 	if l.State != "quarantined" {
 		t.Errorf(`new lesson: got state %q, want "quarantined"`, l.State)

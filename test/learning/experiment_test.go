@@ -143,12 +143,12 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	const first, sessions = 150, 400
-	sendSessions(t, p.Data, 0, first) // estimates for all sessions need earlier rewards
+	sendSessions(t, p.DataURL, 0, first) // estimates for all sessions need earlier rewards
 	p.Eventually("the first sessions to be closed", closed(first))
-	sendSessions(t, p.Data, first, sessions)
+	sendSessions(t, p.DataURL, first, sessions)
 	p.Eventually("all sessions to be closed", closed(sessions))
 	evaluation := r.Lessons[0].PlannedTrials[0]
-	if !evaluation.Evaluated || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
+	if !evaluation.Evaluated || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].AfterTrial == "" || r.Lessons[0].Epsilon == 0.4 {
 		t.Fatalf("planned evaluation %+v of lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
 	}
 	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Evaluated != 1 {
@@ -158,7 +158,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	before := r
 	for n := range 60 {
 		name := fmt.Sprintf("season-%d", n)
-		status, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1,"rater":"later"}`, name))
+		status, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1,"rater":"later"}`, name))
 		if status != http.StatusAccepted || !strings.Contains(answer, "joined") {
 			t.Fatalf(`feedback on %s: got status %d, answer %s, want 202 and an answer with "joined"`, name, status, answer)
 		}
@@ -288,13 +288,13 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	for _, l := range r.Lessons {
 		a := &scriptRows[slices.IndexFunc(scriptRows, func(a recomputed) bool { return a.Arm == l.Arm && a.Trial == "" && a.Name == "" })]
 		equal := func(x, y *float64) bool { return (x == nil) == (y == nil) && (x == nil || math.Abs(*x-*y) <= 1e-9) }
-		if !equal(a.Explained, l.Explained) {
-			t.Errorf("%s: recomputed Explained = %v, reported %v", l.Arm, a.Explained, l.Explained)
+		if !equal(a.Explained, l.ExplainedShare) {
+			t.Errorf("%s: recomputed Explained = %v, reported %v", l.Arm, a.Explained, l.ExplainedShare)
 		}
 		if (a.AllSessions == nil) != (l.AllSessions == nil) {
 			t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", l.Arm, a.AllSessions, l.AllSessions)
 		} else if x, y := a.AllSessions, l.AllSessions; x != nil && (x.Sessions != y.Sessions || x.Rewarded != y.Rewarded ||
-			y.Off == "" && (!equal(x.Effect, y.Effect) || !equal(x.Lo, y.Lo) || !equal(x.Hi, y.Hi) || math.Abs(x.Gain-y.Gain) > 1e-9)) {
+			y.OffReason == "" && (!equal(x.Effect, y.Effect) || !equal(x.Lo, y.Lo) || !equal(x.Hi, y.Hi) || math.Abs(x.Gain-y.Gain) > 1e-9)) {
 			t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", l.Arm, x, y)
 		}
 		if len(a.Models) != len(l.Models.Effects) || len(a.Models) == 0 {
@@ -316,8 +316,8 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("report --explain lacks \"sum z / n\", \"one look\" or \"missing\":\n%s", explained)
 	}
 	var rows []report.Row
-	if err := json.Unmarshal(runPrecept("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explain == nil ||
-		math.Abs(*rows[0].Explain.Mean-*r.Lessons[0].Effect) > 1e-9 {
+	if err := json.Unmarshal(runPrecept("report", "--explain", "look-at-apples", "--json", "--lessons", lessons), &rows); err != nil || len(rows) != 1 || rows[0].Explanation == nil ||
+		math.Abs(*rows[0].Explanation.Mean-*r.Lessons[0].Effect) > 1e-9 {
 		t.Errorf("report --explain --json: got error %v, rows %+v, want one row with the reported effect %v", err, rows, *r.Lessons[0].Effect)
 	}
 
@@ -327,8 +327,8 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {
 		t.Fatal(err)
 	}
-	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
+	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.OtherDefinitions) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
 		t.Errorf("report under a different definition of reward: got definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
-			other.RewardDefinition, other.Global.NTreated, other.Elsewhere, sessions)
+			other.RewardDefinition, other.Global.NTreated, other.OtherDefinitions, sessions)
 	}
 }

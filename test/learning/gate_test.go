@@ -52,7 +52,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 				list := fmt.Sprintf(`{"role":"user","content":"Task %d: see to it, please."},{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":%s},{"role":"assistant","content":%s},{"role":"user","content":"Go on."}`,
 					i, i, i, quote(tc.output), quote(tc.reply))
 				header := http.Header{"Authorization": {"Bearer " + caller}}
-				if code, body := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[`+list+`]}`); code != http.StatusOK {
+				if code, body := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[`+list+`]}`); code != http.StatusOK {
 					t.Fatalf("chat request: got status %d, body %s, want 200", code, body)
 				}
 			}

@@ -32,7 +32,7 @@ func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 // contains the text of a lesson.
 func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, file, lessonText string) bool {
 	t.Helper()
-	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
+	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
 		`{"model":"m","messages":[{"role":"user","content":"Please mend `+file+` today."}]}`)
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -109,8 +109,8 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 			if i%2 == 0 == own { // the lessons with odd numbers are trusted
 				continue
 			}
-			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
-			if err != nil || r.Lesson.State.Fires() != own {
+			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, ActivateNow: own})
+			if err != nil || r.Lesson.State.IsActive() != own {
 				t.Fatalf("Propose with Own = %v: got error %v, state %q, findings %+v, want State.Fires() = %v", own, err, r.Lesson.State, r.Findings, own)
 			}
 		}

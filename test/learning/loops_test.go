@@ -35,10 +35,10 @@ func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 		"a wait in the command":    {[]string{"sleep 2; curl localhost:3000", "sleep 2; curl localhost:3000"}, false},
 		"a polling command":        {[]string{"gh pr checks 3", "gh pr checks 3", "gh pr checks 3"}, false},
 	} {
-		agent := harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
+		agent := harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat"}
 		agent.User("start the shop: " + name)
 		for i, command := range tc.commands {
-			id, args := harness.Random(8), map[string]string{"command": command}
+			id, args := harness.RandomHex(8), map[string]string{"command": command}
 			text, _ := json.Marshal(args)
 			agent.Messages = append(agent.Messages,
 				map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{

@@ -52,7 +52,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).WaitUntilReady(dir)
 			sendTurn := func(name, text string) {
 				t.Helper()
-				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+text+`]}`); status != http.StatusOK {
+				if status, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+text+`]}`); status != http.StatusOK {
 					t.Fatalf("chat request: got status %d, answer %s, want 200", status, answer)
 				}
 			}
@@ -72,7 +72,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			}
 			p.Eventually("both sessions to be judged", func() bool { distil(); return judged == 2 })
 			const twoIgnored = `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`
-			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, twoIgnored) {
+			if _, body := harness.Get(t, p.AdminURL+"/api/report", "opinions"); !strings.Contains(body, twoIgnored) {
 				t.Errorf("/api/report = %q, want it to contain %q", body, twoIgnored)
 			}
 			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)

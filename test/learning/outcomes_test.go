@@ -61,7 +61,7 @@ func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	for w := range 3 {
 		workers.Go(func() {
 			for n := w; n < sessions; n += 3 {
-				sendDeploySession(t, p.Data, n)
+				sendDeploySession(t, p.DataURL, n)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	var r report.Report
 	p.Eventually("all sessions to close", func() bool {
 		r = report.Report{}
-		return p.Ask(t, "/api/report", &r) == http.StatusOK && len(r.Lessons) == 1 && r.Lessons[0].Picked == sessions
+		return p.GetAdmin(t, "/api/report", &r) == http.StatusOK && len(r.Lessons) == 1 && r.Lessons[0].Picked == sessions
 	})
 	row := &r.Lessons[0]
 	found := map[string]report.Outcome{}

@@ -55,12 +55,12 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=refused"}, args...).WaitUntilReady(dir)
 			const sessions = 60
 			for n := range sessions {
-				sendRefusedSession(t, p.Data, n)
+				sendRefusedSession(t, p.DataURL, n)
 			}
 			var r report.Report
 			readReport := func() {
 				t.Helper()
-				status, body := harness.Get(t, p.Admin+"/api/report", "refused")
+				status, body := harness.Get(t, p.AdminURL+"/api/report", "refused")
 				if r = (report.Report{}); status != http.StatusOK || json.Unmarshal([]byte(body), &r) != nil {
 					t.Fatalf("/api/report: got status %d, body %s, want 200 and JSON", status, body)
 				}
@@ -80,7 +80,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 				t.Errorf("refused sessions: got %d with the lesson, want 1 to %d; got %d without, want 0; got %d treated, want as many as with the lesson; got %d control, want 0",
 					row.RefusedWith, row.NInjected-1, row.RefusedWithout, r.Global.RefusedTreated, r.Global.RefusedControl)
 			}
-			if _, page := harness.Get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
+			if _, page := harness.Get(t, p.AdminURL+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
 				t.Errorf("the dashboard lacks \"%d / 0\", the refusals with and without the lesson", row.RefusedWith)
 			}
 		})

@@ -158,15 +158,15 @@ func newRulesServer(t *testing.T) *rulesServer {
 func (s *rulesServer) send(header http.Header, path, body string) []string {
 	s.t.Helper()
 	s.model.takeBodies()
-	if status, answer := harness.Post(s.t, s.Data+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
+	if status, answer := harness.Post(s.t, s.DataURL+path, header, body); status != http.StatusOK || !strings.Contains(answer, "Fine") {
 		s.t.Fatalf("POST %s: got status %d, answer %s, want 200 and the model's answer", path, status, answer)
 	}
 	return s.model.takeBodies()
 }
 
-// withoutCuts returns the body that the model should get, without the sections that are cut. halfSection counts as cut
-// if it is not in the first sent body.
-func withoutCuts(body string, sent []string) (want string, halfCut bool) {
+// bodyAfterCuts returns the body that the model should get, without the sections that are cut. halfSection counts as
+// cut if it is not in the first sent body.
+func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
 		want = strings.Replace(want, unquotedJSON(halfSection), "", 1)
@@ -184,7 +184,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			path, body := dialectRequest(dialect, agentPrompt, stream, user("Fix the till."))
 			sent := s.send(http.Header{"Precept-Session": {fmt.Sprint(dialect, stream)}}, path, body)
-			if want, _ := withoutCuts(body, sent); len(sent) != 1 || sent[0] != want {
+			if want, _ := bodyAfterCuts(body, sent); len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, stream %t: the model got\n%s\nwant\n%s", dialect, stream, sent, want)
 			}
 		}
@@ -224,7 +224,7 @@ func TestSessionCutsAreStable(t *testing.T) {
 			sessionName := name + dialect
 			path, body := dialectRequest(dialect, agentPrompt, false, messages...)
 			sent := s.send(http.Header{"Precept-Session": {sessionName}}, path, body)
-			want, halfCut := withoutCuts(body, sent)
+			want, halfCut := bodyAfterCuts(body, sent)
 			if before, ok := wasHalfCut[sessionName]; ok && before != halfCut || len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", sessionName, step, sent, want)
 			}
@@ -322,7 +322,7 @@ func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 			first := [2]string{"user", fmt.Sprintf("Fix it, please refuse with %d.", status)}
 			path, body := dialectRequest(dialect, agentPrompt, status == 413, first)
 			sent := s.send(header, path, body)
-			if want, _ := withoutCuts(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
+			if want, _ := bodyAfterCuts(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
 				t.Errorf("%s %d: the model got\n%q\nwant the request without the sections, then the client's bytes", dialect, status, sent)
 			}
 			path, body = dialectRequest(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
@@ -344,7 +344,7 @@ func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	}
 	s.Eventually("all sessions to close", func() bool {
 		r = report.Report{}
-		return s.Ask(t, "/api/report", &r) == http.StatusOK && row("Voice").Picked == int64(sessions)+1
+		return s.GetAdmin(t, "/api/report", &r) == http.StatusOK && row("Voice").Picked == int64(sessions)+1
 	})
 	voice, tests, half := row("Voice"), row("Tests"), row("Half")
 	if voice.RefusedWithout != int64(sessions) || voice.RefusedWith != 0 || tests.RefusedWith != int64(sessions) || half.RefusedWith+half.RefusedWithout != int64(sessions) {

@@ -26,14 +26,14 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		wg.Go(func() {
 			for i := w; i < sessions; i += 4 {
 				agents[i] = newRunAgent("many", fmt.Sprint("agent", i))
-				agents[i].sendMessage(t, p.Data, topicWords(i%20, i%20+6), i%2 == 0)
+				agents[i].sendMessage(t, p.DataURL, topicWords(i%20, i%20+6), i%2 == 0)
 			}
 		})
 	}
 	wg.Wait()
 	given, withheld := map[string]bool{}, map[string]bool{}
 	for _, a := range agents {
-		for s := range a.given {
+		for s := range a.injected {
 			given[s] = true
 		}
 		for s := range a.withheld {
@@ -45,7 +45,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 			t.Errorf("lesson %s is injected in some sessions of the run and withheld in others", s)
 		}
 	}
-	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
 	_ = p.Cmd.Process.Signal(os.Interrupt)
@@ -66,7 +66,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	if units != 1 || picks != len(given)+len(withheld) {
 		t.Errorf("export: got %d units and %d picks, want 1 and %d", units, picks, len(given)+len(withheld))
 	}
-	if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
 	waitForScore(t, p, dir, "many", sessions, 0.25) // feedback after the close of all sessions

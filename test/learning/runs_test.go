@@ -86,13 +86,13 @@ func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
 type runAgent struct {
 	run, name string
 	history   []map[string]any
-	given     map[string]bool // slugs of the inserted lessons
+	injected  map[string]bool // slugs of the inserted lessons
 	withheld  map[string]bool // slugs of the withheld lessons
 }
 
 // newRunAgent returns an agent of a run, with an empty history.
 func newRunAgent(run, name string) *runAgent {
-	return &runAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
+	return &runAgent{run: run, name: name, injected: map[string]bool{}, withheld: map[string]bool{}}
 }
 
 // sendMessage appends a message of the user and sends the history. The run is named in the path if inPath is true,
@@ -126,7 +126,7 @@ func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 		t.Fatalf("chat request: got status %q, error %v, want 200 and one choice", res.Status, err)
 	}
 	a.history = append(a.history, answer.Choices[0].Message)
-	for field, slugs := range map[string]map[string]bool{"Precept-Lessons": a.given, "Precept-Withheld": a.withheld} {
+	for field, slugs := range map[string]map[string]bool{"Precept-Lessons": a.injected, "Precept-Withheld": a.withheld} {
 		for slug := range strings.SplitSeq(res.Header.Get(field), ",") {
 			if slug != "" {
 				slugs[slug] = true
@@ -201,12 +201,12 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	startRun := func(i int) {
 		run := fmt.Sprintf("ci-%d", i)
 		agents[i] = [2]*runAgent{newRunAgent(run, "writer"), newRunAgent(run, "reader")}
-		agents[i][0].sendMessage(t, p.Data, topicWords(i, i+12), i%2 == 0)
+		agents[i][0].sendMessage(t, p.DataURL, topicWords(i, i+12), i%2 == 0)
 	}
 	continueRun := func(i int) {
-		agents[i][1].sendMessage(t, p.Data, topicWords(i+6, i+18), i%2 == 0)
-		agents[i][0].sendMessage(t, p.Data, topicWords(i+12, i+20), i%2 == 0)
-		agents[i][1].sendMessage(t, p.Data, topicWords(i, i+6), i%2 == 0)
+		agents[i][1].sendMessage(t, p.DataURL, topicWords(i+6, i+18), i%2 == 0)
+		agents[i][0].sendMessage(t, p.DataURL, topicWords(i+12, i+20), i%2 == 0)
+		agents[i][1].sendMessage(t, p.DataURL, topicWords(i, i+6), i%2 == 0)
 	}
 	for i := range runs {
 		startRun(i)
@@ -225,7 +225,7 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	for i := runs - 24; i < runs; i++ {
 		continueRun(i)
 	}
-	rateRuns(t, func(int) string { return p.Data }, agents)
+	rateRuns(t, func(int) string { return p.DataURL }, agents)
 	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // closes all sessions: each is older than 1s
 	checkClosedRuns(t, p, m, agents, "--data-dir", dir)
 	if len(m.headers) > 0 {
@@ -270,7 +270,7 @@ func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents []
 		return closed == len(agents)
 	})
 	p.Eventually("the report to count all runs", func() bool {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/api/report", http.NoBody)
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.AdminURL+"/api/report", http.NoBody)
 		req.Header.Set("Authorization", "Bearer admin-token")
 		res, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
@@ -308,7 +308,7 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	for i := range runs {
 		run := fmt.Sprintf("ci-%d", i)
 		agents[i] = [2]*runAgent{newRunAgent(run, "writer"), newRunAgent(run, "reader")}
-		a, b := fleet[i%2].Data, fleet[(i+1)%2].Data
+		a, b := fleet[i%2].DataURL, fleet[(i+1)%2].DataURL
 		if i%3 == 0 { // at the same time
 			var both sync.WaitGroup
 			both.Go(func() { agents[i][0].sendMessage(t, a, topicWords(i, i+12), false) })
@@ -321,7 +321,7 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 		agents[i][0].sendMessage(t, b, topicWords(i+12, i+20), i%2 == 0)
 		agents[i][1].sendMessage(t, a, topicWords(i, i+6), i%2 == 0)
 	}
-	rateRuns(t, func(i int) string { return fleet[i%2].Data }, agents)
+	rateRuns(t, func(i int) string { return fleet[i%2].DataURL }, agents)
 	for _, p := range fleet {
 		_ = p.Cmd.Process.Signal(os.Interrupt)
 		<-p.Exited
@@ -389,14 +389,14 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 			t.Fatalf("run %s: got %d units, want 1", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*runAgent{{a, b}, {b, a}} {
-			for slug := range pair[0].given {
+			for slug := range pair[0].injected {
 				if pair[1].withheld[slug] || pair[0].withheld[slug] {
 					t.Errorf("run %s: lesson %s is injected for %s and withheld for %s or %[3]s", a.run, slug, pair[0].name, pair[1].name)
 				}
 			}
 		}
-		for slug := range a.given {
-			if b.given[slug] {
+		for slug := range a.injected {
+			if b.injected[slug] {
 				shared++
 			}
 		}
@@ -543,14 +543,14 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	p := harness.Launch(t, dir, nil, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	postFeedback := func(body, status string) {
 		t.Helper()
-		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
 			t.Fatalf("feedback: got status %d, answer %q, want 202 and an answer with %q", code, answer, `"`+status+`"`)
 		}
 	}
 	postFeedback(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
 	for _, run := range []string{"early", "late"} {
 		for i := range 5 {
-			newRunAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
+			newRunAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.DataURL, topicWords(i, i+9), i%2 == 0)
 		}
 	}
 	waitForScore(t, p, dir, "early", 5, 0.25)
@@ -581,7 +581,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	// A session that joins the run after its close uses the existing coins, and does not count again.
 	before := len(exportedTrials(t, "--data-dir", dir))
 	a := newRunAgent("late", "straggler")
-	a.sendMessage(t, p.Data, topicWords(0, 20), false)
+	a.sendMessage(t, p.DataURL, topicWords(0, 20), false)
 	waitForScore(t, p, dir, "late", 6, 0) // samples have the newest feedback, not the mean
 	if after := len(exportedTrials(t, "--data-dir", dir)); after != before {
 		t.Errorf("exported coins after a session of a closed run: got %d, want %d as before", after, before)
@@ -595,9 +595,9 @@ func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=admin-token"}, runFlags(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	for _, run := range []string{"gone-first", "gone-second", "stays"} {
 		for i := range 3 {
-			newRunAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
+			newRunAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.DataURL, topicWords(i, i+9), i%2 == 0)
 		}
-		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
 			t.Fatalf("feedback: got status %d, answer %q, want 202", code, answer)
 		}
 		waitForScore(t, p, dir, run, 3, 1)
@@ -613,7 +613,7 @@ func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 		}
 	}
 	checkRemaining("gone-first", "gone-second", "stays")
-	status, answer := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer admin-token"}}, `{"tenant":"default","session":"gone-first"}`)
+	status, answer := harness.Post(t, p.AdminURL+"/api/forget", http.Header{"Authorization": {"Bearer admin-token"}}, `{"tenant":"default","session":"gone-first"}`)
 	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
 		t.Errorf("/api/forget: got status %d, answer %q, want 200 and an answer with %q", status, answer, `"forgotten":4`)
 	}

@@ -24,7 +24,7 @@ func TestNewLessonHasAIP11Sections(t *testing.T) {
 	}
 
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:1/v1", "--lessons", dir)
-	agent := lessonsClient{t, p.Data, "coder", "sk-one"}
+	agent := lessonsClient{t, p.DataURL, "coder", "sk-one"}
 	l := agent.create("the build\nfails", "Clear the cache.\n\n## Why\n\nThe cache is stale.")
 	text, err := os.ReadFile(filepath.Join(dir, "api", l.ID+".md"))
 	const agentSections = "\n# the build fails\n\n## When this applies\n\nAn agent's own lesson: the build fails\n\n## What to do (or avoid)\n\nClear the cache.\n"

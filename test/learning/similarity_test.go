@@ -78,7 +78,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 				"--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0",
 			}, tc.flags...)...)
 			ask := func(session string) string {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions",
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions",
 					strings.NewReader(`{"model":"m","messages":[{"role":"user","content":`+quote(paraphrase)+`}]}`))
 				if err != nil {
 					t.Fatal(err)
@@ -105,7 +105,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 				return ask(fmt.Sprint("session-", n)) == "keep-old-endpoints~like"
 			})
 			p.Eventually("the arm keep-old-endpoints~like in the report", func() bool {
-				_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")
+				_, body := harness.Get(t, p.AdminURL+"/api/report", "e2e-token")
 				var r report.Report
 				if err := json.Unmarshal([]byte(body), &r); err != nil {
 					t.Fatal(err)
@@ -153,7 +153,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Fired != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
+	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Matched != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
 		t.Errorf("proposals = %s, want first \"rename that endpoint\" with one session and its excerpt", out)
 	}
 	edited, err := os.ReadFile(file)
@@ -174,7 +174,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &answer); err != nil {
 		t.Fatal(err)
 	}
-	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Fired != 1 || answer.Refused != 1 {
+	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Matched != 1 || answer.Refused != 1 {
 		t.Errorf("proposals with a judge = %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
 	}
 	if _, stderr, code := harness.RunCommand(t, "", judgeArgs...); code != harness.ExitMisuse || !strings.Contains(stderr, "distill.judge") {
@@ -238,7 +238,7 @@ func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 		"--match-embeddings-upstream", "default", "--match-embeddings-model", "small", "--match-embeddings-api-key", "sk-own",
 	)
 	ask := func(session, learn string, messages ...string) string {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions",
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[`+strings.Join(messages, ",")+`]}`))
 		if err != nil {
 			t.Fatal(err)

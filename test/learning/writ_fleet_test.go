@@ -29,7 +29,7 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	a := &harness.Conversation{T: t, Dialect: "chat"}
 	seen := ""
 	for n := range turns {
-		a.Base = servers[n%2].Data
+		a.BaseURL = servers[n%2].DataURL
 		a.User(fmt.Sprint("Go on, ", n))
 		a.Send(true)
 		waitForResults(t, n+1, servers...)
@@ -50,7 +50,7 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	lessonsAt := func(base string) lessonsClient { return lessonsClient{t, base, "coder", "sk-one"} }
 	harness.Eventually(t, "the lesson on cache number 3 in requests of both servers", func() bool {
 		for _, s := range servers {
-			b := &harness.Conversation{T: t, Base: s.Data, Dialect: "chat"}
+			b := &harness.Conversation{T: t, BaseURL: s.DataURL, Dialect: "chat"}
 			b.User("Is cache number 3 stale?")
 			b.Send(true)
 			if !strings.Contains(up.texts(t)[0], "Clear cache 3 first.") {
@@ -69,21 +69,21 @@ func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	}
 	for range 10 {
 		for _, s := range servers {
-			b := &harness.Conversation{T: t, Base: s.Data, Dialect: "chat"}
+			b := &harness.Conversation{T: t, BaseURL: s.DataURL, Dialect: "chat"}
 			b.User("Cache number 3 is stale again.")
 			b.Send(true)
 		}
 	}
 	harness.Eventually(t, "equal hit counts of at least 22 at both servers", func() bool {
-		one, two := hitCount(servers[0].Data), hitCount(servers[1].Data)
+		one, two := hitCount(servers[0].DataURL), hitCount(servers[1].DataURL)
 		return one == two && one >= 22
 	})
-	before := hitCount(servers[0].Data)
+	before := hitCount(servers[0].DataURL)
 	for _, s := range servers {
 		s.Stop()
 	}
 	again := harness.Start(t, t.TempDir(), shared...)
-	if n := hitCount(again.Data); n != before {
+	if n := hitCount(again.DataURL); n != before {
 		t.Errorf("hit count after a restart: got %d, want %d", n, before)
 	}
 }

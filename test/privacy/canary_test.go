@@ -45,9 +45,9 @@ func canaries() map[string]string {
 	}
 }
 
-// leaks finds canaries in texts, which are by name. It returns each occurrence with the kind of canary, the name of the
-// text and the surrounding bytes. The first two thirds of a canary count as an occurrence.
-func leaks(texts map[string]string, values map[string]string) (found []string) {
+// findLeaks finds canaries in texts, which are by name. It returns each occurrence with the kind of canary, the name of
+// the text and the surrounding bytes. The first two thirds of a canary count as an occurrence.
+func findLeaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
 			for _, form := range []string{part, strings.ReplaceAll(part, "\n", `\n`), strings.ReplaceAll(part, "\n", `\\n`)} {
@@ -138,7 +138,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	}
 	for _, ending := range []string{"go on", "hang up"} {
 		body := fmt.Sprintf(`{"model":"ft:base:`+values["email"]+`:`+values["openai"]+`","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(template, ending))
-		code, answer := harness.Post(t, p.Data+"/p/agent=a,"+values["openai"]+"=1/v1/chat/completions?key="+values["google"], header, body)
+		code, answer := harness.Post(t, p.DataURL+"/p/agent=a,"+values["openai"]+"=1/v1/chat/completions?key="+values["google"], header, body)
 		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
 			t.Fatalf("chat request %q: got status %d, body %s, want 200 and a stream", ending, code, answer)
 		}
@@ -150,17 +150,17 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		}
 		for _, session := range []string{name, "nobody has " + values["slack"]} { // a known session, and an unknown one
 			entry := strings.Replace(string(b), `"session_id":`+jsonString(name), `"session_id":`+jsonString(session), 1)
-			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, entry); code != 202 {
+			if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", header, entry); code != 202 {
 				t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
 			}
 		}
 	}
 	for _, invalid := range []string{`{"messages":` + jsonString(text), `{"session_id":` + jsonString(text) + `,"x":1}`} { // errors must not quote the text
-		harness.Post(t, p.Data+"/v1/feedback", header, invalid)
-		harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, invalid)
+		harness.Post(t, p.DataURL+"/v1/feedback", header, invalid)
+		harness.Post(t, p.DataURL+"/v1/chat/completions?key="+values["google"], header, invalid)
 	}
 	p.Eventually("the closed session in /metrics", func() bool {
-		_, metrics := harness.Get(t, p.Admin+"/metrics", "t")
+		_, metrics := harness.Get(t, p.AdminURL+"/metrics", "t")
 		return strings.Contains(metrics, `precept_sessions_closed_total 1`)
 	})
 	p.WaitUntilDrained(dir)
@@ -168,7 +168,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
 		t.Fatalf("data directory: got %d files, want at least 3, one of them with a redacted email", len(all))
 	}
-	_, all["/metrics"] = harness.Get(t, p.Admin+"/metrics", "t")
+	_, all["/metrics"] = harness.Get(t, p.AdminURL+"/metrics", "t")
 	all["the log"] = p.Log.String()
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != 0 {
@@ -197,7 +197,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		}
 		all["export parquet"], all[file] = string(b), content
 	}
-	for _, leak := range leaks(all, values) {
+	for _, leak := range findLeaks(all, values) {
 		t.Errorf("leaked canary: %s", leak)
 	}
 }
@@ -217,7 +217,7 @@ func storedDocuments(t *testing.T, dir string) string {
 		err = db.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error { return encode(s) })
 	}
 	if err == nil {
-		err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+		err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
 			entries, err := db.Feedback(t.Context(), r.Tenant, r.ID)
 			return errors.Join(err, encode(string(r.Data)), encode(entries), encode(string(a.Frozen)))
 		})

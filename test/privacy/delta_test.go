@@ -43,7 +43,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent += len(body)
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"long"}}, string(body)); code != 200 {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"long"}}, string(body)); code != 200 {
 			t.Fatalf("turn %d: got status %d, body %s, want 200", i, code, answer)
 		}
 		var reply struct {
@@ -62,7 +62,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 		transcript = len(final)
 	}
 	p.Eventually("all exchanges to be stored", func() bool {
-		_, text := harness.Get(t, p.Admin+"/metrics", "t")
+		_, text := harness.Get(t, p.AdminURL+"/metrics", "t")
 		return strings.Contains(text, fmt.Sprintf(`precept_samples_total{outcome="exchange_stored"} %d`, turns))
 	})
 	p.Signal(syscall.SIGTERM)

@@ -19,10 +19,10 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	sendRated := func(name, word string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
 			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
-		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
 			t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 		}
 	}
@@ -32,7 +32,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 		t.Helper()
 		p.Eventually(want, func() bool {
 			token := strings.TrimSpace(harness.Files(t, dir)["/admin-token"])
-			_, text := harness.Get(t, p.Admin+"/metrics", token)
+			_, text := harness.Get(t, p.AdminURL+"/metrics", token)
 			return strings.Contains(text, want)
 		})
 	}
@@ -87,7 +87,7 @@ func TestRunningServerDeletesOldSessions(t *testing.T) {
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })

@@ -86,7 +86,7 @@ func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 				normalized[name+", in lower case"] = strings.ToLower(normalized[name])
 			}
 			for _, form := range []string{canary, strings.Join(strings.Fields(canary), " ")} {
-				for _, found := range leaks(normalized, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
+				for _, found := range findLeaks(normalized, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
 					t.Errorf("leaked canary: %s", found)
 				}
 			}

@@ -16,7 +16,7 @@ import (
 func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	t.Helper()
 	header := http.Header{"Precept-Session": {name}}
-	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`); code != http.StatusOK {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`); code != http.StatusOK {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 }
@@ -68,7 +68,7 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			}
 			p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, append(store, "--upstream", up.URL+"/v1")...).WaitUntilReady(dir)
 			for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp"} {
-				_, all[path] = harness.Get(t, p.Admin+path, "t")
+				_, all[path] = harness.Get(t, p.AdminURL+path, "t")
 			}
 			p.Stop()
 			for output, text := range all {
@@ -101,7 +101,7 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	sendTurn(t, p, "intact", "Mend "+intactText)
 	p.Eventually("the other sample", func() bool {
 		out, _, _ := harness.RunCommand(t, "", append([]string{"export"}, store...)...)
-		_, page := harness.Get(t, p.Admin+"/api/samples", "t")
+		_, page := harness.Get(t, p.AdminURL+"/api/samples", "t")
 		return strings.Contains(out, intactText) && strings.Contains(page, intactText)
 	})
 	for _, format := range []string{"mplp", "openai"} {
@@ -114,7 +114,7 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp", "/api/export?format=openai", "/sessions?words=Mend", "/api/sessions?words=Mend"} {
-		code, text := harness.Get(t, p.Admin+path, "t")
+		code, text := harness.Get(t, p.AdminURL+path, "t")
 		if code != http.StatusOK || !strings.Contains(text, intactText) {
 			t.Errorf("%s: got status %d, body %s, want 200 and the text %q", path, code, text, intactText)
 		}
@@ -129,15 +129,15 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 // damageExchanges overwrites all exchanges in Redis with a text that cannot be decoded.
 func damageExchanges(t *testing.T, server *storetest.Redis) {
 	t.Helper()
-	keys, _ := server.Must(t, "KEYS", "*x:*").([]any)
+	keys, _ := server.MustDo(t, "KEYS", "*x:*").([]any)
 	n := 0
 	for _, key := range keys {
-		if server.Must(t, "TYPE", fmt.Sprint(key)) != "hash" {
+		if server.MustDo(t, "TYPE", fmt.Sprint(key)) != "hash" {
 			continue
 		}
-		fields, _ := server.Must(t, "HKEYS", fmt.Sprint(key)).([]any)
+		fields, _ := server.MustDo(t, "HKEYS", fmt.Sprint(key)).([]any)
 		for _, field := range fields {
-			server.Must(t, "HSET", fmt.Sprint(key), fmt.Sprint(field), "0000000000000000damaged")
+			server.MustDo(t, "HSET", fmt.Sprint(key), fmt.Sprint(field), "0000000000000000damaged")
 			n++
 		}
 	}

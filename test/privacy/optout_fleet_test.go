@@ -43,7 +43,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 		t.Helper()
 		h := http.Header{"Precept-Session": {name}}
 		maps.Copy(h, header)
-		if code, answer := harness.Post(t, fleet[replica].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
+		if code, answer := harness.Post(t, fleet[replica].DataURL+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
 			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
 	}

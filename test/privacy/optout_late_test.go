@@ -53,14 +53,14 @@ func importSessions(t *testing.T, store []string) {
 const optOutConfig = "learning: {opt_out_tenants: [acme], opt_out_agents: ['nightly-*'], opt_out_patterns: ['*.vault']}\n"
 
 // parquetText returns the agents, inputs, outputs and sessions of the rows of a Parquet file.
-func parquetText(t *testing.T, data string) string {
+func parquetText(t *testing.T, file string) string {
 	t.Helper()
 	rows, err := parquet.Read[struct {
 		Agent   string `parquet:"agent"`
 		Input   string `parquet:"input"`
 		Output  string `parquet:"output"`
 		Session string `parquet:"session"`
-	}](strings.NewReader(data), int64(len(data)))
+	}](strings.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func commandOutputs(t *testing.T, store []string) map[string]string {
 		all["export "+format] = run("export", "--format", format)
 	}
 	lake := t.TempDir()
-	run("export", "--follow", "--once", "--format", "parquet", "--output", lake, "--group", "g"+harness.Random(6))
+	run("export", "--follow", "--once", "--format", "parquet", "--output", lake, "--group", "g"+harness.RandomHex(6))
 	for name, text := range harness.Files(t, lake) {
 		if strings.HasSuffix(name, ".parquet") {
 			all["lake"] += name + parquetText(t, text)
@@ -118,7 +118,7 @@ func serverOutputs(t *testing.T, flags []string) map[string]string {
 		"/api/export/sessions?format=jsonl", "/api/export/sessions?format=csv", "/api/export/sessions?format=transcripts",
 		"/api/export/sessions?format=transcripts&tenant=acme", "/api/export?format=mplp&tenant=acme", "/api/export?format=openai&tenant=acme", "/api/sessions", "/api/samples", "/api/samples?tenant=acme", "/samples", "/sessions",
 	} {
-		code, text := harness.Get(t, p.Admin+path, "t")
+		code, text := harness.Get(t, p.AdminURL+path, "t")
 		if code != http.StatusOK {
 			t.Errorf("%s: got status %d, body %s, want 200", path, code, text)
 		}

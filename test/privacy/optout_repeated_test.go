@@ -42,7 +42,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						h = http.Header{}
 					}
 					h.Set("Precept-Session", name)
-					if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
+					if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
 						t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 					}
 				}
@@ -55,13 +55,13 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					for i := range 5 {
 						p.Eventually("a place in memory for another session", func() bool {
 							body := `{"model":"m","messages":[{"role":"user","content":"` + newText + ` hello"}]}`
-							return skipReason(t, p.Data+"/v1/chat/completions", fmt.Sprint("other", i), body) != "busy"
+							return skipReason(t, p.DataURL+"/v1/chat/completions", fmt.Sprint("other", i), body) != "busy"
 						})
 						p.Eventually("the exchange in the store, so that the next session finds a place in memory", func() bool {
 							return harness.Doctor(t, dir).Stored == int64(i+1)
 						})
 					}
-					p.Eventually("only one session in memory", func() bool { return p.Health().Since.InMemory == 1 })
+					p.Eventually("only one session in memory", func() bool { return p.Health().SinceStart.InMemory == 1 })
 				}
 				// The history of the next request has the opted-out text and a reply that quotes it.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+newText+`?"}`, nil)

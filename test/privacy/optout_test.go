@@ -73,16 +73,19 @@ reward: {close_after: 300ms}
 		header = header.Clone()
 		header.Set("Precept-Session", name)
 		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
 			t.Fatalf("%s: chat request: got status %d, body %s, want 200 and the text %q", form, code, answer, canary)
 		}
-		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 			t.Errorf("%s: feedback: got status %d, body %s, want 202 and ignored", form, code, answer)
 		}
 	}
 	waitForMetric := func(want string) {
 		t.Helper()
-		p.Eventually(want, func() bool { _, text := harness.Get(t, p.Admin+"/metrics", "t"); return strings.Contains(text, want) })
+		p.Eventually(want, func() bool {
+			_, text := harness.Get(t, p.AdminURL+"/metrics", "t")
+			return strings.Contains(text, want)
+		})
 	}
 	waitForMetric(fmt.Sprintf(`precept_dropped_total{reason="opt_out"} %d`, len(forms)))
 	checkNoTrace := func(when string) {
@@ -109,7 +112,7 @@ reward: {close_after: 300ms}
 	p.Eventually("removal of the turn that opts out by a path in its reply", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	checkNoTrace("while precept runs")
 	// Feedback on a session that is not stored.
-	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
@@ -119,7 +122,7 @@ reward: {close_after: 300ms}
 	checkNoTrace("after the stop")
 
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	waitForMetric(`precept_dropped_total{reason="opt_out"} 1`)
@@ -129,7 +132,7 @@ reward: {close_after: 300ms}
 
 	// Without opt-out patterns, the same path does not opt out.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").WaitUntilReady(dir)
-	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
+	if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
 		t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 	}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
@@ -164,7 +167,7 @@ func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	ask := func() {
 		t.Helper()
 		body := `{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
-		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); code != 200 {
+		if code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); code != 200 {
 			t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 		}
 	}
@@ -176,7 +179,7 @@ func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	list += `,{"role":"assistant","content":"It says ` + canary + `"},{"role":"user","content":"last-question"}`
 	ask()
 	p.Eventually("two dropped and two stored exchanges", func() bool {
-		_, text := harness.Get(t, p.Admin+"/metrics", "t")
+		_, text := harness.Get(t, p.AdminURL+"/metrics", "t")
 		return strings.Contains(text, `precept_dropped_total{reason="opt_out"} 2`) && strings.Contains(text, `precept_samples_total{outcome="exchange_stored"} 2`)
 	})
 	p.Signal(syscall.SIGTERM)

@@ -82,7 +82,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				header = header.Clone()
 				header.Set("Precept-Session", "s")
 				header.Set("Precept-Run", "r")
-				code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, string(body))
+				code, answer := harness.Post(t, p.DataURL+"/v1/chat/completions", header, string(body))
 				if code != http.StatusOK {
 					t.Fatalf("chat request: got status %d, body %s, want 200", code, answer)
 				}
@@ -100,17 +100,17 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			}
 			turn(learnedKey, user("Thanks"))
 			p.Eventually("the session in the store", func() bool {
-				_, text := harness.Get(t, p.Admin+"/api/sessions/s", "t")
+				_, text := harness.Get(t, p.AdminURL+"/api/sessions/s", "t")
 				return strings.Contains(text, visibleText) && strings.Contains(text, "Thanks")
 			})
 			for i, kind := range []string{"rejection", "correction"} {
 				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, hiddenText)
-				if code, answer := harness.Post(t, p.Data+"/v1/feedback", learnedKey, post); code != http.StatusAccepted {
+				if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", learnedKey, post); code != http.StatusAccepted {
 					t.Fatalf("feedback: got status %d, body %s, want 202", code, answer)
 				}
 			}
 			p.Eventually("a sample of the session", func() bool {
-				_, text := harness.Get(t, p.Admin+"/api/samples", "t")
+				_, text := harness.Get(t, p.AdminURL+"/api/samples", "t")
 				return strings.Contains(text, "quality_score")
 			})
 			p.Stop()
@@ -123,7 +123,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				"/api/export?format=mplp", "/api/export?format=openai", "/api/export?format=preference", "/api/export?format=experiment",
 				"/api/export/sessions?format=jsonl", "/api/export/sessions?format=csv", "/api/export/sessions?format=transcripts",
 			} {
-				_, text := harness.Get(t, p.Admin+path, "t")
+				_, text := harness.Get(t, p.AdminURL+path, "t")
 				all[path] = text
 			}
 			all["watch"] = harness.MustRun(t, append([]string{"watch", "s", "--once"}, store...)...)

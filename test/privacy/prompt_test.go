@@ -46,7 +46,7 @@ func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, hea
 		`{"role":"user","content":"Hello."}]`,
 		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
 	} {
-		if code, answer := harness.Post(t, p.Data+api.path, h, fmt.Sprintf(api.head, prompt)+list+"}"); code != http.StatusOK {
+		if code, answer := harness.Post(t, p.DataURL+api.path, h, fmt.Sprintf(api.head, prompt)+list+"}"); code != http.StatusOK {
 			t.Fatalf("%s: request: got status %d, body %s, want 200", dialect, code, answer)
 		}
 	}
@@ -94,12 +94,12 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	}
 	for dialect := range prompts {
 		for _, path := range []string{"/api/sessions/s-" + dialect, "/sessions/s-" + dialect} {
-			_, page := harness.Get(t, p.Admin+path, "token")
+			_, page := harness.Get(t, p.AdminURL+path, "token")
 			if strings.Count(page, "about marigolds") < 1 || !strings.Contains(page, "Finds a periwinkle.") || strings.Contains(page, "gardener@") {
 				t.Errorf("%s = %s, want the prompt and the tools without the address", path, page)
 			}
 		}
-		_, page := harness.Get(t, p.Admin+"/api/sessions/s-"+dialect, "token")
+		_, page := harness.Get(t, p.AdminURL+"/api/sessions/s-"+dialect, "token")
 		if n, tools := strings.Count(page, "about marigolds"), strings.Count(page, "Finds a periwinkle."); n != 1 || tools != 1 {
 			t.Errorf("%s: got the prompt %d times and the tools %d times in the session, want once each", dialect, n, tools)
 		}

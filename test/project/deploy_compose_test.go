@@ -299,13 +299,13 @@ func TestComposeSettingsRun(t *testing.T) {
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
 		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log:\n%s", err, out, p.Log.String())
 	}
-	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", token); code != 200 {
+	if code := statusAs(t, p.AdminURL+"/metrics", "precept-2:8081", token); code != 200 {
 		t.Errorf("/metrics with the token of Prometheus: got status %d, want 200", code)
 	}
-	if code := statusAs(t, p.Admin+"/api/export/sessions?format=transcripts", "precept-2:8081", token); code != 403 {
+	if code := statusAs(t, p.AdminURL+"/api/export/sessions?format=transcripts", "precept-2:8081", token); code != 403 {
 		t.Errorf("/api/export/sessions with the token of Prometheus: got status %d, want 403", code)
 	}
-	if code := statusAs(t, p.Admin+"/metrics", "elsewhere:8081", token); code != 403 {
+	if code := statusAs(t, p.AdminURL+"/metrics", "elsewhere:8081", token); code != 403 {
 		t.Errorf("/metrics with an unknown Host: got status %d, want 403", code)
 	}
 }

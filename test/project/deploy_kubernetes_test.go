@@ -333,12 +333,12 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	env["PRECEPT_STORE_URL"] = "redis://" + server.Addr + "/0"
 	p := harness.Launch(t, dir, environ(env), k.args(t, config)[1:]...).WaitUntilReady(dir)
 	for _, probe := range []kubeProbe{k.container().StartupProbe, k.container().LivenessProbe, k.container().ReadinessProbe} {
-		base := map[string]string{"data": p.Data, "admin": p.Admin}[probe.HTTPGet.Port]
+		base := map[string]string{"data": p.DataURL, "admin": p.AdminURL}[probe.HTTPGet.Port]
 		if code := statusAs(t, base+probe.HTTPGet.Path, "10.0.0.7:8080", ""); code != 200 {
 			t.Errorf("probe %+v: got status %d, want 200", probe, code)
 		}
 	}
-	if code := statusAs(t, p.Admin+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
+	if code := statusAs(t, p.AdminURL+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
 		t.Errorf("/metrics with Host precept-admin: got status %d, want 200", code)
 	}
 	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })

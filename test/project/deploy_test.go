@@ -40,10 +40,10 @@ func readRepoFile(t *testing.T, name string) string {
 
 // decodeStrictly decodes the documents of a YAML file, and fails the test for an unknown or repeated key. next returns
 // a pointer into which a document is decoded.
-func decodeStrictly(t *testing.T, name string, next func(document []byte) any) {
+func decodeStrictly(t *testing.T, name string, target func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
-		into := next([]byte(document))
+		into := target([]byte(document))
 		if err := yaml.NewDecoder(strings.NewReader(document), yaml.Strict()).Decode(into); err != nil {
 			t.Fatalf("decode %s: %s", name, yaml.FormatError(err, false, true))
 		}

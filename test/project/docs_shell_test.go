@@ -29,8 +29,8 @@ type docBlock struct {
 }
 
 var (
-	notRunForm  = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
-	commandForm = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
+	notRunPattern  = regexp.MustCompile(`^<!-- not run: (.+) -->$`)
+	commandPattern = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
 )
 
 // docBlocks returns the fenced blocks of a document, and the line numbers of shell commands in indented blocks, which
@@ -43,14 +43,14 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 		switch {
 		case fence && current == nil:
 			current = &docBlock{line: n + 1, kind: kind}
-			if m := notRunForm.FindStringSubmatch(previousLine); m != nil {
+			if m := notRunPattern.FindStringSubmatch(previousLine); m != nil {
 				current.notRun = m[1]
 			}
 		case fence:
 			blocks, current = append(blocks, *current), nil
 		case current != nil:
 			current.text += line + "\n"
-		case strings.HasPrefix(line, "    ") && commandForm.MatchString(strings.TrimSpace(line)):
+		case strings.HasPrefix(line, "    ") && commandPattern.MatchString(strings.TrimSpace(line)):
 			indented = append(indented, n+1)
 		}
 		previousLine = line
@@ -152,7 +152,7 @@ func newDocEnv(t *testing.T) *docEnv {
 	sendSession(t, p)
 	sendChat(t, p, "ci-43", `{"model":"m","messages":[{"role":"user","content":"Commit the fix."},{"role":"assistant","tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"git commit -m x && gh pr create --fill\"}"}}]},{"role":"tool","tool_call_id":"call_1","content":"[fix/x 3f2a9c1d] x\nhttps://github.com/acme/shop/pull/12"}]}`)
 	w := &docEnv{dir: dir, redis: server.Addr, placeholders: strings.NewReplacer(
-		"127.0.0.1:8080", strings.TrimPrefix(p.Data, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.Admin, "http://"),
+		"127.0.0.1:8080", strings.TrimPrefix(p.DataURL, "http://"), "127.0.0.1:8081", strings.TrimPrefix(p.AdminURL, "http://"),
 		"host:6379", ":documents@"+server.Addr, "redis-cli ", "redis-cli -e -p "+port(t, server.Addr)+" ",
 		"SLUG", "check-the-target", "ENTRY_ID", "1-1")}
 	w.env = append(os.Environ(), "HOME="+root, "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=documents-token", "NO_COLOR=1", "REDIS_PASSWORD=documents", "GITHUB_WEBHOOK_SECRET=documents-hook",
@@ -185,7 +185,7 @@ func sendSession(t *testing.T, p *harness.Process) {
 // sendChat sends a chat request of a session.
 func sendChat(t *testing.T, p *harness.Process, session, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,19 +17,19 @@ type snippet struct {
 }
 
 var (
-	spanForm   = regexp.MustCompile("`([^`\n]+)`")
-	linkForm   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
-	lineForm   = regexp.MustCompile(`(?:^|[\s(;|&])(?:bin/|\./)?precept((?:\s+\S+)+)`)
-	flagForm   = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
-	keyForm    = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)+$`)
-	envForm    = regexp.MustCompile(`\bPRECEPT_[A-Z][A-Z_]*\b`)
-	metricForm = regexp.MustCompile(`\bprecept_[a-z_]*(?:\{[a-z_]+(?:,[a-z_]+)*\}_[a-z_]+)?[a-z_]*`)
-	pathForm   = regexp.MustCompile(`(?:^|\s)(/(?:api|v1/feedback|v1/lessons|healthz|readyz|metrics|login|logout)[^\s?"']*)`)
-	headerForm = regexp.MustCompile(`\bPrecept-[A-Z][A-Za-z-]+`)
-	makeForm   = regexp.MustCompile(`(?:^|\s)make ([a-z0-9-]+)`)
-	fileForm   = regexp.MustCompile(`^(?:configs|docs|examples|tools)/[\w./-]+$`)
-	subList    = regexp.MustCompile(`^precept\s+([a-z]+)\s{2,}([a-z]+(?:, [a-z]+)+)(?:\s{2,}|$)`)
-	yamlPrefix = regexp.MustCompile(`^\s*#\s?`)
+	spanPattern   = regexp.MustCompile("`([^`\n]+)`")
+	linkPattern   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	linePattern   = regexp.MustCompile(`(?:^|[\s(;|&])(?:bin/|\./)?precept((?:\s+\S+)+)`)
+	flagPattern   = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
+	keyPattern    = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)+$`)
+	envPattern    = regexp.MustCompile(`\bPRECEPT_[A-Z][A-Z_]*\b`)
+	metricPattern = regexp.MustCompile(`\bprecept_[a-z_]*(?:\{[a-z_]+(?:,[a-z_]+)*\}_[a-z_]+)?[a-z_]*`)
+	pathPattern   = regexp.MustCompile(`(?:^|\s)(/(?:api|v1/feedback|v1/lessons|healthz|readyz|metrics|login|logout)[^\s?"']*)`)
+	headerPattern = regexp.MustCompile(`\bPrecept-[A-Z][A-Za-z-]+`)
+	makePattern   = regexp.MustCompile(`(?:^|\s)make ([a-z0-9-]+)`)
+	filePattern   = regexp.MustCompile(`^(?:configs|docs|examples|tools)/[\w./-]+$`)
+	subList       = regexp.MustCompile(`^precept\s+([a-z]+)\s{2,}([a-z]+(?:, [a-z]+)+)(?:\s{2,}|$)`)
+	yamlPrefix    = regexp.MustCompile(`^\s*#\s?`)
 )
 
 // snippets returns the code in a document: spans between backticks, and lines of blocks in a Markdown file.
@@ -48,22 +48,22 @@ func snippets(file, text string) []snippet {
 			out = append(out, snippet{text: strings.TrimSpace(line), block: true})
 			continue
 		}
-		for _, m := range spanForm.FindAllStringSubmatch(line, -1) {
+		for _, m := range spanPattern.FindAllStringSubmatch(line, -1) {
 			out = append(out, snippet{text: m[1]})
 		}
 	}
 	return out
 }
 
-// faults returns a message for each name in a document that the program does not define.
-func (k *knownNames) faults(file, text string) []string {
+// findUnknownNames returns a message for each name in a document that the program does not define.
+func (k *knownNames) findUnknownNames(file, text string) []string {
 	var out []string
 	report := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, c := range snippets(file, text) {
 		k.checkCommands(c, report)
 		k.checkNames(c, report)
 	}
-	for _, m := range linkForm.FindAllStringSubmatch(text, -1) {
+	for _, m := range linkPattern.FindAllStringSubmatch(text, -1) {
 		if !strings.Contains(m[1], "://") && !inRepo(path.Join(path.Dir(file), m[1])) {
 			report("the link target %s does not exist", m[1])
 		}
@@ -87,7 +87,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	if c.block {
 		line, _, _ = strings.Cut(line, " # ")
 	}
-	m := lineForm.FindStringSubmatch(line)
+	m := linePattern.FindStringSubmatch(line)
 	if m == nil {
 		if strings.HasPrefix(c.text, "--") {
 			k.checkFlags(k.root, c.text, report)
@@ -114,7 +114,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 
 // checkFlags reports the flags in text that neither a command nor one of its subcommands has.
 func (k *knownNames) checkFlags(cmd *command, text string, report func(string, ...any)) {
-	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
+	for _, m := range flagPattern.FindAllStringSubmatch(text, -1) {
 		if !cmd.hasFlag(m[1]) && !belongsToOtherProgram(text) {
 			report("%s has no flag --%s", cmd.path, m[1])
 		}
@@ -128,18 +128,18 @@ func belongsToOtherProgram(text string) bool {
 
 // checkNames reports unknown keys, variables, metrics, paths, headers, make targets and files.
 func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
-	if head, _, _ := strings.Cut(c.text, ":"); keyForm.MatchString(head) {
+	if head, _, _ := strings.Cut(c.text, ":"); keyPattern.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
 		if k.sections[first] && !k.keys[head] && !inRepo(head) {
 			report("there is no key %s", head)
 		}
 	}
-	for _, name := range envForm.FindAllString(c.text, -1) {
+	for _, name := range envPattern.FindAllString(c.text, -1) {
 		if !k.env[name] {
 			report("nothing reads the variable %s", name)
 		}
 	}
-	for _, form := range metricForm.FindAllString(c.text, -1) {
+	for _, form := range metricPattern.FindAllString(c.text, -1) {
 		for _, name := range expandBraces(form) {
 			if !k.metrics[name] && !strings.HasSuffix(name, "_") {
 				report("there is no metric %s", name)
@@ -148,33 +148,33 @@ func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	}
 	text := regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE|POST/GET) `).ReplaceAllString(c.text, "")
 	if !c.block || strings.HasPrefix(text, "/") {
-		for _, m := range pathForm.FindAllStringSubmatch(text, -1) {
+		for _, m := range pathPattern.FindAllStringSubmatch(text, -1) {
 			examplePath := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(m[1], "x")
 			if !belongsToOtherProgram(m[1]) && !slices.ContainsFunc(k.routes, func(r *regexp.Regexp) bool { return r.MatchString(examplePath) }) {
 				report("no listener answers the path %s", m[1])
 			}
 		}
 	}
-	for _, name := range headerForm.FindAllString(c.text, -1) {
+	for _, name := range headerPattern.FindAllString(c.text, -1) {
 		if !k.headers[strings.ToLower(name)] {
 			report("there is no header %s", name)
 		}
 	}
-	for _, m := range makeForm.FindAllStringSubmatch(c.text, -1) {
+	for _, m := range makePattern.FindAllStringSubmatch(c.text, -1) {
 		if (!c.block || strings.HasPrefix(c.text, "make ")) && !k.targets[m[1]] {
 			report("there is no target make %s", m[1])
 		}
 	}
-	if fileForm.MatchString(c.text) && !inRepo(c.text) {
+	if filePattern.MatchString(c.text) && !inRepo(c.text) {
 		report("there is no file %s", c.text)
 	}
 }
 
 // expandBraces expands a metric name with {a,b} to one name for each item in the braces.
-func expandBraces(form string) []string {
-	head, rest, ok := strings.Cut(form, "{")
+func expandBraces(name string) []string {
+	head, rest, ok := strings.Cut(name, "{")
 	if !ok {
-		return []string{form}
+		return []string{name}
 	}
 	list, tail, _ := strings.Cut(rest, "}")
 	var out []string

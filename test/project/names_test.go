@@ -57,14 +57,14 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 			_, after, _ := strings.Cut(rest, "\n## ")
 			checked = before + "\n## " + after
 		}
-		for _, f := range known.faults(file, checked) {
+		for _, f := range known.findUnknownNames(file, checked) {
 			t.Errorf("%s: fault: %s", file, f)
 		}
 	}
 }
 
 // faults finds each kind of unknown name, and accepts existing names.
-func TestFaultsFindsUnknownNames(t *testing.T) {
+func TestFindUnknownNamesFindsEachKind(t *testing.T) {
 	p := gatherNames(t)
 	for _, tc := range []struct{ text, want string }{
 		{"Run `precept frobnicate` now.", "frobnicate"},
@@ -82,14 +82,14 @@ func TestFaultsFindsUnknownNames(t *testing.T) {
 		{"See [this](docs/NOSUCH.md).", "docs/NOSUCH.md"},
 		{"See `configs/nosuch.yaml`.", "configs/nosuch.yaml"},
 	} {
-		got := p.faults("README.md", tc.text)
+		got := p.findUnknownNames("README.md", tc.text)
 		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
 			t.Errorf("faults(%q) = %q, want 1 fault with %q", tc.text, got, tc.want)
 		}
 	}
 	known := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
-	if got := p.faults("README.md", known); len(got) != 0 {
+	if got := p.findUnknownNames("README.md", known); len(got) != 0 {
 		t.Errorf("faults of a text with existing names = %q, want none", got)
 	}
 }
@@ -145,16 +145,16 @@ func gatherNames(t *testing.T) *knownNames {
 	}
 	p.env["PRECEPT_CHAOS"] = true // set by make chaos
 	p.metrics = metricNames(t)
-	p.routes = routeForms(t)
+	p.routes = routePatterns(t)
 	p.headers = headerNames(t)
 	p.targets = makeTargets(t)
 	return p
 }
 
-// describer is a Prometheus registerer that records the names of metrics.
-type describer struct{ names map[string]bool }
+// metricNameRecorder is a Prometheus registerer that records the names of metrics.
+type metricNameRecorder struct{ names map[string]bool }
 
-func (d describer) Register(c prometheus.Collector) error {
+func (d metricNameRecorder) Register(c prometheus.Collector) error {
 	ch := make(chan *prometheus.Desc)
 	go func() { c.Describe(ch); close(ch) }()
 	for desc := range ch {
@@ -165,23 +165,23 @@ func (d describer) Register(c prometheus.Collector) error {
 	return nil
 }
 
-func (d describer) MustRegister(cs ...prometheus.Collector) {
+func (d metricNameRecorder) MustRegister(cs ...prometheus.Collector) {
 	for _, c := range cs {
 		_ = d.Register(c)
 	}
 }
 
-func (d describer) Unregister(prometheus.Collector) bool { return true }
+func (d metricNameRecorder) Unregister(prometheus.Collector) bool { return true }
 
 // metricNames returns the names of all metrics of the program.
 func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
-	d := describer{names: map[string]bool{}}
+	d := metricNameRecorder{names: map[string]bool{}}
 	proxy.NewMetrics(d)
 	server.RegisterBuild(d)
 	server.RegisterReload(d, nil)
 	server.RegisterStore(d, &store.Store{})
-	server.RegisterLearning(d, &learn.Tally{})
+	server.RegisterLearning(d, &learn.Metrics{})
 	server.RegisterSpans(d, nil)
 	server.RegisterCache(d, "any", (*redact.CleanTexts)(nil))
 	for name := range maps.Clone(d.names) {
@@ -216,9 +216,9 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	return out
 }
 
-// routeForms returns patterns of the paths that the two listeners answer. The source has these paths as the first
+// routePatterns returns patterns of the paths that the two listeners answer. The source has these paths as the first
 // arguments of GET, POST and similar calls, and as keys of the map in proxy.endpoints.
-func routeForms(t *testing.T) []*regexp.Regexp {
+func routePatterns(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
 	add := func(e ast.Expr) {

@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// expressions returns the queries of the Prometheus rules and of the Grafana dashboard in configs/, by rule or panel.
-func expressions(t *testing.T) map[string]string {
+// promQueries returns the queries of the Prometheus rules and of the Grafana dashboard in configs/, by rule or panel.
+func promQueries(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	var rules struct {
@@ -57,12 +57,12 @@ func readConfig(t *testing.T, name string) []byte {
 // The rules and the dashboard query only metrics of the program. Prometheus reports no error for an unknown metric.
 func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	known := metricNames(t)
-	all := expressions(t)
+	all := promQueries(t)
 	if len(all) < 25 {
 		t.Fatalf("queries of the rules and the dashboard: got %d, want at least 25", len(all))
 	}
 	for source, expr := range all {
-		for _, name := range metricForm.FindAllString(expr, -1) {
+		for _, name := range metricPattern.FindAllString(expr, -1) {
 			if !known[name] {
 				t.Errorf("%s queries metric %s, which the program does not have", source, name)
 			}
@@ -117,7 +117,7 @@ func TestRuleTestsCoverEachAlert(t *testing.T) {
 			fires[a.Name], silent[a.Name] = fires[a.Name] || len(a.Expected) > 0, silent[a.Name] || len(a.Expected) == 0
 		}
 	}
-	for name := range expressions(t) {
+	for name := range promQueries(t) {
 		if strings.HasPrefix(name, "Precept") && (!fires[name] || !silent[name]) {
 			t.Errorf("alert %s: tested firing: %t, tested silent: %t, want both", name, fires[name], silent[name])
 		}

@@ -58,16 +58,16 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 func responseTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
-		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.RunSessions](), reflect.TypeFor[admin.Traffic](), reflect.TypeFor[admin.Comparison](), reflect.TypeFor[admin.ViewList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportSum](), reflect.TypeFor[admin.Health](),
+		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Facets](), reflect.TypeFor[store.RunSessions](), reflect.TypeFor[admin.Traffic](), reflect.TypeFor[admin.Comparison](), reflect.TypeFor[admin.ViewList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[learn.ImportResult](), reflect.TypeFor[admin.Health](),
 	}
 }
 
 // apiDescription is an OpenAPI description, and records the operations that a test has called.
 type apiDescription struct {
-	t        *testing.T
-	doc      map[string]any
-	compiler *jsonschema.Compiler
-	seen     map[string]bool // called operations, as "METHOD /path status"
+	t                *testing.T
+	doc              map[string]any
+	compiler         *jsonschema.Compiler
+	calledOperations map[string]bool // called operations, as "METHOD /path status"
 }
 
 // parseDescription reads an OpenAPI description in YAML.
@@ -81,7 +81,7 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &apiDescription{t: t, doc: doc.(map[string]any), compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
+	d := &apiDescription{t: t, doc: doc.(map[string]any), compiler: jsonschema.NewCompiler(), calledOperations: map[string]bool{}}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
 	if err := d.compiler.AddResource("mem:///openapi.json", doc); err != nil {
@@ -120,7 +120,7 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	d.t.Helper()
 	status := strconv.Itoa(res.StatusCode)
 	operation := method + " " + path + " " + status
-	d.seen[operation] = true
+	d.calledOperations[operation] = true
 	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
 	if node, _ := d.resolve(base); node == nil {
 		d.t.Errorf("%s: undescribed response, body %s", operation, body)
@@ -205,52 +205,52 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
 	r := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
 	const token = "e2e-token"
-	_, text := harness.Get(t, r.Admin+"/api/openapi.yaml", token)
+	_, text := harness.Get(t, r.AdminURL+"/api/openapi.yaml", token)
 	d := parseDescription(t, text)
-	d.call(r.Admin, "GET", "/api/openapi.yaml", token, "")
-	d.call(r.Data, "GET", "/healthz", "", "")
-	d.call(r.Admin, "GET", "/readyz", "", "")
-	d.call(r.Admin, "GET", "/metrics", token, "")
-	d.call(r.Admin, "GET", "/metrics", "", "")
-	d.call(r.Admin, "GET", "/login", "", "")
-	d.call(r.Admin, "POST", "/login", "", "")
+	d.call(r.AdminURL, "GET", "/api/openapi.yaml", token, "")
+	d.call(r.DataURL, "GET", "/healthz", "", "")
+	d.call(r.AdminURL, "GET", "/readyz", "", "")
+	d.call(r.AdminURL, "GET", "/metrics", token, "")
+	d.call(r.AdminURL, "GET", "/metrics", "", "")
+	d.call(r.AdminURL, "GET", "/login", "", "")
+	d.call(r.AdminURL, "POST", "/login", "", "")
 
-	harness.Post(t, r.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"s1"}}, `{"model":"m1","messages":[{"role":"user","content":"mend the build script"}]}`)
-	d.call(r.Data, "POST", "/v1/feedback", "", `{"session_id":"s1","source":"user","type":"approval"}`)
-	d.call(r.Data, "POST", "/v1/feedback", "", `[{"session_id":"s1","source":"user","type":"score","score":0.5},{"source":"user"}]`)
-	d.call(r.Data, "POST", "/v1/feedback", "", `{"nonsense":1}`)
-	d.call(r.Data, "POST", "/v1/feedback", "", `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
+	harness.Post(t, r.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"s1"}}, `{"model":"m1","messages":[{"role":"user","content":"mend the build script"}]}`)
+	d.call(r.DataURL, "POST", "/v1/feedback", "", `{"session_id":"s1","source":"user","type":"approval"}`)
+	d.call(r.DataURL, "POST", "/v1/feedback", "", `[{"session_id":"s1","source":"user","type":"score","score":0.5},{"source":"user"}]`)
+	d.call(r.DataURL, "POST", "/v1/feedback", "", `{"nonsense":1}`)
+	d.call(r.DataURL, "POST", "/v1/feedback", "", `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 	const merged = `{"object_kind":"merge_request","object_attributes":{"action":"merge","state":"merged","url":"https://gitlab.example/a/b/-/merge_requests/1","source_branch":"fix"},"project":{"web_url":"https://gitlab.example/a/b"}}`
 	hook := func(secret string) http.Header {
 		return http.Header{"X-Gitlab-Token": {secret}, "X-Gitlab-Event": {"Merge Request Hook"}, "X-Gitlab-Event-Uuid": {"1"}}
 	}
-	d.callWith(hook("hook-secret-of-the-test"), r.Data, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
-	d.callWith(hook("another-secret"), r.Data, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
+	d.callWith(hook("hook-secret-of-the-test"), r.DataURL, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
+	d.callWith(hook("another-secret"), r.DataURL, "POST", "/v1/hooks/{id}", merged, "id", "gitlab")
 
 	var l struct{ ID string }
-	if err := json.Unmarshal(d.call(r.Data, "POST", "/v1/lessons", "", `{"signature":"deploy fails","lesson_text":"Read the log first.","targets":[{"role":"reviewer"}]}`), &l); err != nil {
+	if err := json.Unmarshal(d.call(r.DataURL, "POST", "/v1/lessons", "", `{"signature":"deploy fails","lesson_text":"Read the log first.","targets":[{"role":"reviewer"}]}`), &l); err != nil {
 		t.Fatal(err)
 	}
-	d.call(r.Data, "POST", "/v1/lessons", "", `{"signature":"x"}`)
-	d.call(r.Data, "POST", "/v1/lessons", "", `nonsense`)
-	d.call(r.Data, "GET", "/v1/lessons?limit=1", "", "")
-	d.call(r.Data, "GET", "/v1/lessons?limit=0", "", "")
-	d.call(r.Data, "GET", "/v1/lessons/{id}", "", "", "id", l.ID)
-	d.call(r.Data, "GET", "/v1/lessons/{id}", "", "", "id", "none")
-	d.call(r.Data, "PATCH", "/v1/lessons/{id}", "", `{"lesson_text":"Read the whole log first."}`, "id", l.ID)
-	d.call(r.Data, "DELETE", "/v1/lessons/{id}", "", "", "id", l.ID)
+	d.call(r.DataURL, "POST", "/v1/lessons", "", `{"signature":"x"}`)
+	d.call(r.DataURL, "POST", "/v1/lessons", "", `nonsense`)
+	d.call(r.DataURL, "GET", "/v1/lessons?limit=1", "", "")
+	d.call(r.DataURL, "GET", "/v1/lessons?limit=0", "", "")
+	d.call(r.DataURL, "GET", "/v1/lessons/{id}", "", "", "id", l.ID)
+	d.call(r.DataURL, "GET", "/v1/lessons/{id}", "", "", "id", "none")
+	d.call(r.DataURL, "PATCH", "/v1/lessons/{id}", "", `{"lesson_text":"Read the whole log first."}`, "id", l.ID)
+	d.call(r.DataURL, "DELETE", "/v1/lessons/{id}", "", "", "id", l.ID)
 
-	d.call(r.Admin, "GET", "/api/report?provisional=true&what_if=0.2&explain=check-the-target", token, "")
-	d.call(r.Admin, "GET", "/api/report", "", "")
-	d.call(r.Admin, "GET", "/api/report?window=x", token, "")
+	d.call(r.AdminURL, "GET", "/api/report?provisional=true&what_if=0.2&explain=check-the-target", token, "")
+	d.call(r.AdminURL, "GET", "/api/report", "", "")
+	d.call(r.AdminURL, "GET", "/api/report?window=x", token, "")
 	const act = "/api/lessons/{slug}/{action}"
-	d.call(r.Admin, "POST", act, token, `{"picks":800,"dry_run":true}`, "slug", "check-the-target", "action", "trial")
-	d.call(r.Admin, "POST", act, token, "", "slug", "check-the-target", "action", "pause")
-	d.call(r.Admin, "POST", act, token, "", "slug", "none", "action", "pause")
-	d.call(r.Admin, "POST", act, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
+	d.call(r.AdminURL, "POST", act, token, `{"picks":800,"dry_run":true}`, "slug", "check-the-target", "action", "trial")
+	d.call(r.AdminURL, "POST", act, token, "", "slug", "check-the-target", "action", "pause")
+	d.call(r.AdminURL, "POST", act, token, "", "slug", "none", "action", "pause")
+	d.call(r.AdminURL, "POST", act, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
 	callStoredData(d, r, token)
-	d.call(r.Admin, "POST", "/api/forget", token, `{"session":"s1"}`)
-	d.call(r.Admin, "POST", "/api/forget", token, `{}`)
+	d.call(r.AdminURL, "POST", "/api/forget", token, `{"session":"s1"}`)
+	d.call(r.AdminURL, "POST", "/api/forget", token, `{}`)
 	d.checkAllTested()
 }
 
@@ -259,43 +259,43 @@ func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.t.Helper()
 	harness.Eventually(d.t, "the sample of the closed session", func() bool {
 		var l store.SampleList
-		r.Ask(d.t, "/api/samples", &l)
+		r.GetAdmin(d.t, "/api/samples", &l)
 		return len(l.Samples) > 0
 	})
-	d.call(r.Admin, "GET", "/api/sessions?limit=5&verdict=good", token, "")
-	d.call(r.Admin, "GET", "/api/sessions?words=script&tool=x", token, "")
-	d.call(r.Admin, "GET", "/api/sessions?after=nowhere!", token, "")
-	d.call(r.Admin, "GET", "/api/sessions", "", "")
-	d.call(r.Admin, "GET", "/api/facets?range=today&zone=%2B02:00", token, "")
-	d.call(r.Admin, "GET", "/api/facets?range=never", token, "")
-	d.call(r.Admin, "GET", "/api/traffic?range=7d&zone=%2B02:00", token, "")
-	d.call(r.Admin, "GET", "/api/traffic?range=never", token, "")
-	d.call(r.Admin, "GET", "/api/traffic", "", "")
-	d.call(r.Admin, "GET", "/api/compare?by=model", token, "")
-	d.call(r.Admin, "GET", "/api/compare?by=weather", token, "")
-	d.call(r.Admin, "GET", "/api/compare", "", "")
-	d.call(r.Admin, "GET", "/api/runs/{run}", token, "", "run", "s1")
-	d.call(r.Admin, "GET", "/api/runs/{run}", token, "", "run", "nobody")
-	d.call(r.Admin, "GET", "/api/runs/{run}", "", "", "run", "s1")
-	d.call(r.Admin, "GET", "/api/views", token, "")
-	d.call(r.Admin, "GET", "/api/views", "", "")
-	d.call(r.Admin, "GET", "/api/export/sessions?format=csv", token, "")
-	d.call(r.Admin, "GET", "/api/export/sessions?format=pdf", token, "")
-	d.call(r.Admin, "GET", "/api/export/sessions", "", "")
-	d.call(r.Admin, "GET", "/api/facets", "", "")
-	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "s1")
-	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "nobody")
-	d.call(r.Admin, "GET", "/api/samples?quality=good,unrated", token, "")
-	d.call(r.Admin, "GET", "/api/samples?family=x", token, "")
-	d.call(r.Admin, "GET", "/api/export?format=openai", token, "")
-	d.call(r.Admin, "GET", "/api/export?format=parquet", token, "")
-	d.call(r.Admin, "GET", "/api/export?format=x", token, "")
-	d.call(r.Admin, "GET", "/api/health", token, "")
-	d.call(r.Admin, "POST", "/api/feedback", token, `{"session_id":"s1","source":"user","type":"approval"}`)
-	d.call(r.Admin, "POST", "/api/feedback", token, `{"nonsense":1}`)
-	d.call(r.Admin, "POST", "/api/import?agent=codex", token, `{"source":"ci","id":"1","reward":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`)
-	d.call(r.Admin, "POST", "/api/import?at=never", token, `{}`)
-	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
+	d.call(r.AdminURL, "GET", "/api/sessions?limit=5&verdict=good", token, "")
+	d.call(r.AdminURL, "GET", "/api/sessions?words=script&tool=x", token, "")
+	d.call(r.AdminURL, "GET", "/api/sessions?after=nowhere!", token, "")
+	d.call(r.AdminURL, "GET", "/api/sessions", "", "")
+	d.call(r.AdminURL, "GET", "/api/facets?range=today&zone=%2B02:00", token, "")
+	d.call(r.AdminURL, "GET", "/api/facets?range=never", token, "")
+	d.call(r.AdminURL, "GET", "/api/traffic?range=7d&zone=%2B02:00", token, "")
+	d.call(r.AdminURL, "GET", "/api/traffic?range=never", token, "")
+	d.call(r.AdminURL, "GET", "/api/traffic", "", "")
+	d.call(r.AdminURL, "GET", "/api/compare?by=model", token, "")
+	d.call(r.AdminURL, "GET", "/api/compare?by=weather", token, "")
+	d.call(r.AdminURL, "GET", "/api/compare", "", "")
+	d.call(r.AdminURL, "GET", "/api/runs/{run}", token, "", "run", "s1")
+	d.call(r.AdminURL, "GET", "/api/runs/{run}", token, "", "run", "nobody")
+	d.call(r.AdminURL, "GET", "/api/runs/{run}", "", "", "run", "s1")
+	d.call(r.AdminURL, "GET", "/api/views", token, "")
+	d.call(r.AdminURL, "GET", "/api/views", "", "")
+	d.call(r.AdminURL, "GET", "/api/export/sessions?format=csv", token, "")
+	d.call(r.AdminURL, "GET", "/api/export/sessions?format=pdf", token, "")
+	d.call(r.AdminURL, "GET", "/api/export/sessions", "", "")
+	d.call(r.AdminURL, "GET", "/api/facets", "", "")
+	d.call(r.AdminURL, "GET", "/api/sessions/{session}", token, "", "session", "s1")
+	d.call(r.AdminURL, "GET", "/api/sessions/{session}", token, "", "session", "nobody")
+	d.call(r.AdminURL, "GET", "/api/samples?quality=good,unrated", token, "")
+	d.call(r.AdminURL, "GET", "/api/samples?family=x", token, "")
+	d.call(r.AdminURL, "GET", "/api/export?format=openai", token, "")
+	d.call(r.AdminURL, "GET", "/api/export?format=parquet", token, "")
+	d.call(r.AdminURL, "GET", "/api/export?format=x", token, "")
+	d.call(r.AdminURL, "GET", "/api/health", token, "")
+	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"session_id":"s1","source":"user","type":"approval"}`)
+	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"nonsense":1}`)
+	d.call(r.AdminURL, "POST", "/api/import?agent=codex", token, `{"source":"ci","id":"1","reward":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`)
+	d.call(r.AdminURL, "POST", "/api/import?at=never", token, `{}`)
+	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
 // Each of these schemas refuses an invalid value. If a schema accepted every value, the other tests would check
@@ -334,7 +334,7 @@ func (d *apiDescription) checkAllTested() {
 				continue
 			}
 			called := false
-			for operation := range d.seen {
+			for operation := range d.calledOperations {
 				if rest, ok := strings.CutPrefix(operation, strings.ToUpper(method)+" "+path+" "); ok && (rest[0] == '2' || path == "/login") {
 					called = true
 				}

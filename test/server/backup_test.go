@@ -18,7 +18,7 @@ import (
 
 // A backup of a running server is made and restored with the commands in docs/OPERATIONS.md. After the restore, the
 // report and the samples are as at the time of the backup, the files are private, and the server stores new exchanges.
-func TestBackupAndRestore(t *testing.T) {
+func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	t.Parallel()
 	up, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "build script")
@@ -28,7 +28,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	sendChat := func(p *harness.Process, name string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"mend the build script"}]}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"mend the build script"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestBackupAndRestore(t *testing.T) {
 	for i := range 30 {
 		name := fmt.Sprint("s", i)
 		sendChat(p, name)
-		if code, text := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2)); code != http.StatusAccepted {
+		if code, text := harness.Post(t, p.DataURL+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2)); code != http.StatusAccepted {
 			t.Fatalf("feedback: got status %d, body %s, want 202", code, text)
 		}
 	}

@@ -36,7 +36,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 				for i := 0; i < len(headers); i += 2 {
 					h.Set(headers[i], headers[i+1])
 				}
-				if status, b := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
+				if status, b := harness.Post(t, p.DataURL+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
 					t.Fatalf("chat request with headers %v: got status %d, body %s, want 200", headers, status, b)
 				}
 			}
@@ -50,7 +50,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 				if len(ids) > 1 {
 					body = "[" + body + "]"
 				}
-				if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, body); status != wantStatus || !strings.Contains(b, wantText) {
+				if status, b := harness.Post(t, p.DataURL+"/v1/feedback", nil, body); status != wantStatus || !strings.Contains(b, wantText) {
 					t.Errorf("feedback %v on session %s: got status %d, body %s, want %d and a body with %q",
 						ids, session, status, b, wantStatus, wantText)
 				}
@@ -68,7 +68,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			postEntries(202, "parked", "later", "b")
 			sendTurn("Precept-Session", "later")
 			p.Eventually("the parked feedback to join its session", func() bool {
-				_, b := harness.Get(t, p.Admin+"/api/health", "token")
+				_, b := harness.Get(t, p.AdminURL+"/api/health", "token")
 				return strings.Contains(b, `"parked":0`)
 			})
 			postEntries(429, "limits.feedback", "later", "d")
@@ -79,7 +79,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 				sendTurn("Precept-Session", name, "Precept-Run", "r")
 				postEntries(202, "joined", name, "x")
 			}
-			_, metrics := harness.Get(t, p.Admin+"/metrics", "token")
+			_, metrics := harness.Get(t, p.AdminURL+"/metrics", "token")
 			for _, line := range []string{
 				`precept_feedback_total{source="user",status="full",type="score"} 4`, "precept_feedback_left_out_total 1",
 			} {

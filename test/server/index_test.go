@@ -15,14 +15,14 @@ func TestIndexFollowsAManualEdit(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)
 	p := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, lessons), "--reward-close-after", "1s")...)
-	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
+	a := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
 	a.User("Run the build script.")
 	a.Send(false)
-	if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
+	if status, b := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
 		t.Fatalf("feedback: got status %d, body %s, want a status below 300", status, b)
 	}
 	harness.Eventually(t, "the session in the report", func() bool {
-		_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")
+		_, body := harness.Get(t, p.AdminURL+"/api/report", "e2e-token")
 		return strings.Contains(body, `"n_injected":1`)
 	})
 	banktest.WriteLesson(t, lessons, "another-a", "another thing")

@@ -62,14 +62,14 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		return `{"model":"m","messages":[{"role":"user","content":"` + text + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
 	requestIDs := map[string]string{ // Precept-Request-Id of the response, by failure
-		"a path unknown to the upstream":        send(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
-		"an upstream that hangs up":             send(http.MethodPost, p.Data+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
-		"an upstream that does not answer HTTP": send(http.MethodPost, p.Data+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
-		"an admin request with a wrong token":   send(http.MethodGet, p.Admin+"/api/report", "", http.StatusUnauthorized),
+		"a path unknown to the upstream":        send(http.MethodPost, p.DataURL+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),
+		"an upstream that hangs up":             send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("hang up"), http.StatusBadGateway),
+		"an upstream that does not answer HTTP": send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("talk nonsense"), http.StatusBadGateway),
+		"an admin request with a wrong token":   send(http.MethodGet, p.AdminURL+"/api/report", "", http.StatusUnauthorized),
 	}
-	send(http.MethodPost, p.Data+"/v1/chat/completions", chat("hello"), http.StatusOK)
-	send(http.MethodPost, p.Data+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
-	send(http.MethodPost, p.Data+"/v1/feedback", `{"`+canary, http.StatusBadRequest)
+	send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("hello"), http.StatusOK)
+	send(http.MethodPost, p.DataURL+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
+	send(http.MethodPost, p.DataURL+"/v1/feedback", `{"`+canary, http.StatusBadRequest)
 	if err := os.RemoveAll(lessons); err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +77,9 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	note := `{"signature":"tests of ` + canary + `","lesson_text":"Run the tests of ` + canary + ` before you commit.","keywords":["` + canary + `"]}`
-	requestIDs["a lesson that cannot be written"] = send(http.MethodPost, p.Data+"/v1/lessons", note, http.StatusServiceUnavailable)
+	requestIDs["a lesson that cannot be written"] = send(http.MethodPost, p.DataURL+"/v1/lessons", note, http.StatusServiceUnavailable)
 	redis.Freeze(t)
-	send(http.MethodPost, p.Data+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // kept in the outbox
+	send(http.MethodPost, p.DataURL+"/v1/feedback", `{"session_id":"elsewhere of `+canary+`","source":"user","type":"score","score":1,"comment":"`+canary+`"}`, http.StatusAccepted) // kept in the outbox
 	redis.Thaw(t)
 	p.Stop()
 

@@ -19,15 +19,15 @@ func TestReadyCommandPrintsReadyz(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", "http://127.0.0.1:1/v1").WaitUntilReady(dir)
 	out, err := harness.CommandOutput(t, "ready", "--data-dir", dir)
-	if err != nil || out != p.Data+"/readyz: ok\n" {
-		t.Errorf("ready --data-dir: got error %v, output %q, want %q", err, out, p.Data+"/readyz: ok\n")
+	if err != nil || out != p.DataURL+"/readyz: ok\n" {
+		t.Errorf("ready --data-dir: got error %v, output %q, want %q", err, out, p.DataURL+"/readyz: ok\n")
 	}
-	out, err = harness.CommandOutput(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.Data, "http://"))
+	out, err = harness.CommandOutput(t, "ready", "--json", "--data-dir", t.TempDir(), "--listen", strings.TrimPrefix(p.DataURL, "http://"))
 	if err != nil || !strings.Contains(out, `"ready": true`) {
 		t.Errorf("ready --listen: got error %v, output %q, want ready: true", err, out)
 	}
 	p.Stop()
-	out, err = harness.CommandOutput(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.Data, "http://"))
+	out, err = harness.CommandOutput(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.DataURL, "http://"))
 	if err == nil || !strings.Contains(out, `"ready": false`) {
 		t.Errorf("ready after the stop: got error %v, output %q, want an error and ready: false", err, out)
 	}
@@ -62,8 +62,8 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"NOTIFY_SOCKET=" + socket}, "--upstream", "http://127.0.0.1:1/v1")
 	message := nextNotification()
-	if p.WaitUntilReady(dir); message != "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin {
-		t.Errorf("first notification: got %q, want %q", message, "READY=1\nSTATUS=data "+p.Data+", admin "+p.Admin)
+	if p.WaitUntilReady(dir); message != "READY=1\nSTATUS=data "+p.DataURL+", admin "+p.AdminURL {
+		t.Errorf("first notification: got %q, want %q", message, "READY=1\nSTATUS=data "+p.DataURL+", admin "+p.AdminURL)
 	}
 	p.Signal(syscall.SIGTERM)
 	if message := nextNotification(); !strings.HasPrefix(message, "STOPPING=1\n") {

@@ -18,7 +18,7 @@ import (
 // reloads.
 func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
-	reloadUnderLoad(t, harness.Longer(150, 5000))
+	reloadUnderLoad(t, harness.UsualOrChaos(150, 5000))
 }
 
 // reloadUnderLoad changes the configuration n times under load, and checks that no request fails, and that the numbers
@@ -40,26 +40,26 @@ func reloadUnderLoad(t *testing.T, n int) {
 	underLoad := func(during func()) {
 		t.Helper()
 		ctx, stop := context.WithCancel(t.Context())
-		wait := load.Start(ctx, s.Data, 2)
+		wait := load.Start(ctx, s.DataURL, 2)
 		during()
 		stop()
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForMore(40) }) // so that before includes the goroutines and files that stay open
+	underLoad(func() { load.WaitForRequests(40) }) // so that before includes the goroutines and files that stay open
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)
 	underLoad(func() {
 		for i := 1; i <= n; i++ {
-			s.write(settings(i % n))
+			s.writeConfig(settings(i % n))
 			if i%100 != 0 { // the server must notice the other changes by polling
 				s.Signal(syscall.SIGHUP)
 			}
-			s.EventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.countReloads(reloadLine) >= i })
+			s.EventuallyEvery(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.countReloads(reloadLine) >= i })
 		}
 	})
-	if answered := load.Answered(); answered < n/10 {
+	if answered := load.CountAnswered(); answered < n/10 {
 		t.Errorf("answered requests: got %d, want at least %d", answered, n/10)
 	}
 	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load a file may be read twice
@@ -70,23 +70,23 @@ func reloadUnderLoad(t *testing.T, n int) {
 		after = s.gauges("go_goroutines", "process_open_fds")
 		return after[0] <= before[0]+8 && after[1] <= before[1]+8
 	})
-	t.Logf("%d requests answered; goroutines %v before, %v after; open files %v before, %v after", load.Answered(), before[0], after[0], before[1], after[1])
+	t.Logf("%d requests answered; goroutines %v before, %v after; open files %v before, %v after", load.CountAnswered(), before[0], after[0], before[1], after[1])
 	s.Stop()
 }
 
 // countReloads returns the number of matches of line in the log. Each call reads only the new part of the log.
-func (s *fileServer) countReloads(line *regexp.Regexp) int {
+func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1
-	s.counted += len(line.FindAllStringIndex(text[s.read:end], -1))
-	s.read = end
-	return s.counted
+	s.reloadCount += len(line.FindAllStringIndex(text[s.readBytes:end], -1))
+	s.readBytes = end
+	return s.reloadCount
 }
 
 // gauges returns the values of at most two metrics of the server.
-func (s *fileServer) gauges(names ...string) (out [2]float64) {
+func (s *configFileServer) gauges(names ...string) (out [2]float64) {
 	s.T.Helper()
-	_, text := harness.Get(s.T, s.Admin+"/metrics", "token")
+	_, text := harness.Get(s.T, s.AdminURL+"/metrics", "token")
 	for i, name := range names {
 		m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(text)
 		if m == nil {

@@ -16,33 +16,33 @@ import (
 	"precept/test/harness"
 )
 
-// fileServer is a running precept that reads a configuration file.
-type fileServer struct {
+// configFileServer is a running precept that reads a configuration file.
+type configFileServer struct {
 	*harness.Process
-	file, dir     string
-	read, counted int // number of bytes of the log that countReloads has read, and of reloads in them
+	file, dir              string
+	readBytes, reloadCount int // number of bytes of the log that countReloads has read, and of reloads in them
 }
 
 // startWithFile starts precept with a configuration file that contains text.
-func startWithFile(t *testing.T, text string, flags ...string) *fileServer {
+func startWithFile(t *testing.T, text string, flags ...string) *configFileServer {
 	t.Helper()
-	s := &fileServer{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
-	s.write(text)
+	s := &configFileServer{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
+	s.writeConfig(text)
 	s.Process = harness.Launch(t, s.dir, []string{"PRECEPT_ADMIN_TOKEN="}, append([]string{"--config", s.file}, flags...)...).WaitUntilReady(s.dir)
 	return s
 }
 
-// write replaces the configuration file.
-func (s *fileServer) write(text string) {
+// writeConfig replaces the configuration file.
+func (s *configFileServer) writeConfig(text string) {
 	s.T.Helper()
 	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
 		s.T.Fatal(err)
 	}
 }
 
-// tokenAccepted reports whether the admin listener accepts a token.
-func (s *fileServer) tokenAccepted(token string) bool {
-	status, _ := harness.Get(s.T, s.Admin+"/api/report", token)
+// acceptsToken reports whether the admin listener accepts a token.
+func (s *configFileServer) acceptsToken(token string) bool {
+	status, _ := harness.Get(s.T, s.AdminURL+"/api/report", token)
 	return status == http.StatusOK
 }
 
@@ -62,13 +62,13 @@ func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	for _, want := range []string{"the configuration file is missing; the last configuration stays in effect", "the lesson directory does not exist; create the directory"} {
 		s.Eventually(want, func() bool { return strings.Contains(s.Log.String(), want) })
 	}
-	if !s.tokenAccepted("first") {
+	if !s.acceptsToken("first") {
 		t.Error("the token of the last configuration is refused after the file was removed")
 	}
 }
 
 // A reload while the file is missing fails. The fault ends when the file is back, also with its old content.
-func TestFaultOfAMissingFileEndsWhenTheFileIsBack(t *testing.T) {
+func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 	t.Parallel()
 	const text = "admin: {tokens: [first]}\n"
 	s := startWithFile(t, text)
@@ -77,26 +77,26 @@ func TestFaultOfAMissingFileEndsWhenTheFileIsBack(t *testing.T) {
 	}
 	s.Signal(syscall.SIGHUP)
 	succeeded := func() bool {
-		_, body := harness.Get(t, s.Admin+"/metrics", "first")
+		_, body := harness.Get(t, s.AdminURL+"/metrics", "first")
 		return strings.Contains(body, "\nprecept_config_last_reload_successful 1\n")
 	}
 	s.Eventually("the fault in the metrics", func() bool { return !succeeded() })
-	s.write(text)
+	s.writeConfig(text)
 	s.Eventually("the end of the fault in the metrics", succeeded)
 }
 
 // A configuration file is changed, reloaded by SIGHUP, and changed back before the next poll. The change back is
 // applied.
-func TestReloadAppliesAChangeBack(t *testing.T) {
+func TestReloadAppliesARevertedChange(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
 	s := startWithFile(t, first)
 	for range 3 {
-		s.write(second)
+		s.writeConfig(second)
 		s.Signal(syscall.SIGHUP)
-		s.Eventually("the second token", func() bool { return s.tokenAccepted("second") })
-		s.write(first)
-		s.Eventually("the first token", func() bool { return s.tokenAccepted("first") })
+		s.Eventually("the second token", func() bool { return s.acceptsToken("second") })
+		s.writeConfig(first)
+		s.Eventually("the first token", func() bool { return s.acceptsToken("first") })
 	}
 }
 
@@ -105,14 +105,14 @@ func TestReloadAppliesAChangeBack(t *testing.T) {
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "admin: {tokens: [first]}\n")
-	s.write("")
+	s.writeConfig("")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the refusal in the log", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
-	if !s.tokenAccepted("first") {
+	if !s.acceptsToken("first") {
 		t.Error("the token of the old configuration is refused after a reload of an empty file")
 	}
-	s.write("admin: {tokens: [second]}\n")
-	s.Eventually("the second token", func() bool { return s.tokenAccepted("second") })
+	s.writeConfig("admin: {tokens: [second]}\n")
+	s.Eventually("the second token", func() bool { return s.acceptsToken("second") })
 }
 
 // A setting that needs a restart keeps its old value and is reported until the restart. Other settings are applied.
@@ -120,13 +120,13 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	t.Parallel()
 	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
 	s := startWithFile(t, fmt.Sprintf(base, false, ""))
-	s.write(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
+	s.writeConfig(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the log line with the keys that need a restart", func() bool {
 		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // not data_dir: the flag overrides the file
 	})
 	settings := func() map[string]string {
-		_, text := harness.Get(t, s.Admin+"/api/health", "token")
+		_, text := harness.Get(t, s.AdminURL+"/api/health", "token")
 		var health struct{ Config []configs.Setting }
 		if err := json.Unmarshal([]byte(text), &health); err != nil {
 			t.Fatal(err)
@@ -140,16 +140,16 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	if got := settings(); got["reward.close_after"] != "24h0m0s" || got["limits.sessions"] != "20000" || got["limits.upstream_header_timeout"] != "7s" || got["metrics.public"] != "true" {
 		t.Errorf("settings after the reload: got reward.close_after %s, limits.sessions %s, limits.upstream_header_timeout %s, metrics.public %s, want 24h0m0s, 20000, 7s and true", got["reward.close_after"], got["limits.sessions"], got["limits.upstream_header_timeout"], got["metrics.public"])
 	}
-	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
+	s.writeConfig(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
-	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
+	if _, page := harness.Get(t, s.AdminURL+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
 		t.Error("the dashboard lacks \"needs a restart: limits.sessions\"")
 	}
-	s.write(fmt.Sprintf(base, false, ""))
+	s.writeConfig(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("no setting that needs a restart", func() bool {
-		_, page := harness.Get(t, s.Admin+"/", "token")
+		_, page := harness.Get(t, s.AdminURL+"/", "token")
 		return !strings.Contains(page, "needs a restart")
 	})
 }
@@ -161,13 +161,13 @@ func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	s := startWithFile(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
 	sendChat := func(address string) {
 		t.Helper()
-		if code, text := harness.Post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
+		if code, text := harness.Post(t, s.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
 			t.Fatalf("chat request: got status %d, body %s, want 200", code, text)
 		}
 	}
 	sendChat("before@example.com")
 	s.Eventually("the first address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "before@example.com")) > 0 })
-	s.write("learning: {anonymize_pii: true}\n")
+	s.writeConfig("learning: {anonymize_pii: true}\n")
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the reload", func() bool { return strings.Contains(s.Log.String(), "configuration reloaded") })
 	sendChat("after@example.com")

@@ -24,13 +24,13 @@ import (
 
 // The first start logs the ready line and a working login link with a new token, and writes run.json. The stop removes
 // run.json. A later start logs no link.
-func TestServeFirstStartAndStop(t *testing.T) {
+func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).WaitUntilReady(dir)
 	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
-	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.Data || m[2] != p.Admin {
-		t.Errorf("addresses in the ready line: got %v, want %s and %s as in run.json", m[1:], p.Data, p.Admin)
+	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.DataURL || m[2] != p.AdminURL {
+		t.Errorf("addresses in the ready line: got %v, want %s and %s as in run.json", m[1:], p.DataURL, p.AdminURL)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
@@ -40,18 +40,18 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("token file: got %v, error %v, want mode 0600", info, err)
 	}
-	for _, url := range []string{p.Data + "/healthz", p.Data + "/readyz", p.Admin + "/healthz", p.Admin + "/readyz"} {
+	for _, url := range []string{p.DataURL + "/healthz", p.DataURL + "/readyz", p.AdminURL + "/healthz", p.AdminURL + "/readyz"} {
 		if status, text := harness.Get(t, url, ""); status != 200 {
 			t.Errorf("%s: got status %d, body %s, want 200", url, status, text)
 		}
 	}
-	for _, url := range []string{p.Admin + "/", p.Admin + "/metrics", p.Admin + "/api/report", p.Admin + "/debug/pprof/"} {
+	for _, url := range []string{p.AdminURL + "/", p.AdminURL + "/metrics", p.AdminURL + "/api/report", p.AdminURL + "/debug/pprof/"} {
 		if status, _ := harness.Get(t, url, ""); status != 401 {
 			t.Errorf("%s without a token: got status %d, want 401", url, status)
 		}
 	}
 	token, _ := os.ReadFile(filepath.Join(dir, admin.TokenFile))
-	if status, text := harness.Get(t, p.Admin+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
+	if status, text := harness.Get(t, p.AdminURL+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("/metrics: got status %d, want 200 and go_goroutines", status)
 	} else if percent := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); percent == nil || percent[1] == "100" {
 		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // 250, or less for a large heap
@@ -86,10 +86,10 @@ func TestLineFeedAfterASecretIsTrimmed(t *testing.T) {
 	}
 	env := []string{"PRECEPT_ADMIN_TOKEN=token-of-a-file\n", "UPSTREAM_KEY=sk-upstream\n"}
 	p := harness.Launch(t, dir, env, "--config", config, "--upstream", upstream.URL).WaitUntilReady(dir)
-	if status, text := harness.Get(t, p.Admin+"/api/report", "token-of-a-file"); status != http.StatusOK {
+	if status, text := harness.Get(t, p.AdminURL+"/api/report", "token-of-a-file"); status != http.StatusOK {
 		t.Errorf("/api/report with the admin token: got status %d, body %s, want 200", status, text)
 	}
-	status, reply := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Authorization": {"Bearer client-key"}}, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+	status, reply := harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Authorization": {"Bearer client-key"}}, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	if status != http.StatusOK {
 		t.Fatalf("chat request: got status %d, body %s, want 200", status, reply)
 	}
@@ -142,17 +142,17 @@ func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "25s").WaitUntilReady(dir)
-	ended := harness.Stream(t, p.Data)
+	ended := harness.Stream(t, p.DataURL)
 	p.Signal(syscall.SIGTERM)
 	p.Eventually("a refused new connection", func() bool {
 		c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-		res, err := c.Get(p.Data + "/healthz")
+		res, err := c.Get(p.DataURL + "/healthz")
 		if err == nil {
 			_ = res.Body.Close()
 		}
 		return err != nil
 	})
-	if status, text := harness.Get(t, p.Admin+"/readyz", ""); status != http.StatusServiceUnavailable || text != "draining\n" {
+	if status, text := harness.Get(t, p.AdminURL+"/readyz", ""); status != http.StatusServiceUnavailable || text != "draining\n" {
 		t.Errorf("/readyz during the drain: got status %d and %q, want 503 and draining", status, text)
 	}
 	close(stop)
@@ -176,7 +176,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 			}
 			dir := t.TempDir()
 			p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", drain).WaitUntilReady(dir)
-			ended := harness.Stream(t, p.Data)
+			ended := harness.Stream(t, p.DataURL)
 			p.Signal(syscall.SIGTERM)
 			if secondSignal {
 				p.Eventually("the drain", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
@@ -207,7 +207,7 @@ func TestServeReloadsConfig(t *testing.T) {
 	write("admin: {tokens: [first]}\nmetrics: {public: false}\n")
 	p := harness.Launch(t, dir, nil, "--config", file).WaitUntilReady(dir)
 	accepted := func(token string) bool {
-		status, _ := harness.Get(t, p.Admin+"/api/report", token)
+		status, _ := harness.Get(t, p.AdminURL+"/api/report", token)
 		return status == 200
 	}
 	if !accepted("first") {
@@ -221,10 +221,10 @@ func TestServeReloadsConfig(t *testing.T) {
 	if !accepted("looker") {
 		t.Error("/api/report refuses the new viewer token")
 	}
-	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); status != 403 || !strings.Contains(body, "viewer") {
+	if status, body := harness.Get(t, p.AdminURL+"/api/export", "looker"); status != 403 || !strings.Contains(body, "viewer") {
 		t.Errorf("/api/export with the new viewer token: got status %d, body %s, want 403 and \"viewer\"", status, body)
 	}
-	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
+	if status, _ := harness.Get(t, p.AdminURL+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)
 	}
 
@@ -235,7 +235,7 @@ func TestServeReloadsConfig(t *testing.T) {
 		t.Errorf("after an invalid file: got third token accepted: %v, second token accepted: %v, want false and true",
 			accepted("third"), accepted("second"))
 	}
-	_, page := harness.Get(t, p.Admin+"/", "second")
+	_, page := harness.Get(t, p.AdminURL+"/", "second")
 	if !strings.Contains(page, "bandit.epsilon") {
 		t.Error("the dashboard does not report the invalid bandit.epsilon")
 	}
@@ -243,7 +243,7 @@ func TestServeReloadsConfig(t *testing.T) {
 	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the fourth token", func() bool { return accepted("fourth") })
-	if _, page := harness.Get(t, p.Admin+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
+	if _, page := harness.Get(t, p.AdminURL+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
 		t.Error("the dashboard still reports bandit.epsilon after a valid reload")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
@@ -287,7 +287,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").WaitUntilReady(dir)
 	for i := range 3 {
 		body := strings.NewReader(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"what is %d and two?"}]}`, i))
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", body)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,15 +34,15 @@ func TestFacetsCountFailedReplies(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	p := harness.Start(t, t.TempDir(), "--upstream", model.URL+"/v1")
-	harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
+	harness.Post(t, p.DataURL+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	harness.Eventually(t, "the facet upstream-429", func() bool {
 		var facets store.Facets
-		p.Ask(t, "/api/facets", &facets)
-		return len(facets.Kinds) == 1 && facets.Kinds[0].Value == "upstream-429" && facets.Kinds[0].Sessions == 1
+		p.GetAdmin(t, "/api/facets", &facets)
+		return len(facets.ErrorKinds) == 1 && facets.ErrorKinds[0].Value == "upstream-429" && facets.ErrorKinds[0].Sessions == 1
 	})
 	for kind, want := range map[string]int{"upstream-429": 1, "upstream-500": 0} {
 		var l store.SessionList
-		if p.Ask(t, "/api/sessions?error_kind="+kind, &l); len(l.Sessions) != want {
+		if p.GetAdmin(t, "/api/sessions?error_kind="+kind, &l); len(l.Sessions) != want {
 			t.Errorf("sessions with error_kind %s: got %d, want %d", kind, len(l.Sessions), want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestFacetsCountFailedReplies(t *testing.T) {
 func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	p := harness.Start(t, t.TempDir(), "--upstream", harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL+"/v1")
-	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {".."}}, `{"model":"m","messages":[{"role":"user","content":"find the dots"}]}`)
+	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {".."}}, `{"model":"m","messages":[{"role":"user","content":"find the dots"}]}`)
 	harness.Eventually(t, "the turn of the session", func() bool {
 		out, _, code := harness.RunCommand(t, "", "watch", "..", "--once", "--data-dir", p.Dir)
 		return code == harness.ExitOK && strings.Contains(out, "find the dots")
@@ -66,15 +66,15 @@ func checkSessionViews(t *testing.T, flags []string) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "4s"), flags...)...)
-	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
+	a := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "one"}}
 	a.User(userText)
 	a.Send(false)
-	hidden := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat", Header: map[string]string{"Precept-Session": "opted", "Precept-Learn": "off"}}
+	hidden := &harness.Conversation{T: t, BaseURL: p.DataURL, Dialect: "chat", Header: map[string]string{"Precept-Session": "opted", "Precept-Learn": "off"}}
 	hidden.User("Run the build script, the canary-word is secret.")
 	hidden.Send(false)
 	var l store.SessionList
 	harness.Eventually(t, "the stored session with its number of errors", func() bool {
-		p.Ask(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
+		p.GetAdmin(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
 		return len(l.Sessions) == 1 && l.Sessions[0].Errors != nil
 	})
 	one := l.Sessions[0]
@@ -86,14 +86,14 @@ func checkSessionViews(t *testing.T, flags []string) {
 	}
 	var facets store.Facets
 	harness.Eventually(t, "the facets to count the session", func() bool {
-		p.Ask(t, "/api/facets", &facets)
-		return facets.Counted > 0
+		p.GetAdmin(t, "/api/facets", &facets)
+		return facets.Selected > 0
 	})
-	if facets.Counted != 1 || len(facets.Lessons) != 1 || facets.Lessons[0].Injected != 1 {
+	if facets.Selected != 1 || len(facets.Lessons) != 1 || facets.Lessons[0].Injected != 1 {
 		t.Errorf("/api/facets: got %+v, want 1 session with 1 injected lesson, and no opted-out session", facets)
 	}
 	var tr store.Transcript
-	p.Ask(t, "/api/sessions/one", &tr)
+	p.GetAdmin(t, "/api/sessions/one", &tr)
 	var kinds []string
 	for _, e := range tr.TurnItems[0].Entries {
 		kinds = append(kinds, e.Kind)
@@ -102,13 +102,13 @@ func checkSessionViews(t *testing.T, flags []string) {
 		t.Errorf("entries of turn 1: got kinds %s, want block, user and assistant as the last three", got)
 	}
 	checkWatch(t, dir, one.ID)
-	if code, _ := harness.Post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
+	if code, _ := harness.Post(t, p.AdminURL+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
 		t.Errorf("feedback: got status %d, want 202", code)
 	}
 	harness.Eventually(t, "the closed session and its sample", func() bool {
 		var s store.SampleList
-		p.Ask(t, "/api/sessions/one", &tr)
-		p.Ask(t, "/api/samples?quality=good", &s)
+		p.GetAdmin(t, "/api/sessions/one", &tr)
+		p.GetAdmin(t, "/api/samples?quality=good", &s)
 		return tr.Closed && tr.Rewarded.Counted != nil && *tr.Rewarded.Counted == 0.8 && len(s.Samples) == 1
 	})
 	out, err := harness.CommandOutput(t, "watch", one.ID, "--data-dir", dir)
@@ -119,7 +119,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 	for query, wantLine := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
-			if code := p.Ask(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLine {
+			if code := p.GetAdmin(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLine {
 				t.Errorf("/api/export of %s in format %s: got status %d, body %q, want 200, and a line: %v", query, format, code, text, wantLine)
 			}
 		}
@@ -127,14 +127,14 @@ func checkSessionViews(t *testing.T, flags []string) {
 	checkHealth(t, p)
 	var page string
 	for _, path := range []string{"/sessions", "/sessions/" + one.ID, "/samples", "/health", "/api/sessions", "/api/samples", "/api/export?format=openai", "/api/health"} {
-		if code := p.Ask(t, path, &page); code != http.StatusOK || strings.Contains(page, "canary-word") || strings.Contains(page, "e2e-token") || strings.Contains(page, "\x1b") {
+		if code := p.GetAdmin(t, path, &page); code != http.StatusOK || strings.Contains(page, "canary-word") || strings.Contains(page, "e2e-token") || strings.Contains(page, "\x1b") {
 			t.Errorf("%s: got status %d, body %s, want 200 without the opted-out text, the token and the escape character", path, code, page)
 		}
 	}
-	if code, text := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
+	if code, text := harness.Post(t, p.AdminURL+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
 		t.Errorf("/api/forget: got status %d, body %s, want 200 and 1 forgotten session", code, text)
 	}
-	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
+	if code := p.GetAdmin(t, "/api/sessions/one", nil); code != http.StatusNotFound {
 		t.Errorf("GET of the forgotten session: got status %d, want 404", code)
 	}
 }
@@ -179,7 +179,7 @@ func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []stri
 	t.Helper()
 	for _, format := range admin.ExportFormats() {
 		var apiExport string
-		if code := p.Ask(t, "/api/export?format="+format, &apiExport); code != http.StatusOK || apiExport == "" && format != "preference" {
+		if code := p.GetAdmin(t, "/api/export?format="+format, &apiExport); code != http.StatusOK || apiExport == "" && format != "preference" {
 			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(apiExport))
 		}
 		if commandExport := harness.MustRun(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); commandExport != apiExport && format != "parquet" {
@@ -194,10 +194,10 @@ func checkHealth(t *testing.T, p *harness.Process) {
 	t.Helper()
 	var h admin.Health
 	harness.Eventually(t, "the exchange in /api/health", func() bool {
-		p.Ask(t, "/api/health", &h)
+		p.GetAdmin(t, "/api/health", &h)
 		return h.Account.Stored > 0
 	})
-	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Trouble+h.Store.Trouble != "" || !h.Store.Healthy || len(h.Config) < 50 {
+	if !h.Account.Balanced || h.Account.Admitted < 1 || h.PID != p.PID || h.Account.Problem+h.Store.Problem != "" || !h.Store.Healthy || len(h.Config) < 50 {
 		t.Errorf("/api/health: got account %+v, store %+v, process %d, %d settings, want a balanced account, a healthy store, no trouble, process %d and at least 50 settings",
 			h.Account, h.Store, h.PID, len(h.Config), p.PID)
 	}

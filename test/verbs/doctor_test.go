@@ -25,7 +25,7 @@ func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
 	server := storetest.StartRedis(t)
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	for policy, warns := range map[string]bool{"noeviction": false, "allkeys-lru": true, "volatile-ttl": true} {
-		server.Must(t, "CONFIG", "SET", "maxmemory-policy", policy)
+		server.MustDo(t, "CONFIG", "SET", "maxmemory-policy", policy)
 		p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", server.URL())
 		if strings.Contains(p.Log.String(), "maxmemory_policy="+policy) != warns {
 			t.Errorf("log of a server on a Redis with %s: want a warning: %v\n%s", policy, warns, p.Log.String())
@@ -103,7 +103,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		t.Helper()
 		p.Eventually("the answer "+want+" of /readyz and doctor", func() bool {
 			prepare()
-			if _, body := harness.Get(t, p.Data+"/readyz", ""); strings.TrimSpace(body) != want {
+			if _, body := harness.Get(t, p.DataURL+"/readyz", ""); strings.TrimSpace(body) != want {
 				return false
 			}
 			var d answer
@@ -115,7 +115,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 			if want == "ok" {
 				wantCode = harness.ExitOK
 			}
-			return code == wantCode && d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.Data+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
+			return code == wantCode && d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.DataURL+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
 		})
 	}
 	noop := func() {}
@@ -128,8 +128,8 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	waitForAnswer(p, "ok, degraded: the store cannot be written", noop, storeFlags...)
 	post := func() {
 		t.Helper()
-		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.Random(100<<10))
-		if code, body := harness.Post(t, p.Data+"/v1/chat/completions", nil, request); code != http.StatusOK {
+		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.RandomHex(100<<10))
+		if code, body := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, request); code != http.StatusOK {
 			t.Fatalf("chat request: got status %d, body %s, want 200", code, body)
 		}
 	}
@@ -147,7 +147,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	line := regexp.MustCompile(`data=(http://(\S+)) admin`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	found := line.FindStringSubmatch(p.Log.String())
-	p.Data = found[1]
+	p.DataURL = found[1]
 	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", noop, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
@@ -181,7 +181,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.Data, "http://"))
+	out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.DataURL, "http://"))
 	if code != harness.ExitFailed || strings.Contains(out+stderr, "does not exist yet") || strings.Contains(out, "readyz") || !strings.Contains(stderr, "not a directory") {
 		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
 	}

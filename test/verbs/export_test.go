@@ -35,8 +35,8 @@ func runExport(t *testing.T, dir string, flags ...string) string {
 	return harness.MustRun(t, append([]string{"export", "--data-dir", dir}, flags...)...)
 }
 
-// exportID returns the id of session n.
-func exportID(n int) session.ID {
+// sessionID returns the id of session n.
+func sessionID(n int) session.ID {
 	return session.IDOf("default", session.NamespaceSession, fmt.Sprint(n))
 }
 
@@ -75,7 +75,7 @@ func storeFourSessions(t *testing.T) string {
 		{"default", "look-twice", nil},
 		{"acme", "", rate("score", 0.5)},
 	} {
-		id := exportID(n)
+		id := sessionID(n)
 		record := &session.Record{
 			Identity: session.Identity{ID: id, Tenant: tc.tenant, Agent: "coder", Name: fmt.Sprint(n), Started: day(n + 1), Seen: day(n + 1)},
 			Thread:   session.Thread{Turns: 1},
@@ -285,7 +285,7 @@ func TestExportMisuseIsRefused(t *testing.T) {
 
 // generatedSamples is a store with n samples, which EachSample generates one by one.
 type generatedSamples struct {
-	server.Evidence
+	server.StoreReader
 	n int
 }
 
@@ -295,9 +295,9 @@ func (g generatedSamples) Stats(context.Context) (map[string]int64, error) {
 
 func (g generatedSamples) EachSample(_ context.Context, _ string, _, _ time.Time, fn func(session.StoredSample) error) error {
 	for n := range g.n {
-		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{newExchange("t", exportID(n%64), n, day(1), "look-twice")}})[0]
+		s := sample.Build(sample.Session{Tenant: "t", ID: "s", Exchanges: []sample.Exchange{newExchange("t", sessionID(n%64), n, day(1), "look-twice")}})[0]
 		s.Output["response_text"] = strings.Repeat(fmt.Sprintf("answer %d. ", n), 100)
-		if err := fn(session.StoredSample{Tenant: "t", Agent: "a", ID: exportID(n % 64), Sample: s}); err != nil {
+		if err := fn(session.StoredSample{Tenant: "t", Agent: "a", ID: sessionID(n % 64), Sample: s}); err != nil {
 			return err
 		}
 	}
@@ -325,7 +325,7 @@ func TestExportMemoryIsBounded(t *testing.T) {
 	const samples, limit = 30_000, 48 << 20 // the limit is three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
 		p := &heapMeter{}
-		x := &server.ExportJob{Evidence: generatedSamples{n: samples}, Filter: &sample.Filter{}, Out: p}
+		x := &server.ExportJob{StoreReader: generatedSamples{n: samples}, Filter: &sample.Filter{}, Out: p}
 		runtime.GC()
 		if err := x.Write(t.Context(), format); err != nil {
 			t.Fatal(err)

@@ -27,14 +27,14 @@ func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 		t.Fatalf("run file: got %v, error %v, want mode 0600", info, err)
 	}
 	code, out, stderr := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
-	if code != 0 || strings.TrimSpace(out) != p.Data {
-		t.Errorf("run: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, out, p.Data, stderr)
+	if code != 0 || strings.TrimSpace(out) != p.DataURL {
+		t.Errorf("run: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, out, p.DataURL, stderr)
 	}
-	if code, out, stderr = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.Data) {
-		t.Errorf("doctor in a project folder: got exit code %d, want 0 and server %s\n%s%s", code, p.Data, out, stderr)
+	if code, out, stderr = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.DataURL) {
+		t.Errorf("doctor in a project folder: got exit code %d, want 0 and server %s\n%s%s", code, p.DataURL, out, stderr)
 	}
-	if code, out, stderr = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.Admin+"/login?token=") {
-		t.Errorf("dashboard: got exit code %d, output %q, want 0 and a login link to %s\n%s", code, out, p.Admin, stderr)
+	if code, out, stderr = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.AdminURL+"/login?token=") {
+		t.Errorf("dashboard: got exit code %d, output %q, want 0 and a login link to %s\n%s", code, out, p.AdminURL, stderr)
 	}
 	p.Stop()
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -83,8 +83,8 @@ func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 			t.Errorf("lessons %v: got exit code %d, want 0 and ask-first\n%s%s", args, code, stdout, stderr)
 		}
 	}
-	if code, stdout, stderr = runIn(t, project, env, "run", "--config", config, "--", "sh", "-c", "echo $PRECEPT_URL"); code != 0 || strings.TrimSpace(stdout) != run.Data {
-		t.Errorf("run --config: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, stdout, run.Data, stderr)
+	if code, stdout, stderr = runIn(t, project, env, "run", "--config", config, "--", "sh", "-c", "echo $PRECEPT_URL"); code != 0 || strings.TrimSpace(stdout) != run.DataURL {
+		t.Errorf("run --config: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, stdout, run.DataURL, stderr)
 	}
 	if code, stdout, stderr = runIn(t, project, env, "check", "--config", config); code != 0 || !strings.Contains(stderr, filepath.Join(project, "bank")+" does not exist") {
 		t.Errorf("check --config in another folder: got exit code %d, want 0 and a note that ./bank does not exist there\n%s%s", code, stdout, stderr)
@@ -134,7 +134,7 @@ func TestSecondStartLogsTheDashboardAddress(t *testing.T) {
 	p := harness.Start(t, data)
 	p.Stop()
 	p = harness.Start(t, data)
-	if want := "dashboard: " + p.Admin + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
+	if want := "dashboard: " + p.AdminURL + " (`precept dashboard` prints the login link)"; !strings.Contains(p.Log.String(), want) {
 		t.Errorf("the log of the second start lacks %q:\n%s", want, p.Log.String())
 	}
 }
@@ -146,7 +146,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	data := t.TempDir()
 	p := harness.Start(t, data, harness.AlwaysInject(m, harness.LessonDir(t))...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Please run the build script."}]}`
-	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
+	if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK {
 		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
 	}
 	const want, when = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
@@ -168,7 +168,7 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	data := t.TempDir()
 	p := harness.Start(t, data, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Which day is today?"}]}`
-	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
+	if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK {
 		t.Fatalf("chat request: got status %d, body %s, want 200", status, text)
 	}
 	stderr := ""

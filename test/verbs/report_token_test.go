@@ -26,9 +26,9 @@ func TestReportRefusesAWrongToken(t *testing.T) {
 		t.Fatalf("report with the right token: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 	code, out, stderr := runReport(t, dir, "wrong-token-0123456789")
-	if code != harness.ExitFailed || out != "" || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(stderr, p.Admin) {
+	if code != harness.ExitFailed || out != "" || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(stderr, p.AdminURL) {
 		t.Errorf("report with a wrong token: got exit code %d, output %q, standard error %q, want %d, no output, and an error with PRECEPT_ADMIN_TOKEN and %s",
-			code, out, stderr, harness.ExitFailed, p.Admin)
+			code, out, stderr, harness.ExitFailed, p.AdminURL)
 	}
 	code, out, stderr = runReport(t, dir, "")
 	if code != harness.ExitOK || out == "" || !strings.Contains(stderr, "read from the store") || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") {
@@ -42,7 +42,7 @@ func TestReportRefusesAWrongToken(t *testing.T) {
 	if code, _, stderr := runReport(t, dir, ""); code != harness.ExitOK {
 		t.Errorf("report without a server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
-	if err := server.WriteRunFile(dir, server.RunFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
+	if err := server.WriteRunFile(dir, server.RunFile{PID: 1, AdminURL: "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, stderr := runReport(t, dir, ""); code != harness.ExitOK {

@@ -203,7 +203,7 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
 	p := harness.Start(t, dir, append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
-	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"ci-1"}}, `{"model":"m","messages":[{"role":"user","content":"run the build script"}]}`)
+	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Session": {"ci-1"}}, `{"model":"m","messages":[{"role":"user","content":"run the build script"}]}`)
 	correction := filepath.Join(dir, "right.txt")
 	if err := os.WriteFile(correction, []byte("what would have been right"), 0o600); err != nil {
 		t.Fatal(err)
@@ -239,14 +239,14 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr, "precept serve") {
 		t.Errorf(`feedback without a server: got exit code %d, standard error %q, want 1 and "precept serve"`, code, stderr)
 	}
-	code, _, stderr = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.Data, "--approve")
+	code, _, stderr = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.DataURL, "--approve")
 	if code != 0 {
 		t.Errorf("feedback with PRECEPT_SESSION: got exit code %d, standard error %q, want 0", code, stderr)
 	}
 }
 
 // precept run --json exits with the exit code of the agent even if standard error cannot be written.
-func TestRunExitsAsTheAgentOnFullStderr(t *testing.T) {
+func TestRunKeepsExitCodeOfAgentIfStderrIsFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("needs /dev/full")

@@ -14,14 +14,14 @@ import (
 	"precept/test/harness"
 )
 
-// unprivileged is a user without the rights of root, with a binary and a directory that the user may read.
-type unprivileged struct {
+// unprivilegedUser is a user without the rights of root, with a binary and a directory that the user may read.
+type unprivilegedUser struct {
 	binary, dir string
-	as          *syscall.Credential
+	credential  *syscall.Credential
 }
 
-// newUnprivileged returns the current user or, for root, a user without rights.
-func newUnprivileged(t *testing.T) unprivileged {
+// newUnprivilegedUser returns the current user or, for root, a user without rights.
+func newUnprivilegedUser(t *testing.T) unprivilegedUser {
 	t.Helper()
 	dir := t.TempDir()
 	binary, err := exec.LookPath("precept")
@@ -29,14 +29,14 @@ func newUnprivileged(t *testing.T) unprivileged {
 		t.Fatal(err)
 	}
 	if os.Geteuid() != 0 {
-		return unprivileged{binary, dir, nil}
+		return unprivilegedUser{binary, dir, nil}
 	}
 	for d := dir; strings.HasPrefix(d, os.TempDir()) && d != os.TempDir(); d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil { //nolint:gosec // the unprivileged user enters the directory
 			t.Fatal(err)
 		}
 	}
-	u := unprivileged{filepath.Join(dir, "precept"), dir, &syscall.Credential{Uid: 65534, Gid: 65534}}
+	u := unprivilegedUser{filepath.Join(dir, "precept"), dir, &syscall.Credential{Uid: 65534, Gid: 65534}}
 	in, err := os.Open(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -54,12 +54,12 @@ func newUnprivileged(t *testing.T) unprivileged {
 }
 
 // run runs a precept command in the directory and returns its standard error and exit code.
-func (u unprivileged) run(t *testing.T, args ...string) (stderr string, code int) {
+func (u unprivilegedUser) run(t *testing.T, args ...string) (stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), u.binary, args...)
 	cmd.Dir = u.dir
 	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "HOME="+u.dir, "XDG_RUNTIME_DIR="+u.dir, "XDG_STATE_HOME="+u.dir, "XDG_DATA_HOME="+u.dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.as}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential}
 	var out strings.Builder
 	cmd.Stderr = &out
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -70,7 +70,7 @@ func (u unprivileged) run(t *testing.T, args ...string) (stderr string, code int
 
 // A command that may not read a file, write into a folder or bind a port names the remedy.
 func TestErrorsAboutPermissionsNameTheRemedy(t *testing.T) {
-	u := newUnprivileged(t)
+	u := newUnprivilegedUser(t)
 	lessonFile := strings.Join([]string{
 		"---", "schema: learning/v1", "slug: look-twice", "title: Look twice", "trigger:", "  description: when in doubt",
 		"  metadata:", "    precept:", "      keywords: [doubt]", "outcome: success", "evidence:", "  - kind: run", "    ref: one", "---", "",

@@ -99,7 +99,7 @@ func (c *Circle) reply(list []message) message {
 	last := list[len(list)-1]
 	switch {
 	case last.Role != "tool":
-		return c.callTool("second")
+		return c.bookingCall("second")
 	case strings.Contains(last.Content, `"status":"booked"`):
 		return message{Role: "assistant", Content: "RESULT: success"}
 	}
@@ -115,7 +115,7 @@ func (c *Circle) reply(list []message) message {
 	}
 	c.countDelivery(last.Content, helped, harmed)
 	if c.draw(task) < chance {
-		return c.callTool("2")
+		return c.bookingCall("2")
 	}
 	return message{Role: "assistant", Content: "RESULT: failure, the tool does not take the floor"}
 }
@@ -135,8 +135,8 @@ func (c *Circle) countDelivery(content string, helped, harmed bool) {
 	}
 }
 
-// callTool returns the model's call of the booking tool.
-func (c *Circle) callTool(floor string) message {
+// bookingCall returns the model's call of the booking tool.
+func (c *Circle) bookingCall(floor string) message {
 	return toolCall("book_room", `{"building":"b-17","floor":"`+floor+`"}`, c.ids.Add(1))
 }
 
@@ -160,7 +160,7 @@ func (c *Circle) Play(ctx context.Context, base string, client *http.Client, age
 
 // book plays one session, which consists of the conversation of an agent and the feedback of the user.
 func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
-	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", wording(n), n)}}
+	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", bookingRequest(n), n)}}
 	for range 4 {
 		id, m, err := f.chat(ctx, "", "circle", list, "book_room")
 		if errors.Is(err, syscall.ECONNRESET) { // the HTTP clients of real agents also repeat such a request
@@ -178,8 +178,8 @@ func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
 	return fmt.Errorf("demo: the agent of booking %d made too many calls", n)
 }
 
-// wording returns the user's request in one of four wordings.
-func wording(n int) string {
+// bookingRequest returns the user's request in one of four wordings.
+func bookingRequest(n int) string {
 	return [...]string{"Book a room on the second floor", "I need a place for six people on floor two", "Could you reserve something upstairs", "Find us a meeting room, one floor up"}[n%4]
 }
 

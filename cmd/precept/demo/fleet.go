@@ -46,11 +46,11 @@ func (f *Fleet) Run(ctx context.Context) error {
 func inParallel(ctx context.Context, agents, first, last int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	next := make(chan int)
+	numbers := make(chan int)
 	var wg sync.WaitGroup
 	for range max(agents, 1) { // without an agent, the numbers would never be taken
 		wg.Go(func() {
-			for n := range next {
+			for n := range numbers {
 				if err := work(ctx, n); err != nil {
 					cancel(err)
 				}
@@ -58,9 +58,9 @@ func inParallel(ctx context.Context, agents, first, last int, work func(ctx cont
 		})
 	}
 	for n := first; n <= last && ctx.Err() == nil; n++ {
-		next <- n
+		numbers <- n
 	}
-	close(next)
+	close(numbers)
 	wg.Wait()
 	return context.Cause(ctx)
 }

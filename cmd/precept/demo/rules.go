@@ -122,7 +122,7 @@ func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agen
 
 // work sends the one or two requests of session n, and posts the score of the session.
 func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
-	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", name(n), r.seed))}
+	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", ticketName(n), r.seed))}
 	if n%2 == 0 {
 		_, m, err := f.chat(ctx, "", "rules", list, "bash")
 		if err != nil {

@@ -62,20 +62,20 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 		http.Error(w, `{"error":{"message":"the demo's model speaks chat completions only"}}`, http.StatusNotFound)
 		return
 	}
-	m, finish := reply(body), "stop"
+	m, finishReason := reply(body), "stop"
 	if len(m.ToolCalls) > 0 {
-		finish = "tool_calls"
+		finishReason = "tool_calls"
 	}
 	var req struct {
 		Model string `json:"model"`
 	}
 	_ = json.Unmarshal(body, &req)
-	asked, answered := promptTokens+len(body)/4, len(m.Content)/4
+	promptCount, replyCount := promptTokens+len(body)/4, len(m.Content)/4
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"id": fmt.Sprintf("chatcmpl-%s%08x", name, id), "object": "chat.completion", "model": cmp.Or(req.Model, name),
-		"choices": []any{map[string]any{"index": 0, "finish_reason": finish, "message": m}},
-		"usage":   map[string]any{"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+		"choices": []any{map[string]any{"index": 0, "finish_reason": finishReason, "message": m}},
+		"usage":   map[string]any{"prompt_tokens": promptCount, "completion_tokens": replyCount, "total_tokens": promptCount + replyCount},
 	})
 }
 
@@ -113,10 +113,10 @@ func (u *Upstream) answer(body string, n uint64) message {
 
 // addScore adds the true chances of success of a session to the sums.
 func (u *Upstream) addScore(t ticket, lessons []int) {
-	var good []int
+	var helpful []int
 	for _, l := range t.lessons {
 		if u.world.Truths[l].Effect > 0 {
-			good = append(good, l)
+			helpful = append(helpful, l)
 		}
 	}
 	u.mu.Lock()
@@ -124,24 +124,24 @@ func (u *Upstream) addScore(t ticket, lessons []int) {
 	u.sessions++
 	u.sumWith += u.world.chance(t, lessons)
 	u.sumWithout += u.world.chance(t, nil)
-	u.sumBest += u.world.chance(t, good)
+	u.sumBest += u.world.chance(t, helpful)
 }
 
 // Score holds means of the true chances of success of the sessions: with the injected lessons, without lessons, and
 // with every matching lesson that helps.
-type Score struct{ WithLessons, None, Best float64 }
+type Score struct{ WithLessons, WithoutLessons, Best float64 }
 
 // Score returns the score of the sessions so far.
 func (u *Upstream) Score() Score {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n := max(float64(u.sessions), 1)
-	return Score{WithLessons: u.sumWith / n, None: u.sumWithout / n, Best: u.sumBest / n}
+	return Score{WithLessons: u.sumWith / n, WithoutLessons: u.sumWithout / n, Best: u.sumBest / n}
 }
 
 // Summary returns the score as sentences.
 func (s Score) Summary() string {
-	gain, room := s.WithLessons-s.None, s.Best-s.None
+	gain, room := s.WithLessons-s.WithoutLessons, s.Best-s.WithoutLessons
 	share := 0.0
 	if room > 0 {
 		share = 100 * gain / room
@@ -149,5 +149,5 @@ func (s Score) Summary() string {
 	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions. With precept\n"+
 		"it was %.1f%% over the whole run, learning included; with only the lessons that\n"+
 		"help, all the time, it would be %.1f%%. That is %.0f%% of the attainable gain.",
-		100*s.None, 100*s.WithLessons, 100*s.Best, share)
+		100*s.WithoutLessons, 100*s.WithLessons, 100*s.Best, share)
 }

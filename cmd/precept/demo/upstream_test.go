@@ -34,7 +34,7 @@ func lastTurnBody(n int, slugs ...string) string {
 	for _, s := range slugs {
 		system += "\n- [" + s + "] Do as it says."
 	}
-	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{Role: "system", Content: system}, userMessage("Please work on " + name(n) + "."), userMessage(lastTurnPhrase)}})
+	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{Role: "system", Content: system}, userMessage("Please work on " + ticketName(n) + "."), userMessage(lastTurnPhrase)}})
 	return string(b)
 }
 
@@ -128,7 +128,7 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 				t.Errorf("got %v successes in %d tickets, want %.0f within 4 standard deviations (%.1f)", success, n, expected, 4*math.Sqrt(variance))
 			}
 			s := u.Score()
-			if math.Abs(s.WithLessons-expected/n) > 1e-9 || s.Best < s.None {
+			if math.Abs(s.WithLessons-expected/n) > 1e-9 || s.Best < s.WithoutLessons {
 				t.Errorf("Score() = %+v, want WithLessons = %v, Best >= None", s, expected/n)
 			}
 		})
@@ -140,8 +140,8 @@ func TestScoreSummary(t *testing.T) {
 		s    Score
 		want string
 	}{
-		{Score{None: .5, WithLessons: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
-		{Score{None: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
+		{Score{WithoutLessons: .5, WithLessons: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
+		{Score{WithoutLessons: .5, WithLessons: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
 		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
 		if got := tc.s.Summary(); got != tc.want {

@@ -90,7 +90,7 @@ const unpinnedWith, unpinnedWithout = 0.2, 0.9
 const (
 	pinnedCommand   = `{"command":"pip install acme-client==2.3"}`
 	unpinnedCommand = `{"command":"pip install acme-client"}`
-	installed       = "Successfully installed acme-client-2.3"
+	installOutput   = "Successfully installed acme-client-2.3"
 	installError    = "Exit code 1\nERROR: No matching distribution found for acme-client"
 )
 
@@ -99,7 +99,7 @@ func installResult(c *call) string {
 	if c.Function.Arguments == unpinnedCommand {
 		return installError
 	}
-	return installed
+	return installOutput
 }
 
 // installCommand returns the arguments of the model's call that installs the dependency. lessons holds the indices of
@@ -171,7 +171,7 @@ func (w *World) ticket(n int) ticket {
 // text returns the user's request.
 func (w *World) text(t ticket) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Please work on %s.", name(t.n))
+	fmt.Fprintf(&b, "Please work on %s.", ticketName(t.n))
 	for i, l := range t.lessons {
 		if i == 0 {
 			b.WriteString(" It is about ")
@@ -183,8 +183,8 @@ func (w *World) text(t ticket) string {
 	return b.String()
 }
 
-// name returns the name of ticket n. The model finds the ticket by the name in a request.
-func name(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
+// ticketName returns the name of ticket n. The model finds the ticket by the name in a request.
+func ticketName(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
 // chance returns the probability of success with the given lessons in the request.
 func (w *World) chance(t ticket, lessons []int) float64 {

@@ -152,7 +152,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 		t.Errorf("got %d lessons, want the %d lessons of the world", book.Len(), len(w.Truths))
 	}
 	now := time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, f := range (lesson.Checks{Now: now}).Book(book) {
+	for _, f := range (lesson.Checker{Now: now}).CheckBook(book) {
 		t.Errorf("Checks: got finding %+v, want none", f)
 	}
 	for _, l := range w.Truths {

@@ -49,7 +49,7 @@ func readClaude(path string) (conversations []Conversation, skipped, err error) 
 	if len(main) == 0 {
 		main, id = side, baseName(path)
 	}
-	return nonEmpty(Conversation{ID: id, Messages: main}), skipped, err
+	return listIfNonEmpty(Conversation{ID: id, Messages: main}), skipped, err
 }
 
 func codexPatterns(e Env) []string {
@@ -92,7 +92,7 @@ func readCodex(path string) (conversations []Conversation, skipped, err error) {
 			items = append(items, item)
 		}
 	})
-	return nonEmpty(Conversation{ID: id, Input: items}), skipped, err
+	return listIfNonEmpty(Conversation{ID: id, Input: items}), skipped, err
 }
 
 func qwenPatterns(e Env) []string {
@@ -149,12 +149,12 @@ func readQwen(path string) (conversations []Conversation, skipped, err error) {
 		}
 		switch {
 		case e.Type == "assistant":
-			list = append(list, assistant(strings.Join(text, "\n"), calls))
+			list = append(list, assistantMessage(strings.Join(text, "\n"), calls))
 		case len(text) > 0:
 			list = append(list, message("user", map[string]any{"content": strings.Join(text, "\n")}))
 		}
 	})
-	return nonEmpty(Conversation{ID: baseName(path), Messages: list}), skipped, err
+	return listIfNonEmpty(Conversation{ID: baseName(path), Messages: list}), skipped, err
 }
 
 // clinePatterns returns the patterns for the tasks of Cline, and of Roo Code and Kilo Code, which use the same format.
@@ -189,7 +189,7 @@ func readCline(path string) (conversations []Conversation, skipped, err error) {
 			out = append(out, message(m.Role, map[string]any{"content": m.Content}))
 		}
 	}
-	return nonEmpty(Conversation{ID: filepath.Base(filepath.Dir(path)), Messages: out}), nil, nil
+	return listIfNonEmpty(Conversation{ID: filepath.Base(filepath.Dir(path)), Messages: out}), nil, nil
 }
 
 // aiderFile is the name of aider's history file.
@@ -223,7 +223,7 @@ func readAider(path string) (conversations []Conversation, skipped, err error) {
 		}
 		text = nil
 	}
-	enter := func(next string) {
+	startRole := func(next string) {
 		if role != next {
 			flush()
 			role = next
@@ -233,12 +233,12 @@ func readAider(path string) (conversations []Conversation, skipped, err error) {
 		line = strings.TrimRight(line, "\r\n")
 		if at, ok := strings.CutPrefix(line, "# aider chat started at "); ok {
 			flush()
-			all = append(all, nonEmpty(chat)...)
+			all = append(all, listIfNonEmpty(chat)...)
 			chat, role = Conversation{ID: at}, ""
 			continue
 		}
 		if words, ok := strings.CutPrefix(line, "#### "); ok {
-			enter("user")
+			startRole("user")
 			text = append(text, words)
 			continue
 		}
@@ -249,24 +249,24 @@ func readAider(path string) (conversations []Conversation, skipped, err error) {
 			continue
 		}
 		if role != "" {
-			enter("assistant")
+			startRole("assistant")
 			text = append(text, line)
 		}
 	}
 	flush()
-	return append(all, nonEmpty(chat)...), nil, nil
+	return append(all, listIfNonEmpty(chat)...), nil, nil
 }
 
-// nonEmpty returns a list with only the conversation, or nil if the conversation has no items.
-func nonEmpty(c Conversation) []Conversation {
+// listIfNonEmpty returns a list with only the conversation, or nil if the conversation has no items.
+func listIfNonEmpty(c Conversation) []Conversation {
 	if len(c.Messages)+len(c.Input) == 0 {
 		return nil
 	}
 	return []Conversation{c}
 }
 
-// assistant returns a reply in the format of the Chat Completions API.
-func assistant(text string, calls []any) json.RawMessage {
+// assistantMessage returns a reply in the format of the Chat Completions API.
+func assistantMessage(text string, calls []any) json.RawMessage {
 	fields := map[string]any{"content": text}
 	if len(calls) > 0 {
 		fields["tool_calls"] = calls

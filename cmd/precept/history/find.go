@@ -90,14 +90,14 @@ func Find(name string, e Env) (Client, []string, error) {
 
 // glob returns the files that match a pattern. A component ** matches any number of directories.
 func glob(pattern string) ([]string, error) {
-	root, rest, deep := strings.Cut(pattern, string(filepath.Separator)+"**"+string(filepath.Separator))
-	if !deep {
+	root, rest, isRecursive := strings.Cut(pattern, string(filepath.Separator)+"**"+string(filepath.Separator))
+	if !isRecursive {
 		return filepath.Glob(pattern)
 	}
 	var found []string
 	roots, err := filepath.Glob(root)
 	for _, root := range roots {
-		if target, failed := filepath.EvalSymlinks(root); failed == nil {
+		if target, linkErr := filepath.EvalSymlinks(root); linkErr == nil {
 			root = target
 		}
 		err = errors.Join(err, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -119,8 +119,8 @@ func glob(pattern string) ([]string, error) {
 // maxFile is the maximum size of a history file, in bytes.
 const maxFile = 512 << 20
 
-// Open returns the conversations of a history file as JSON lines for detect.Read. skipped is an error with one line for
-// each entry that could not be read; nil if all entries could be read.
+// Open returns the conversations of a history file as JSON lines for detect.ReadTranscripts. skipped is an error with
+// one line for each entry that could not be read; nil if all entries could be read.
 func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
 	in := bufio.NewReaderSize(f, 64<<10)
-	var skippedLines faults
+	var skippedLines skippedList
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -180,34 +180,34 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	}
 }
 
-// faults describes the skipped entries of a file. list holds the messages about the first maxFaults entries, and more
-// is the number of further entries.
-type faults struct {
-	list []string
-	more int
+// skippedList describes the skipped entries of a file. list holds the messages about the first maxListedSkips entries,
+// and more is the number of further entries.
+type skippedList struct {
+	list    []string
+	omitted int
 }
 
-// maxFaults is the maximum number of skipped entries that an error describes.
-const maxFaults = 10
+// maxListedSkips is the maximum number of skipped entries that an error describes.
+const maxListedSkips = 10
 
 // add adds the message about a skipped entry.
-func (f *faults) add(text string) {
-	if len(f.list) < maxFaults {
+func (f *skippedList) add(text string) {
+	if len(f.list) < maxListedSkips {
 		f.list = append(f.list, text)
 		return
 	}
-	f.more++
+	f.omitted++
 }
 
 // err returns an error with one line for each message, and a line with the number of further entries. If no entry was
 // skipped, err returns nil.
-func (f *faults) err() error {
+func (f *skippedList) err() error {
 	if len(f.list) == 0 {
 		return nil
 	}
 	text := strings.Join(f.list, "\n")
-	if f.more > 0 {
-		text += fmt.Sprintf("\n%d more entries were skipped", f.more)
+	if f.omitted > 0 {
+		text += fmt.Sprintf("\n%d more entries were skipped", f.omitted)
 	}
 	return errors.New(text)
 }

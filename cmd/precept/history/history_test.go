@@ -52,7 +52,7 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 		if len(text) == 0 {
 			continue
 		}
-		if err := detect.Read(strings.NewReader(string(text)), func(tr detect.Transcript) error {
+		if err := detect.ReadTranscripts(strings.NewReader(string(text)), func(tr detect.Transcript) error {
 			lines = append(lines, tr.Source+" "+tr.ID+": "+outline(tr.Request))
 			return nil
 		}); err != nil {

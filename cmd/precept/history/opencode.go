@@ -57,17 +57,17 @@ func readOpencodeDB(path string) (conversations []Conversation, skipped, err err
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var skippedEntries faults
+	var skippedEntries skippedList
 	defer func() { skipped = skippedEntries.err() }()
 	var order []string
 	messages := map[string]*opencodeMessage{}
 	sessions := map[string][]*opencodeMessage{}
-	each := func(query string, fn func(s *sqlite.Stmt) error) {
+	forEachRow := func(query string, fn func(s *sqlite.Stmt) error) {
 		if err == nil {
 			err = sqlitex.ExecuteTransient(db, query, &sqlitex.ExecOptions{ResultFunc: fn})
 		}
 	}
-	each(`SELECT id, session_id, data FROM message ORDER BY session_id, time_created, id`, func(s *sqlite.Stmt) error {
+	forEachRow(`SELECT id, session_id, data FROM message ORDER BY session_id, time_created, id`, func(s *sqlite.Stmt) error {
 		m := &opencodeMessage{}
 		if !json.Valid([]byte(s.ColumnText(2))) {
 			skippedEntries.add("message " + s.ColumnText(0) + " was skipped: the message is not JSON")
@@ -81,7 +81,7 @@ func readOpencodeDB(path string) (conversations []Conversation, skipped, err err
 		messages[m.ID], sessions[m.session] = m, append(sessions[m.session], m)
 		return nil
 	})
-	each(`SELECT id, message_id, data FROM part ORDER BY message_id, id`, func(s *sqlite.Stmt) error {
+	forEachRow(`SELECT id, message_id, data FROM part ORDER BY message_id, id`, func(s *sqlite.Stmt) error {
 		p := opencodePart{}
 		if !json.Valid([]byte(s.ColumnText(2))) {
 			skippedEntries.add("part " + s.ColumnText(0) + " was skipped: the part is not JSON")
@@ -94,7 +94,7 @@ func readOpencodeDB(path string) (conversations []Conversation, skipped, err err
 		return nil
 	})
 	for _, id := range order {
-		conversations = append(conversations, nonEmpty(Conversation{ID: id, Messages: opencodeMessages(sessions[id])})...)
+		conversations = append(conversations, listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(sessions[id])})...)
 	}
 	return conversations, skipped, err
 }
@@ -118,7 +118,7 @@ func readOpencodeFiles(path string) (conversations []Conversation, skipped, err 
 		m.parts, skipped = parts, errors.Join(skipped, skippedParts)
 		messages = append(messages, m)
 	}
-	return nonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
+	return listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
 }
 
 // readFiles decodes the JSON files of a directory in the order of their names, which is the order of their creation.
@@ -160,7 +160,7 @@ func opencodeMessages(messages []*opencodeMessage) (list []json.RawMessage) {
 		words := strings.Join(text, "\n")
 		switch {
 		case m.Role == "assistant" && (words != "" || len(calls) > 0):
-			list = append(append(list, assistant(words, calls)), results...)
+			list = append(append(list, assistantMessage(words, calls)), results...)
 		case m.Role == "user" && words != "":
 			list = append(list, message("user", map[string]any{"content": words}))
 		}

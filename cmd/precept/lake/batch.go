@@ -31,9 +31,9 @@ const rowSize = 512
 
 // idWindow holds the sample ids that were written most recently.
 type idWindow struct {
-	ids   map[sampleKey]bool
-	order []sampleKey // ring buffer of the ids
-	next  int         // index of the oldest id once the ring is full
+	ids    map[sampleKey]bool
+	order  []sampleKey // ring buffer of the ids
+	oldest int         // index of the oldest id once the ring is full
 }
 
 // sampleKey is the first 8 bytes of the SHA-256 hash of a sample id.
@@ -78,9 +78,9 @@ func (w *idWindow) add(k sampleKey) {
 		w.order = append(w.order, k)
 		return
 	}
-	delete(w.ids, w.order[w.next])
-	w.order[w.next] = k
-	w.next = (w.next + 1) % windowIDs
+	delete(w.ids, w.order[w.oldest])
+	w.order[w.oldest] = k
+	w.oldest = (w.oldest + 1) % windowIDs
 }
 
 // batch holds the rows that were read from the store and are not yet written to the lake.

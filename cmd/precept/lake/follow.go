@@ -44,7 +44,7 @@ type Options struct {
 	Once       bool          // Run returns when the samples that are in the store now are written
 
 	Now    func() time.Time
-	Pause  func(ctx context.Context, d time.Duration) error // waits for d, or returns the error of ctx
+	Sleep  func(ctx context.Context, d time.Duration) error // waits for d, or returns the error of ctx
 	Report func(text string)                                // receives a line for each batch and for each failure
 }
 
@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	f := &Follower{options: o, batch: newBatch()}
 	if o.LockPath != "" {
 		lock, err := lockFile(o.LockPath)
-		if errors.Is(err, file.ErrHeld) {
+		if errors.Is(err, file.ErrLocked) {
 			return fmt.Errorf("another precept export --follow writes %s; stop the other process, or name another --output and --group", o.Storage)
 		}
 		if err != nil {
@@ -156,9 +156,9 @@ func (f *Follower) completePlanned(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// reread builds the batch again from the store, so that a sample that was deleted while the batch waited is not
+// rebuildBatch builds the batch again from the store, so that a sample that was deleted while the batch waited is not
 // written.
-func (f *Follower) reread(ctx context.Context) error {
+func (f *Follower) rebuildBatch(ctx context.Context) error {
 	fresh := newBatch()
 	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {
 		until, after := f.batch.positions[stream], f.state.Streams[stream]
@@ -204,7 +204,7 @@ func (f *Follower) follow(ctx context.Context) error {
 			}
 			pause, failed = max(pollInterval, pollFactor*f.options.Now().Sub(started)), false
 		}
-		if f.options.Pause(ctx, pause) != nil {
+		if f.options.Sleep(ctx, pause) != nil {
 			return f.stop(ctx)
 		}
 		if failed {
@@ -281,7 +281,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
 	}
-	if err := f.reread(ctx); err != nil {
+	if err := f.rebuildBatch(ctx); err != nil {
 		return err
 	}
 	number := f.state.Batch + 1
@@ -327,7 +327,7 @@ func (f *Follower) commit(ctx context.Context) error {
 		}
 		recent = append(recent, recentFile{name, len(f.batch.rowsOf(name))})
 	}
-	if err := f.saveState(ctx, f.state.complete(recent)); err != nil {
+	if err := f.saveState(ctx, f.state.afterBatch(recent)); err != nil {
 		return err
 	}
 	b := f.batch
@@ -361,7 +361,7 @@ func (f *Follower) claim(ctx context.Context) error {
 	if f.options.GroupStore == nil || now.Sub(f.claimedAt) < claimTTL/4 {
 		return nil
 	}
-	ok, err := f.options.GroupStore.Claim(ctx, f.claimName(), f.options.Owner, now, claimTTL)
+	ok, err := f.options.GroupStore.AcquireLease(ctx, f.claimName(), f.options.Owner, now, claimTTL)
 	if err != nil {
 		return err
 	}
@@ -384,7 +384,7 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 		if first {
 			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimTTL))
 		}
-		if err := f.options.Pause(ctx, pollInterval); err != nil {
+		if err := f.options.Sleep(ctx, pollInterval); err != nil {
 			return err
 		}
 	}
@@ -393,6 +393,6 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 // releaseClaim ends the lease, so that another process can start without waiting for claimTTL.
 func (f *Follower) releaseClaim(ctx context.Context) {
 	if f.options.GroupStore != nil {
-		_ = f.options.GroupStore.ReleaseClaim(ctx, f.claimName(), f.options.Owner) // otherwise the lease expires after claimTTL
+		_ = f.options.GroupStore.ReleaseLease(ctx, f.claimName(), f.options.Owner) // otherwise the lease expires after claimTTL
 	}
 }

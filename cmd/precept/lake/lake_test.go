@@ -73,7 +73,7 @@ func (m *memoryStore) AckSamples(_ context.Context, _ string, positions map[stri
 	return nil
 }
 
-func (m *memoryStore) Claim(_ context.Context, _, owner string, _ time.Time, _ time.Duration) (bool, error) {
+func (m *memoryStore) AcquireLease(_ context.Context, _, owner string, _ time.Time, _ time.Duration) (bool, error) {
 	if m.claimed != "" && m.claimed != owner {
 		return false, nil
 	}
@@ -81,7 +81,7 @@ func (m *memoryStore) Claim(_ context.Context, _, owner string, _ time.Time, _ t
 	return true, nil
 }
 
-func (m *memoryStore) ReleaseClaim(context.Context, string, string) error { m.claimed = ""; return nil }
+func (m *memoryStore) ReleaseLease(context.Context, string, string) error { m.claimed = ""; return nil }
 
 // memoryStorage is the storage of a lake in memory, so that a test of many crashes does not wait for the disk.
 type memoryStorage map[string][]byte
@@ -145,7 +145,7 @@ func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) e
 		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: storage, BatchBytes: batchBytes, BatchAge: time.Hour, Once: true,
 		Store: "one", Writer: lake.Process{ID: rand.Text()},
 		Now:    func() time.Time { return now },
-		Pause:  func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil },
+		Sleep:  func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil },
 		Report: func(string) {},
 	})
 }
@@ -293,7 +293,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	err := lake.Run(ctx, lake.Options{
 		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: out, BatchBytes: 1 << 20, BatchAge: time.Hour,
 		Now: func() time.Time { return now },
-		Pause: func(context.Context, time.Duration) error { // after the samples were read
+		Sleep: func(context.Context, time.Duration) error { // after the samples were read
 			m.streams["s"][0].Sample.ID = ""
 			cancel()
 			return context.Canceled

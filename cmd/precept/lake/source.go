@@ -26,8 +26,8 @@ type GroupStore interface {
 	SampleGroups(ctx context.Context, group string) (streams []string, err error)
 	// AckSamples sets the positions of a group. AckSamples creates the group in each stream that lacks it.
 	AckSamples(ctx context.Context, group string, positions map[string]string) error
-	// Claim acquires or renews a lease for ttl, and reports whether owner has the lease.
-	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	// ReleaseClaim ends a lease if owner has the lease.
-	ReleaseClaim(ctx context.Context, name, owner string) error
+	// AcquireLease acquires or renews a lease for ttl, and reports whether owner has the lease.
+	AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
+	// ReleaseLease ends a lease if owner has the lease.
+	ReleaseLease(ctx context.Context, name, owner string) error
 }

@@ -79,9 +79,9 @@ func loadState(ctx context.Context, storage Storage, group, store string) (s *st
 	return s, version, nil
 }
 
-// complete returns the state after the planned batch, which consists of the given files. If the newer files in Recent
+// afterBatch returns the state after the planned batch, which consists of the given files. If the newer files in Recent
 // fill the window, complete drops the older files from Recent.
-func (s *state) complete(files []recentFile) *state {
+func (s *state) afterBatch(files []recentFile) *state {
 	next := *s
 	next.Batch, next.Planned = s.Batch+1, nil
 	next.Streams = maps.Clone(s.Streams)

@@ -151,7 +151,7 @@ func syncFolder(path string) error {
 }
 
 // lockFile creates a file and locks it. Closing the result releases the lock and keeps the file. If another process
-// has the lock, the error wraps file.ErrHeld. On a system without file locks, lockFile succeeds.
+// has the lock, the error wraps file.ErrLocked. On a system without file locks, lockFile succeeds.
 func lockFile(path string) (io.Closer, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func lockFile(path string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := file.TryLock(f); errors.Is(err, file.ErrHeld) { // any other error means that the system has no file locks
+	if err := file.TryLock(f); errors.Is(err, file.ErrLocked) { // any other error means that the system has no file locks
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

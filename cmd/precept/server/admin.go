@@ -17,7 +17,7 @@ import (
 
 // openAdmin creates the admin server. If no token is configured, openAdmin reads the token from the data directory. If
 // the data directory has no token, openAdmin creates one and shows the login link on the console once.
-func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) error {
+func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminListener net.Listener) error {
 	if len(s.cfg.Admin.Tokens) == 0 {
 		token, created, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
 		if token == "" {
@@ -27,12 +27,12 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 			s.log.Warn("the admin token cannot be stored", "error", err)
 		}
 		s.token = token
-		if created && s.options.Ready == nil {
+		if created && s.options.OnReady == nil {
 			note := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
 			if err != nil {
 				note = "the token holds until precept stops"
 			}
-			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(s.dashboardURL(localURL(l.Addr())), token), note)
+			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(s.dashboardURL(localURL(adminListener.Addr())), token), note)
 			s.showsLinks = true
 		}
 	}
@@ -46,14 +46,14 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	var err error
 	s.admin, err = admin.New(admin.Options{
 		Access:  s.access(s.cfg),
-		Address: admin.Address{Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Data: localURL(data.Addr())},
+		Address: admin.Address{BasePath: s.cfg.Admin.BasePath, Listen: adminListener.Addr().String(), DataURL: localURL(dataListener.Addr())},
 		Read:    admin.Readers{Report: v, Library: v, Survey: v, Archive: v.archive, Export: v, Rules: v},
-		Write:   admin.Writers{Forget: v, Import: v, Keep: v, Rate: v, Notes: v.backend},
+		Write:   admin.Writers{Forget: v, Import: v, Lessons: v, Rate: v, Notes: v.backend},
 		Program: admin.Program{
 			Figures: s.figures, Health: health.read, Prices: s.prices, Tenants: v.backend.Tenants, Ready: s.proxy.Ready,
 			Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // exemplars need the OpenMetrics format
 		},
-		Truth: s.options.Truth, DataDir: dataDir,
+		TrueEffect: s.options.TrueEffect, DataDir: dataDir,
 		Random: s.options.Tools.Random, Now: s.options.Tools.Now, Log: s.log,
 	})
 	if err != nil {
@@ -68,18 +68,18 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 // dashboardURL returns the URL of the dashboard, given the URL of the admin listener.
 func (s *Server) dashboardURL(adminURL string) string { return adminURL + s.cfg.Admin.BasePath }
 
-// erased clears the caches of the dashboard after a deletion. During setup, s.admin is nil, and there is nothing to
-// clear.
-func (s *Server) erased() {
+// clearAdminCaches clears the caches of the dashboard after a deletion. During setup, s.admin is nil, and there is
+// nothing to clear.
+func (s *Server) clearAdminCaches() {
 	if s.admin != nil {
-		s.admin.Erased()
+		s.admin.ClearCaches()
 	}
 }
 
 // prices returns the prices in the effective configuration.
 func (s *Server) prices() admin.Prices {
 	c := s.effective.Load()
-	return admin.Prices{Models: c.PriceTable(), Session: c.Admin.SessionValue, Currency: c.Currency()}
+	return admin.Prices{Models: c.PriceTable(), SuccessValue: c.Admin.SessionValue, Currency: c.Currency()}
 }
 
 // access returns the tokens and hosts that the admin server accepts.
@@ -100,21 +100,21 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 // figures returns the lines about the server's state on the overview page. They report a failed reload, a pending
 // restart, the lessons and the store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
-	if fault := s.reload.fault.get(); fault != "" {
+	if fault := s.reload.lastError.get(); fault != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
 	}
 	if waiting := s.reload.pendingKeys.get(); waiting != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a restart: " + waiting, Bad: true})
 	}
 	v := s.services
-	t := &v.store.Tally
+	t := &v.store.Metrics
 	out = append(append(out, v.lessonFigures()...), []admin.Figure{
 		{Name: "Sessions and runs in memory", Value: strconv.Itoa(v.store.Sessions())},
 		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
 		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
-		{Name: "Sessions closed since start", Value: strconv.FormatInt(v.learner.Tally.Closed.Load(), 10)},
+		{Name: "Sessions closed since start", Value: strconv.FormatInt(v.learner.Metrics.Closed.Load(), 10)},
 	}...)
-	if n := s.proxy.UnreadRequests(); n > 0 {
+	if n := s.proxy.UnsupportedRequests(); n > 0 {
 		out = append(out, admin.Figure{
 			Name: "Unsupported API", Value: report.Grouped(n) + " POST requests were forwarded without lessons and samples", Help: "AGENTS#known-limits",
 		})
@@ -146,7 +146,7 @@ func (s *services) lessonFigures() []admin.Figure {
 			if err != nil {
 				name = p.Path
 			}
-			out = append(out, admin.Figure{Name: name, Value: p.Faults.Error()})
+			out = append(out, admin.Figure{Name: name, Value: p.Errors.Error()})
 		}
 	}
 	return out

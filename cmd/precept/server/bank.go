@@ -95,13 +95,13 @@ func (t *Tools) OpenBank(cfg *configs.Config, change ...func(*bank.Options)) (b 
 
 // withLessonLimit returns an option that sets limits.tenant_lessons.
 func withLessonLimit(cfg *configs.Config) func(*bank.Options) {
-	return func(o *bank.Options) { o.Limits.Tenant = cfg.Limits.TenantLessons }
+	return func(o *bank.Options) { o.Limits.TenantLessons = cfg.Limits.TenantLessons }
 }
 
 // NewBank returns the bank of the lessons in storage. A bank checks lessons before it writes them. The functions in
 // change set further options.
 func (t *Tools) NewBank(storage bank.Storage, change ...func(*bank.Options)) *bank.Bank {
-	o := bank.Options{Storage: storage, Now: t.Now, Keys: SecretKinds, Checks: lesson.Checks{Secrets: PrivateKinds}}
+	o := bank.Options{Storage: storage, Now: t.Now, FindSecrets: SecretKinds, Checks: lesson.Checker{Secrets: PrivateKinds}}
 	for _, c := range change {
 		c(&o)
 	}

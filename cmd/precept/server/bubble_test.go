@@ -119,7 +119,7 @@ func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
 		if n := forced() - before; n != 3 {
 			b.t.Errorf("got %d forced collections in three minutes, want 3", n)
 		}
-		if status, _ := b.send(http.MethodGet, b.data+"/readyz", ""); status != http.StatusOK {
+		if status, _ := b.send(http.MethodGet, b.dataURL+"/readyz", ""); status != http.StatusOK {
 			b.t.Errorf("/readyz: got status %d, want 200", status)
 		}
 	})

@@ -55,11 +55,11 @@ func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 }
 
 // OpenBank applies the given limits to the bank. SecretKinds finds only secrets. PrivateKinds also finds personal data.
-func TestOpenBankAppliesLimitsAndKindsFindSecrets(t *testing.T) {
+func TestOpenBankAppliesLimitsAndSecretKindsFindsSecrets(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
 	tools := testTools()
-	b, closeBank, err := tools.OpenBank(cfg, func(o *bank.Options) { o.Limits.AgentHour = 1 })
+	b, closeBank, err := tools.OpenBank(cfg, func(o *bank.Options) { o.Limits.AgentWritesPerHour = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 			s := startServer(t, source)
 			for name, text := range map[string]string{"matches": "build the targets", "no-match": "hello"} {
 				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
-				if status, answer := send(t, http.MethodPost, s.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
+				if status, answer := send(t, http.MethodPost, s.dataURL+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
 					t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 				}
 			}
@@ -120,7 +120,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 			}
 			defer e.Close() //nolint:errcheck // nothing was written
 			var out strings.Builder
-			if err := (&server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), "experiment"); err != nil {
+			if err := (&server.ExportJob{StoreReader: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), "experiment"); err != nil {
 				t.Fatal(err)
 			}
 			got := map[string]string{}

@@ -25,12 +25,12 @@ const (
 // exchangeDeleter is the worker that deletes exchanges that are older than learning.hot and whose samples are in the
 // lake.
 type exchangeDeleter struct {
-	backend Backend
-	config  func() *configs.Config
-	now     func() time.Time
-	log     *slog.Logger
-	warned  bool          // warn has logged a line
-	cooler  *redis.Cooler // deletes exchanges under a lease that only one replica of the fleet has; nil if not in use
+	backend      Backend
+	config       func() *configs.Config
+	now          func() time.Time
+	log          *slog.Logger
+	warned       bool                   // warn has logged a line
+	redisDeleter *redis.ExchangeDeleter // deletes exchanges under a lease that only one replica of the fleet has; nil if not in use
 }
 
 // run deletes old exchanges at intervals until ctx ends. A changed learning.hot takes effect within hotPollInterval.
@@ -50,7 +50,7 @@ func (d *exchangeDeleter) run(ctx context.Context) error {
 			next = now.Add(pause)
 			d.deleteOld(ctx, now.Add(-hot), 3*pause)
 		}
-		if Pause(ctx, hotPollInterval) != nil {
+		if Sleep(ctx, hotPollInterval) != nil {
 			return nil //nolint:nilerr // the server stops
 		}
 	}
@@ -64,10 +64,10 @@ func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease
 		d.warn("the store is not in Redis; set learning.hot to 0s, or delete whole sessions with learning.retention")
 		return
 	}
-	if d.cooler == nil {
-		d.cooler = db.NewCooler(lakeGroup, rand.Text())
+	if d.redisDeleter == nil {
+		d.redisDeleter = db.NewExchangeDeleter(lakeGroup, rand.Text())
 	}
-	n, ok, err := d.cooler.Cool(ctx, before, lease)
+	n, ok, err := d.redisDeleter.DeleteExchanges(ctx, before, lease)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -82,13 +82,13 @@ func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease
 // release ends the lease. Without release, no replica would delete exchanges for up to 30 minutes after this replica
 // stopped or learning.hot became 0s.
 func (d *exchangeDeleter) release(ctx context.Context) {
-	if d.cooler == nil {
+	if d.redisDeleter == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	_ = d.cooler.Release(ctx) // otherwise the lease expires
-	d.cooler = nil
+	_ = d.redisDeleter.Release(ctx) // otherwise the lease expires
+	d.redisDeleter = nil
 }
 
 // warn logs, once, the reason why learning.hot has no effect.

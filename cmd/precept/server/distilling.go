@@ -105,12 +105,12 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}
 	resolve := func(e lesson.Evidence) bool { return isEvidenceStored(st, e) }
 	return &Distiller{Options: distill.Options{
-		Source: filteredSource{newOptOutFilter(st, optOut, t.Damaged), st.Tenants}, Notes: withClaims(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
+		Source: filteredSource{newOptOutFilter(st, optOut, t.OnDamaged), st.Tenants}, Notes: withClaims(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: t.Now, Owner: hex.EncodeToString(id[:]),
 		Bank: t.NewBank(storage, withLessonLimit(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
-			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,
+			InputPrice: cfg.Distill.PriceInput, OutputPrice: cfg.Distill.PriceOutput,
 		},
 	}}, nil
 }
@@ -139,9 +139,9 @@ func (c *fileClaims) path(name string) string {
 	return c.store + "-" + hex.EncodeToString(sum[:6]) + ".lock"
 }
 
-// Claim locks the file for a name, and returns false if another process has the lock. If ReleaseClaim in another
+// AcquireLease locks the file for a name, and returns false if another process has the lock. If ReleaseLease in another
 // process deletes the file between opening and locking, Claim tries again.
-func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ time.Duration) (bool, error) {
+func (c *fileClaims) AcquireLease(_ context.Context, name, _ string, _ time.Time, _ time.Duration) (bool, error) {
 	if c.held[name] != nil {
 		return true, nil
 	}
@@ -152,7 +152,7 @@ func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ tim
 		}
 		if err := file.TryLock(f); err != nil {
 			_ = f.Close()
-			if errors.Is(err, file.ErrHeld) {
+			if errors.Is(err, file.ErrLocked) {
 				return false, nil
 			}
 			return false, fmt.Errorf("claim %s: %w", name, err)
@@ -167,8 +167,8 @@ func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ tim
 	}
 }
 
-// ReleaseClaim deletes the lock file and releases the lock.
-func (c *fileClaims) ReleaseClaim(_ context.Context, name, _ string) error {
+// ReleaseLease deletes the lock file and releases the lock.
+func (c *fileClaims) ReleaseLease(_ context.Context, name, _ string) error {
 	f := c.held[name]
 	if f == nil {
 		return nil
@@ -215,7 +215,7 @@ func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	return distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
 		HTTP: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
-		Now:  t.Now, Wait: Pause,
+		Now:  t.Now, Wait: Sleep,
 	}
 }
 
@@ -231,7 +231,7 @@ func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.L
 
 // Once distils the sessions that are new since the last run.
 func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
-	return distill.New(d.Options).Once(ctx)
+	return distill.New(d.Options).RunOnce(ctx)
 }
 
 // Follow distils at the given interval until ctx ends, and passes the result of each run to report. A failed run is
@@ -244,7 +244,7 @@ func (d *Distiller) Follow(ctx context.Context, interval time.Duration, report f
 		if ctx.Err() == nil {
 			report(sum, err)
 		}
-		_ = Pause(ctx, interval) // ends with ctx
+		_ = Sleep(ctx, interval) // ends with ctx
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (d *Distiller) Follow(ctx context.Context, interval time.Duration, report f
 func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("distill: panic: %s", redact.PanicKind(v))
+			err = fmt.Errorf("distill: panic: %s", redact.SafePanicText(v))
 		}
 	}()
 	return d.Once(ctx)
@@ -263,12 +263,12 @@ func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, 
 // that are due.
 func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
-	d.Options.Select.Settled = true
+	d.Options.Select.ClosedOnly = true
 	d.Options.OnFailure = func(session string, err error) {
 		f.report(label.StepDistill, fmt.Errorf("session %s: %w", session, err))
 	}
 	return func(ctx context.Context) error {
-		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // the server stops
+		if Sleep(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // the server stops
 			return nil //nolint:nilerr // a stop is not a failure
 		}
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
@@ -281,7 +281,7 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 			if s.Judged+s.Failed+s.Proposed+s.Merged > 0 {
 				f.log.Info(
 					"distilled", "read", s.Read, "judged", s.Judged, "failed", s.Failed, "set_aside", s.SetAside,
-					"proposed", s.Proposed, "merged", s.Merged, "refused", Total(s.Refused), "why",
+					"proposed", s.Proposed, "merged", s.Merged, "refused", SumCounts(s.Refused), "why",
 					slices.Sorted(maps.Keys(s.Refused)), "tokens", s.Tokens, "cost", s.Cost, "stopped", s.Stopped,
 				)
 			}
@@ -289,16 +289,16 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 	}
 }
 
-// Total returns the sum of counts by reason.
-func Total(m map[string]int) (n int) {
+// SumCounts returns the sum of counts by reason.
+func SumCounts(m map[string]int) (n int) {
 	for _, v := range m {
 		n += v
 	}
 	return n
 }
 
-// Pause waits for the duration d. If ctx ends first, Pause returns the error of ctx.
-func Pause(ctx context.Context, d time.Duration) error {
+// Sleep waits for the duration d. If ctx ends first, Pause returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

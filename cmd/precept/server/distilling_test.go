@@ -21,7 +21,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 		"upstream": model.URL + "/v1", "metrics.public": "true", "reward.close_after": "1s",
 		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model.URL + "/v1", "distill.model": "judge",
 	}))
-	res, err := http.Post(s.data+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
+	res, err := http.Post(s.dataURL+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
 		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	_ = res.Body.Close()
 	var metrics []byte
 	eventually(t, "failure counted", func() bool {
-		res, err := http.Get(s.admin + "/metrics") //nolint:noctx // as above
+		res, err := http.Get(s.adminURL + "/metrics") //nolint:noctx // as above
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func ExampleServer_Run() {
 	ready := make(chan string, 1)
 	s := server.New(server.Options{
 		Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true,
-		Ready: func(data, _ string) { ready <- data },
+		OnReady: func(data, _ string) { ready <- data },
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -17,11 +17,11 @@ import (
 // ExportJob is one export. An export streams its data: memory holds only one page of store rows and one output record
 // at a time.
 type ExportJob struct {
-	Evidence
+	StoreReader
 	Filter         *sample.Filter
 	Agent, Session string // exported agent, and exported session by name, id or request id; "" exports all
 	Out            io.Writer
-	Seen           func()       // called for each sample or session that was read, even if a filter excludes it; may be nil
+	OnRead         func()       // called for each sample or session that was read, even if a filter excludes it; may be nil
 	Records        int          // number of records that Write has written: lines of JSON, or rows of a Parquet file
 	Pairs          PairFeedback // sessions of an export of pairs
 
@@ -33,18 +33,18 @@ type ExportJob struct {
 type PairFeedback struct {
 	Sessions int // sessions with stored exchanges that the filter selects
 	Rated    int // sessions with feedback of a person
-	Judged   int // sessions with a correction or a rejection by a person, without which a session has no pair
+	Pairable int // sessions with a correction or a rejection by a person, without which a session has no pair
 }
 
 // add counts a session.
 func (f *PairFeedback) add(s *sample.Session) {
-	rated, judged := s.PersonalFeedback()
+	rated, judged := s.HumanFeedback()
 	f.Sessions++
 	if rated {
 		f.Rated++
 	}
 	if judged {
-		f.Judged++
+		f.Pairable++
 	}
 }
 
@@ -91,7 +91,7 @@ func (j *ExportJob) Write(ctx context.Context, format string) error {
 // Samples calls write for each selected sample.
 func (j *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return j.EachSample(ctx, j.Filter.Tenant, j.Filter.From, j.Filter.To, func(s session.StoredSample) error {
-		j.progress()
+		j.reportRead()
 		if !j.selectsSession(s.Tenant, s.ID, s.Sample.Meta["session_name"]) || !j.selectsAgent(s.Agent) || !j.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
@@ -99,10 +99,10 @@ func (j *ExportJob) Samples(ctx context.Context, write func(*session.StoredSampl
 	})
 }
 
-// progress calls Seen, if Seen is set.
-func (j *ExportJob) progress() {
-	if j.Seen != nil {
-		j.Seen()
+// reportRead calls Seen, if Seen is set.
+func (j *ExportJob) reportRead() {
+	if j.OnRead != nil {
+		j.OnRead()
 	}
 }
 
@@ -113,7 +113,7 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 		return true
 	}
 	if j.candidates == nil || j.candidatesTenant != tenant {
-		j.candidatesTenant, j.candidates = tenant, session.IDsOfName(tenant, j.Session)
+		j.candidatesTenant, j.candidates = tenant, session.IDsByName(tenant, j.Session)
 	}
 	requestSession, ok := session.IDOfRequest(j.Session)
 	return ok && requestSession == id || slices.Contains(j.candidates, id)
@@ -150,8 +150,8 @@ func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	wanted := *j.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
 	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
-	return j.EachSession(ctx, j.Filter.Tenant, j.Filter.From, j.Filter.To, func(r session.Row, _ session.Applied) error {
-		j.progress()
+	return j.EachSession(ctx, j.Filter.Tenant, j.Filter.From, j.Filter.To, func(r session.Row, _ session.SettledState) error {
+		j.reportRead()
 		if !j.selectsRow(&r) {
 			return nil
 		}
@@ -167,7 +167,7 @@ func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 }
 
 // transcript returns a session with its stored exchanges and feedback.
-func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session, error) {
+func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Session, error) {
 	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 	}}

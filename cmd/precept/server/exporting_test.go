@@ -15,7 +15,7 @@ import (
 
 // oneSession is a store with one session: its first turns and two entries of feedback.
 type oneSession struct {
-	Evidence
+	StoreReader
 	turns int
 }
 

@@ -20,7 +20,7 @@ func NewOptOut(cfg *configs.Config) (*sample.OptOut, error) {
 
 // sessionSource reads sessions with their exchanges and feedback.
 type sessionSource interface {
-	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
@@ -29,9 +29,9 @@ type sessionSource interface {
 // optOutFilter is a view of a store that hides content that was opted out after the content was stored. Exports, the
 // lake, the distiller, backtests and scans of rules files read through an optOutFilter.
 type optOutFilter struct {
-	source  sessionSource
-	optOut  func() *sample.OptOut            // returns the current opt-outs
-	damaged func(ref session.Ref, err error) // called for a session with a damaged exchange, whose content is hidden
+	source    sessionSource
+	optOut    func() *sample.OptOut            // returns the current opt-outs
+	onDamaged func(ref session.Ref, err error) // called for a session with a damaged exchange, whose content is hidden
 }
 
 // newOptOutFilter returns a filter of source. damaged may be nil.
@@ -43,8 +43,8 @@ func newOptOutFilter(source sessionSource, optOut func() *sample.OptOut, damaged
 }
 
 // EachSession visits the sessions whose tenant and agent are not opted out.
-func (f optOutFilter) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	return f.source.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+func (f optOutFilter) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
+	return f.source.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
 		o := f.optOut()
 		if o.Hides(r.Tenant, "") {
 			return nil
@@ -66,7 +66,7 @@ func (f optOutFilter) Exchanges(ctx context.Context, tenant string, id session.I
 	}
 	list, err := f.source.Exchanges(ctx, tenant, id)
 	if errors.Is(err, session.ErrDamaged) {
-		f.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+		f.onDamaged(session.Ref{Tenant: tenant, ID: id}, err)
 		return nil, nil
 	}
 	return o.VisibleExchanges(list), err
@@ -93,7 +93,7 @@ func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.
 	var err error
 	if o.HasPathPatterns() {
 		if list, err = f.source.Exchanges(ctx, tenant, id); errors.Is(err, session.ErrDamaged) {
-			f.damaged(session.Ref{Tenant: tenant, ID: id}, err)
+			f.onDamaged(session.Ref{Tenant: tenant, ID: id}, err)
 			return nil, nil //nolint:nilnil // the content of the session is left out
 		}
 	}
@@ -126,8 +126,8 @@ func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.Stored
 	}
 }
 
-// filteredEvidence is an Evidence without opted-out content.
-type filteredEvidence struct {
+// filteredReader is an Evidence without opted-out content.
+type filteredReader struct {
 	rowCounter
 	optOutFilter
 
@@ -136,12 +136,12 @@ type filteredEvidence struct {
 
 // filterOptedOut returns a view of a store without opted-out content. optOut returns the current opt-outs. damaged is
 // called for a session with a damaged exchange, whose content is hidden; damaged may be nil.
-func filterOptedOut(e UnfilteredEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
-	return filteredEvidence{e, newOptOutFilter(e, optOut, damaged), e}
+func filterOptedOut(e UnfilteredReader, optOut func() *sample.OptOut, damaged func(session.Ref, error)) StoreReader {
+	return filteredReader{e, newOptOutFilter(e, optOut, damaged), e}
 }
 
 // EachSample visits the samples that are not opted out.
-func (e filteredEvidence) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
+func (e filteredReader) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	permitted := e.sampleFilter()
 	return e.samples.EachSample(ctx, tenant, since, until, func(s session.StoredSample) error {
 		if ok, err := permitted(ctx, &s); err != nil || !ok {

@@ -73,7 +73,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	second.sendSession("coder", "there", "build the targets", `"type":"score","score":0`)
 	for _, l := range []*runningServer{first, second} {
 		eventually(t, "both sessions in the report of each replica", func() bool {
-			r, err := l.server.Report(t.Context(), admin.Query{Tenant: "default"})
+			r, err := l.server.Report(t.Context(), admin.ReportQuery{Tenant: "default"})
 			return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 2
 		})
 	}
@@ -112,7 +112,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 			t.Errorf("the log lacks %q", line)
 		}
 	}
-	if status, body := send(t, http.MethodGet, s.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
+	if status, body := send(t, http.MethodGet, s.dataURL+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
 		t.Errorf("/readyz: got status %d, body %s, want status 200, degraded in the body", status, body)
 	}
 	if lessonInjected(s) {
@@ -202,7 +202,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	if s.console.contains("a lesson file has no effect") {
 		t.Error("the log reports the outage of Redis as a faulty lesson file")
 	}
-	_, health := send(t, http.MethodGet, s.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
+	_, health := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the key lessons", `"Lesson files with faults","value":"0"`} {
 		if !strings.Contains(health, want) {
 			t.Errorf("/api/health during the outage: got %s, want %q in it", health, want)
@@ -221,11 +221,11 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
-	write := addFile(t, source)
+	write := addConfigFile(t, source)
 	write("learning: {hot: 10h}\n") // a lease of 30 minutes
 	s := startServer(t, source)
 	leaseCountIs := func(want int64) func() bool {
-		return func() bool { return redis.Must(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
+		return func() bool { return redis.MustDo(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
 	}
 	eventually(t, "lease taken", leaseCountIs(1))
 	write("learning: {hot: 0s}\n")

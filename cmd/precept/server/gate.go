@@ -33,7 +33,7 @@ type trialGate struct {
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {
-			errs = fmt.Errorf("panic: %s", redact.PanicKind(v))
+			errs = fmt.Errorf("panic: %s", redact.SafePanicText(v))
 		}
 	}()
 	book := g.lessons.book.Load()
@@ -46,7 +46,7 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 		rep, ok := reports[tenant]
 		if !ok {
 			var err error
-			if rep, err = g.learner.Report(ctx, learn.ReportQuery{Tenant: tenant, Book: book, Config: g.proxy.Experiment(), Inject: g.proxy.Presentation()}); err != nil {
+			if rep, err = g.learner.Report(ctx, learn.ReportQuery{Tenant: tenant, Book: book, Config: g.proxy.ChooserConfig(), Inject: g.proxy.InjectionConfig()}); err != nil {
 				return fmt.Errorf("the report of %s: %w", tenant, err)
 			}
 			reports[tenant] = rep

@@ -89,26 +89,26 @@ func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	}
 }
 
-// gate holds the tools and the configuration of a test of the automatic gate.
-type gate struct {
+// gateFixture holds the tools and the configuration of a test of the automatic gate.
+type gateFixture struct {
 	*testing.T
 	tools *Tools
 	cfg   *configs.Config
 }
 
 // newGate returns a gate whose lesson directory has the lesson on-trial. style is the value of inject.style.
-func newGate(t *testing.T, style string) *gate {
+func newGate(t *testing.T, style string) *gateFixture {
 	t.Helper()
 	cfg := configs.Default()
 	cfg.DataDir, cfg.Lessons, cfg.Inject.Style = t.TempDir(), t.TempDir(), style
 	cfg.Distill.Gate = "auto"
 	tools := &Tools{Now: time.Now, Random: rand.Reader}
 	banktest.WriteLesson(t, cfg.Lessons, "on-trial", "targets")
-	return &gate{T: t, tools: tools, cfg: cfg}
+	return &gateFixture{T: t, tools: tools, cfg: cfg}
 }
 
 // begin starts a trial of the lesson, as an action of the given author.
-func (g *gate) begin(author string, picks int64) *lesson.Lesson {
+func (g *gateFixture) begin(author string, picks int64) *lesson.Lesson {
 	g.Helper()
 	b, done, err := g.tools.OpenBank(g.cfg)
 	if err != nil {
@@ -124,7 +124,7 @@ func (g *gate) begin(author string, picks int64) *lesson.Lesson {
 
 // storeSessions stores the counts of 400 rewarded sessions of the trial, half of them with the lesson. with and without
 // are the numbers of successes in each half.
-func (g *gate) storeSessions(l *lesson.Lesson, with, without int) {
+func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
 	if err != nil {
@@ -135,7 +135,7 @@ func (g *gate) storeSessions(l *lesson.Lesson, with, without int) {
 	settlements := make([]session.Settlement, 400)
 	for i := range settlements {
 		a := trial.Assignment{At: g.tools.Now().Unix(), Decided: true, Picks: []trial.Pick{{
-			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks, ""),
+			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, Centre: 0.5, Trial: trial.PlannedName(l.Plan.Started, l.Plan.Picks, ""),
 		}}}
 		successes, reward := without, 0.0
 		if i%2 == 0 {
@@ -144,9 +144,9 @@ func (g *gate) storeSessions(l *lesson.Lesson, with, without int) {
 		if i/2 < successes {
 			reward = 1
 		}
-		s := session.Settlement{Tenant: "default", To: session.Applied{Rewarded: true, Reward: reward, Tier: 1}}
+		s := session.Settlement{Tenant: "default", To: session.SettledState{Rewarded: true, Reward: reward, Tier: 1}}
 		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes distinguish the ids
-		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, reward, 1)...), a.TrialEntries(s.ID.String(), reward)...)
+		s.Deltas = append(append(a.ClosingDeltas(), bandit.Contribution(&a, reward, 1)...), a.TrialEntries(s.ID.String(), reward)...)
 		settlements[i] = s
 	}
 	if _, err := db.Settle(g.Context(), settlements); err != nil {
@@ -155,7 +155,7 @@ func (g *gate) storeSessions(l *lesson.Lesson, with, without int) {
 }
 
 // open sets up a server that accepts no requests, and returns its services, its trial gate and a distiller.
-func (g *gate) open() (*services, *trialGate, *Distiller) {
+func (g *gateFixture) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
 	g.Cleanup(func() { _ = s.stop() })
@@ -176,7 +176,7 @@ func (g *gate) open() (*services, *trialGate, *Distiller) {
 }
 
 // state returns the state of the lesson in the bank or in the archive.
-func (g *gate) state() lesson.State {
+func (g *gateFixture) state() lesson.State {
 	g.Helper()
 	b, done, err := g.tools.OpenBank(g.cfg)
 	if err != nil {
@@ -198,9 +198,9 @@ func (g *gate) state() lesson.State {
 }
 
 // row returns the row of the lesson in the report of a server.
-func (g *gate) row(v *services) report.Row {
+func (g *gateFixture) row(v *services) report.Row {
 	g.Helper()
-	r, err := v.Report(g.Context(), admin.Query{Tenant: "default"})
+	r, err := v.Report(g.Context(), admin.ReportQuery{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {
 		g.Fatalf("Report: got rows %+v, error %v, want one row", r.Lessons, err)
 	}

@@ -27,24 +27,24 @@ type health struct {
 	started  time.Time
 	outbox   string // path of the outbox; "" if there is none
 
-	mu      sync.Mutex
-	readAt  time.Time // time of the last read of account and stored
-	account admin.Account
-	stored  admin.Stored
+	mu        sync.Mutex
+	readAt    time.Time // time of the last read of account and stored
+	account   admin.Account
+	storeInfo admin.StoreInfo
 }
 
 // read implements admin.Program.Health.
 func (h *health) read(ctx context.Context) admin.Health {
 	v := h.services
-	cfg, b, t, learned := h.server.effective.Load(), ReadBuild(), &v.store.Tally, &v.learner.Tally
+	cfg, b, t, learned := h.server.effective.Load(), ReadBuild(), &v.store.Metrics, &v.learner.Metrics
 	page := admin.Health{
 		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go,
-		PID: os.Getpid(), Started: h.started, Hash: cfg.Hash(), Fault: h.server.reload.fault.get(),
-		Spool: admin.Spool{
+		PID: os.Getpid(), Started: h.started, Hash: cfg.Hash(), ReloadError: h.server.reload.lastError.get(),
+		Outbox: admin.Outbox{
 			Dir: h.outbox, Bytes: v.store.OutboxBytes(), Limit: int64(cfg.Limits.OutboxBytes),
 			Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds(),
 		},
-		Since: admin.Since{
+		SinceStart: admin.SinceStart{
 			Exchanges: t.Exchanges.Load(), Samples: learned.Samples.Load(),
 			Closed: learned.Closed.Load(), Rewarded: learned.Rewarded.Load(), OptedOut: t.OptedOut.Load(),
 			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(),
@@ -67,15 +67,15 @@ func (h *health) read(ctx context.Context) admin.Health {
 
 // refresh returns the account and the store's row counts. refresh reads both again if the last read is at least
 // accountInterval old.
-func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
+func (h *health) refresh(ctx context.Context) (admin.Account, admin.StoreInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if now := h.services.tools.Now(); h.readAt.IsZero() || now.Sub(h.readAt) >= accountInterval {
 		h.readAt, h.account = now, h.readAccount()
-		h.stored = admin.Stored{Kind: kindOf(h.services.backend), Notice: h.services.memoryReason}
+		h.storeInfo = admin.StoreInfo{Kind: backendKind(h.services.backend), Notice: h.services.memoryReason}
 		h.readStoreCounts(ctx)
 	}
-	return h.account, h.stored
+	return h.account, h.storeInfo
 }
 
 // readAccount returns the account in the outbox. Balanced is false if the sum of the counts by result is not the number
@@ -85,7 +85,7 @@ func (h *health) readAccount() admin.Account {
 	a.Dropped = map[string]int64{}
 	account, ok := h.services.store.Account()
 	if !ok {
-		a.Trouble = "without an outbox there is no account"
+		a.Problem = "without an outbox there is no account"
 		return a
 	}
 	a.Account = account
@@ -106,23 +106,23 @@ func (h *health) readStoreCounts(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	var err error
-	if h.stored.Counts, err = counts.Stats(ctx); err == nil {
-		h.account.Unsampled, err = counts.Unsampled(ctx)
+	if h.storeInfo.Counts, err = counts.Stats(ctx); err == nil {
+		h.account.Unsampled, err = counts.CountUnsampled(ctx)
 	}
 	if err == nil {
 		_, h.account.SetAside, err = counts.DeadLetters(ctx, 1)
 	}
 	if err != nil {
-		h.stored.Trouble = err.Error()
+		h.storeInfo.Problem = err.Error()
 	}
 }
 
-// kindOf returns the name of a backend's kind: sqlite, memory or redis.
-func kindOf(b Backend) string {
+// backendKind returns the name of a backend's kind: sqlite, memory or redis.
+func backendKind(b Backend) string {
 	switch b.(type) {
 	case *sqlite.Store:
 		return "sqlite"
-	case store.Volatile:
+	case store.NullBackend:
 		return "memory"
 	default:
 		return "redis"

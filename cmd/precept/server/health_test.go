@@ -6,7 +6,7 @@ import (
 )
 
 // buildOf returns the version of the linker, else of the module, else of the commit.
-func TestBuildVersion(t *testing.T) {
+func TestBuildVersionPrefersLinkerThenModuleThenCommit(t *testing.T) {
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: "true"}}
 	for _, tc := range []struct {

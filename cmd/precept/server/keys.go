@@ -24,7 +24,7 @@ const (
 	redisTimeout    = time.Second      // maximum time that a start or a command waits for Redis
 	confirmInterval = time.Second      // interval at which a server without confirmed keys asks Redis for the keys
 	compareInterval = 15 * time.Second // interval at which a server compares its keys with the keys in Redis
-	fleetFile       = "fleet.json"     // name of the file with the copy of the keys, in the data directory
+	keyCopyFile     = "fleet.json"     // name of the file with the copy of the keys, in the data directory
 	saltName        = "salt"           // name of the salt in a metaStore
 )
 
@@ -39,9 +39,9 @@ type metaStore interface {
 // get a different assignment. With a different secret, the API key of a client would belong to a different tenant. A
 // start without Redis uses the copy of the pair in the data directory.
 type keyPair struct {
-	Store  string `json:"store"` // hash of the store's address; a copy is valid only for this store
-	Salt   string `json:"salt"`
-	Secret string `json:"tenant_secret"`
+	StoreHash string `json:"store"` // hash of the store's address; a copy is valid only for this store
+	Salt      string `json:"salt"`
+	Secret    string `json:"tenant_secret"`
 }
 
 // keys holds the key pair of a server. If the store is in Redis, all replicas use the pair in Redis.
@@ -93,7 +93,7 @@ func (t *Tools) newKey() (string, error) {
 // the copy in the data directory or, without a copy, a new pair in Redis. If Redis does not answer, agreeOnKeys returns
 // the copy or a new pair that is not confirmed.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
-	k := &keys{isFleet: true, store: store, path: filepath.Join(cfg.DataDir, fleetFile)}
+	k := &keys{isFleet: true, store: store, path: filepath.Join(cfg.DataDir, keyCopyFile)}
 	sum := sha256.Sum256([]byte(cfg.StoreURL()))
 	address := hex.EncodeToString(sum[:8])
 	copied, err := readKeyCopy(k.path)
@@ -101,15 +101,15 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 		log.Warn("the copy of the fleet's keys cannot be read", "error", err)
 	}
 	k.pair = copied
-	if copied.Store != address {
-		k.pair = keyPair{Store: address}
+	if copied.StoreHash != address {
+		k.pair = keyPair{StoreHash: address}
 		for _, value := range []*string{&k.pair.Salt, &k.pair.Secret} {
 			if *value, err = tools.newKey(); err != nil {
 				return nil, err
 			}
 		}
 	}
-	k.isConfirmed = copied.Store == address
+	k.isConfirmed = copied.StoreHash == address
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	if _, err := k.agree(ctx); err != nil {

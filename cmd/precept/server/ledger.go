@@ -72,7 +72,7 @@ func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, 
 			continue
 		}
 		proposals = append(proposals, bank.Proposal{
-			Lesson: l, Source: "ledger", By: cfg.Ledger.File, Own: cfg.Ledger.Trust == "own",
+			Lesson: l, Source: "ledger", By: cfg.Ledger.File, ActivateNow: cfg.Ledger.Trust == "own",
 			Scope: lesson.Scope{Tenant: cfg.Ledger.Tenant, Agent: cfg.Ledger.Agent},
 		})
 	}

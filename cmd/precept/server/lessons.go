@@ -25,7 +25,7 @@ import (
 
 const (
 	indexTimeout    = 10 * time.Second // maximum time for writing the index of the lesson directory (_index.md)
-	historyTimeout  = time.Minute      // maximum time of one pass of the worker that keepHistory returns
+	historyTimeout  = time.Minute      // maximum time of one pass of the worker that historyWorker returns
 	historyInterval = 10 * time.Second // time between two passes, unless a lesson file changes earlier
 )
 
@@ -48,20 +48,20 @@ type library struct {
 	storage bank.Storage
 	bank    *bank.Bank
 	parsed  *lesson.ParseCache              // cache of parsed lessons, shared by writer and the watcher
-	counts  func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by countWith
+	counts  func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by setCountsFunc
 
 	edited  chan struct{} // receives a value after a change of the lesson directory; capacity 1
 	history history
 }
 
-// history is the state of the worker that keepHistory returns, which writes the audit log of the lessons. A caution is
-// a lesson that is shown to the model as a warning. A lesson becomes a caution when sessions with the lesson have lower
-// rewards than sessions without the lesson.
+// history is the state of the worker that historyWorker returns, which writes the audit log of the lessons. A caution
+// is a lesson that is shown to the model as a warning. A lesson becomes a caution when sessions with the lesson have
+// lower rewards than sessions without the lesson.
 type history struct {
-	before     *lesson.Book      // lessons in the directory at the last pass
-	book       *lesson.Book      // book in effect at the last pass
-	unfinished bool              // the last pass did not record all edits
-	cautions   map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
+	lastDirectory *lesson.Book      // lessons in the directory at the last pass
+	lastBook      *lesson.Book      // lastBook in effect at the last pass
+	unfinished    bool              // the last pass did not record all edits
+	cautions      map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, redisBank *redis.Bank, events bool, f *failures) *library {
@@ -97,7 +97,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		default:
 		}
 	}, SecretKinds)
-	watcher.Share(l.parsed)
+	watcher.ShareCache(l.parsed)
 	watcher.Events = l.fileEvents
 	watcher.OnPolling = func(cause error) {
 		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", cause)
@@ -119,7 +119,7 @@ func (l *library) warnIfMissing() {
 func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
-		problems = append(problems, lesson.Problem{Path: l.location, StorageUnreadable: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: err.Error()}}})
+		problems = append(problems, lesson.Problem{Path: l.location, StorageUnreadable: true, Errors: lesson.ValidationErrors{{Code: lesson.CodeInternal, Message: err.Error()}}})
 	}
 	l.activate(b, problems)
 }
@@ -132,7 +132,7 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	unread := ""
 	for i := range problems {
 		if p := &problems[i]; p.StorageUnreadable {
-			unread = p.Faults.Error()
+			unread = p.Errors.Error()
 		} else {
 			files = append(files, *p)
 		}
@@ -141,7 +141,7 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	l.problems.Store(int64(len(files)))
 	l.faultyFiles.Store(&files)
 	for i := range files {
-		l.log.Warn("a lesson file has no effect", "fault", files[i].Error(), "kept", files[i].Kept)
+		l.log.Warn("a lesson file has no effect", "fault", files[i].Error(), "kept", files[i].PreviousActive)
 	}
 	if old == nil || old.Hash() != b.Hash() {
 		l.log.Info("lessons loaded", "active", countActive(b, l.now()), "book", b.Hash())
@@ -185,7 +185,7 @@ func redisRemedy(source string) string {
 // superseded lessons are not injected.
 func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
-		if state, _ := b.StateAt(l.Slug, now); state.Fires() {
+		if state, _ := b.StateAt(l.Slug, now); state.IsActive() {
 			n++
 		}
 	}
@@ -202,10 +202,10 @@ func (l *library) reindex() {
 	}
 }
 
-// keepHistory returns the worker that records two kinds of changes in the audit log of the lessons: manual edits of
+// historyWorker returns the worker that records two kinds of changes in the audit log of the lessons: manual edits of
 // lesson files, and lessons that become cautions or stop being cautions. All other changes go through the bank, which
 // logs them itself.
-func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
+func (l *library) historyWorker(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(historyInterval)
 		defer tick.Stop()
@@ -229,17 +229,17 @@ func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(conte
 // recordEdits records the manual edits since the last pass.
 func (l *library) recordEdits(ctx context.Context) error {
 	book := l.book.Load()
-	if l.redis != nil || book == l.history.book && !l.history.unfinished {
+	if l.redis != nil || book == l.history.lastBook && !l.history.unfinished {
 		return nil
 	}
 	origin := func(ctx context.Context, path string, text []byte) bank.Origin {
 		return bank.FileOrigin(ctx, path, text, l.now().UTC())
 	}
-	before, later, err := l.bank.RecordEdits(ctx, l.history.before, origin)
+	before, postponed, err := l.bank.RecordEdits(ctx, l.history.lastDirectory, origin)
 	if err != nil {
 		return err
 	}
-	l.history.before, l.history.book, l.history.unfinished = before, book, later > 0
+	l.history.lastDirectory, l.history.lastBook, l.history.unfinished = before, book, postponed > 0
 	return nil
 }
 
@@ -252,23 +252,23 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 		}
 		l.history.cautions = logged
 	}
-	book, presentation := l.book.Load(), p.Presentation()
+	book, presentation := l.book.Load(), p.InjectionConfig()
 	var changes []bank.CautionChange
-	for _, one := range book.Lessons() {
-		if !one.State.Fires() || one.State == lesson.Caution || one.Outcome == "failure" {
+	for _, current := range book.Lessons() {
+		if !current.State.IsActive() || current.State == lesson.Caution || current.Outcome == "failure" {
 			continue
 		}
-		beliefs := learner.Beliefs(cmp.Or(one.Scope.Tenant, "default"))
-		shown := presentation.Present(one, book.Text(one), beliefs)
-		if shown.Caution == (l.history.cautions[one.Slug] == one.ContentHash) {
+		beliefs := learner.Beliefs(cmp.Or(current.Scope.Tenant, "default"))
+		shown := presentation.Present(current, book.Text(current), beliefs)
+		if shown.Caution == (l.history.cautions[current.Slug] == current.ContentHash) {
 			continue
 		}
 		advice := trial.Arm(strings.TrimSuffix(string(shown.Arm), ".caution"))
-		if better, worse := beliefs.Published(advice); !shown.Caution && !presentation.NoCautions && better+worse == 0 {
+		if better, worse := beliefs.CautionEvidence(advice); !shown.Caution && !presentation.NoCautions && better+worse == 0 {
 			continue // the counts are not loaded yet, so the lesson only seems to have stopped being a caution
 		}
-		r := beliefs.Measured().Stats(advice).Rewards
-		t := bank.CautionChange{Slug: one.Slug, Hash: one.ContentHash, Caution: shown.Caution, SessionsWith: int64(r.M1), SessionsWithout: int64(r.M0)}
+		r := beliefs.TrialCounters().Stats(advice).Rewards
+		t := bank.CautionChange{Slug: current.Slug, Hash: current.ContentHash, Caution: shown.Caution, SessionsWith: int64(r.M1), SessionsWithout: int64(r.M0)}
 		if r.M1 > 0 {
 			t.MeanWith = r.Y1 / r.M1
 		}
@@ -284,17 +284,17 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 	return l.bank.RecordCautionChanges(ctx, changes)
 }
 
-// countWith sets the function that returns the counts for the index: the successes and failures of the sessions with
-// the current text of a lesson. The function counts the sessions of the lesson's tenant or, if the lesson has none, of
-// the default tenant.
-func (l *library) countWith(learner *learn.Learner, p *proxy.Proxy) {
+// setCountsFunc sets the function that returns the counts for the index: the successes and failures of the sessions
+// with the current text of a lesson. The function counts the sessions of the lesson's tenant or, if the lesson has
+// none, of the default tenant.
+func (l *library) setCountsFunc(learner *learn.Learner, p *proxy.Proxy) {
 	l.counts = func(slug string) lesson.Counts {
-		one, ok := l.book.Load().Get(slug)
+		current, ok := l.book.Load().Get(slug)
 		if !ok {
 			return lesson.Counts{}
 		}
-		text, beliefs := one.Text(), learner.Beliefs(cmp.Or(one.Scope.Tenant, "default"))
-		good, bad := beliefs.RawCounts(p.Presentation().Present(one, &text, beliefs).Arm)
+		text, beliefs := current.Text(), learner.Beliefs(cmp.Or(current.Scope.Tenant, "default"))
+		good, bad := beliefs.RawCounts(p.InjectionConfig().Present(current, &text, beliefs).Arm)
 		return lesson.Counts{Success: int(math.Round(good)), Failure: int(math.Round(bad))}
 	}
 }

@@ -46,7 +46,7 @@ func newRecordingModel(t *testing.T) *recordingModel {
 // model contains a text.
 func (m *recordingModel) newSessionSees(s *runningServer, agent, message, text string) bool {
 	s.t.Helper()
-	status, answer := send(s.t, http.MethodPost, s.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
+	status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, message, time.Now().UnixNano()))
 	if status != http.StatusOK {
 		s.t.Fatalf("chat request: got status %d, body %q, want status 200", status, answer)
@@ -69,23 +69,23 @@ func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
 	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
-	status, body := send(t, http.MethodPost, s.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
+	status, body := send(t, http.MethodPost, s.dataURL+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var made struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusCreated || made.State != string(lesson.Quarantined) {
 		t.Fatalf("proposal of a lesson: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "lesson on the queue page", func() bool {
-		_, page := send(t, http.MethodGet, s.admin+"/queue", token, "")
+		_, page := send(t, http.MethodGet, s.adminURL+"/queue", token, "")
 		return strings.Contains(page, made.ID)
 	})
-	if _, page := send(t, http.MethodGet, s.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
+	if _, page := send(t, http.MethodGet, s.adminURL+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
 		t.Errorf("lesson page: got %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
 	if m.newSessionSees(s, "coder", "a zebra", "Use grep first.") {
 		t.Error("before the approval: a session got the lesson, want none")
 	}
 	act := func(action string) int {
-		status, _ := send(t, http.MethodPost, s.admin+"/api/lessons/"+action, token, "")
+		status, _ := send(t, http.MethodPost, s.adminURL+"/api/lessons/"+action, token, "")
 		return status
 	}
 	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {

@@ -64,10 +64,10 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
-	if status, answer := send(s.t, http.MethodPost, s.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
+	if status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
 		s.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 	}
-	if status, answer := send(s.t, http.MethodPost, s.data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
+	if status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user",%s}`, name, feedback)); status != http.StatusAccepted {
 		s.t.Fatalf("feedback on %s: got status %d, body %q, want status 202", name, status, answer)
 	}
 }
@@ -87,18 +87,18 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	}
 	s.sendSession("other", "without", "hello", `"type":"correction","correction":"Good morning."`)
 	eventually(t, "rewards in the report", func() bool {
-		r, err := s.server.Report(t.Context(), admin.Query{Tenant: "default"})
+		r, err := s.server.Report(t.Context(), admin.ReportQuery{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 4
 	})
 	eventually(t, "samples in the admin API", func() bool {
-		_, body := send(t, http.MethodGet, s.admin+"/api/samples", map[string]string{"Authorization": "Bearer token"}, "")
+		_, body := send(t, http.MethodGet, s.adminURL+"/api/samples", map[string]string{"Authorization": "Bearer token"}, "")
 		return strings.Count(body, `"sample_id"`) == 5
 	})
-	r, err := s.server.Report(t.Context(), admin.Query{Tenant: "default"})
+	r, err := s.server.Report(t.Context(), admin.ReportQuery{Tenant: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body := send(t, http.MethodGet, s.admin+"/api/report", map[string]string{"Authorization": "Bearer token"}, "")
+	_, body := send(t, http.MethodGet, s.adminURL+"/api/report", map[string]string{"Authorization": "Bearer token"}, "")
 	var listing struct {
 		Lessons []struct {
 			Slug     string   `json:"slug"`
@@ -137,8 +137,8 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	checkParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
-// addFile adds a configuration file to a source, and returns a function that writes the file.
-func addFile(t *testing.T, source *server.Source) (write func(text string)) {
+// addConfigFile adds a configuration file to a source, and returns a function that writes the file.
+func addConfigFile(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
 	return func(text string) {
@@ -178,7 +178,7 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 	defer e.Close() //nolint:errcheck // nothing was written
 	var out bytes.Buffer
 	seen := 0
-	j := &server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out, Seen: func() { seen++ }}
+	j := &server.ExportJob{StoreReader: e, Filter: &sample.Filter{}, Out: &out, OnRead: func() { seen++ }}
 	if change != nil {
 		change(j)
 	}
@@ -266,10 +266,10 @@ func TestServerReportsAddresses(t *testing.T) {
 			if err != nil || run.PID != os.Getpid() {
 				t.Fatalf("run.json: got %+v, error %v, want PID = %d", run, err, os.Getpid())
 			}
-			if want := "READY=1\nSTATUS=data " + run.Data + ", admin " + run.Admin; up != want {
+			if want := "READY=1\nSTATUS=data " + run.DataURL + ", admin " + run.AdminURL; up != want {
 				t.Errorf("service manager: got %q, want %q", up, want)
 			}
-			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, run.Data, run.Admin)
+			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, run.DataURL, run.AdminURL)
 			if !output.contains(line) {
 				t.Errorf("the log lacks %s", line)
 			}

@@ -22,13 +22,13 @@ const (
 	likePollInterval    = time.Second // interval between two checks for a changed book or configuration
 )
 
-// likeness is the worker that compiles the lessons for matching by likeness. It runs in the background, so that no
-// request waits for a compilation. By likeness, a lesson also matches words that resemble the lesson. The thresholds
+// likenessWorker is the worker that compiles the lessons for matching by likeness. It runs in the background, so that
+// no request waits for a compilation. By likeness, a lesson also matches words that resemble the lesson. The thresholds
 // come from the words in captured sessions, which are called the traffic. Until the traffic is read, lessons match
 // exactly only.
-type likeness struct {
+type likenessWorker struct {
 	lessons  *library
-	evidence Evidence // nil if the store is in memory
+	reader   StoreReader // nil if the store is in memory
 	config   func() *configs.Config
 	lastRead atomic.Pointer[trafficRead] // nil means not read yet
 }
@@ -42,7 +42,7 @@ type trafficRead struct {
 // recentTraffic returns the traffic. recentTraffic reads the captured sessions again if the traffic is older than
 // trafficInterval or, while there are too few sessions, fewSessionsInterval. The worker and the admin pages share the
 // traffic.
-func (l *likeness) recentTraffic(ctx context.Context) (*lesson.Traffic, error) {
+func (l *likenessWorker) recentTraffic(ctx context.Context) (*lesson.Traffic, error) {
 	now, every := l.lessons.now(), fewSessionsInterval
 	r := l.lastRead.Load()
 	if r != nil && r.traffic.HasEnoughSessions() {
@@ -51,7 +51,7 @@ func (l *likeness) recentTraffic(ctx context.Context) (*lesson.Traffic, error) {
 	if r != nil && now.Sub(r.at) < every {
 		return r.traffic, nil
 	}
-	traffic, err := ReadTraffic(ctx, l.evidence, now, nil)
+	traffic, err := ReadTraffic(ctx, l.reader, now, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -61,10 +61,10 @@ func (l *likeness) recentTraffic(ctx context.Context) (*lesson.Traffic, error) {
 
 // ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. If visit is not nil, ReadTraffic calls
 // visit with each session and the queries that the matcher would get.
-func ReadTraffic(ctx context.Context, e Evidence, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
+func ReadTraffic(ctx context.Context, e StoreReader, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {
-		return e.EachSession(ctx, "", since, until, func(r session.Row, a session.Applied) error {
+		return e.EachSession(ctx, "", since, until, func(r session.Row, a session.SettledState) error {
 			s, err := CapturedSession(ctx, e, r, a)
 			if err != nil || s == nil {
 				return err
@@ -89,8 +89,8 @@ func ReadTraffic(ctx context.Context, e Evidence, now time.Time, visit func(*bac
 // run compiles the book for matching by likeness after each change of the book, the traffic or match.like_rate. If
 // match.like is off, or if no lesson of the book has like: true, run removes the likeness from the book and reads no
 // sessions.
-func (l *likeness) run(ctx context.Context) error {
-	if l.evidence == nil {
+func (l *likenessWorker) run(ctx context.Context) error {
+	if l.reader == nil {
 		return nil
 	}
 	var usedTraffic *lesson.Traffic
@@ -112,7 +112,7 @@ func (l *likeness) run(ctx context.Context) error {
 				usedTraffic, usedRate = traffic, cfg.Match.LikeRate
 			}
 		}
-		_ = Pause(ctx, pause) // ends with ctx
+		_ = Sleep(ctx, pause) // ends with ctx
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 }
 
 // newMeaning returns the matcher by meaning, which compares embeddings.
-func newMeaning(cfg *configs.Config, likeWorker *likeness, f *failures) (*meaning.Matcher, error) {
+func newMeaning(cfg *configs.Config, likeWorker *likenessWorker, f *failures) (*meaning.Matcher, error) {
 	embeddings := cfg.Match.Embeddings
 	return meaning.New(meaning.Options{
 		Client: meaning.Client{
@@ -141,9 +141,9 @@ func newMeaning(cfg *configs.Config, likeWorker *likeness, f *failures) (*meanin
 				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the texts of conversations are sent only to the configured host
 			},
 		},
-		Book: likeWorker.lessons.book.Load, Rate: func() float64 { return likeWorker.config().Match.LikeRate }, Wait: Pause,
+		Book: likeWorker.lessons.book.Load, Rate: func() float64 { return likeWorker.config().Match.LikeRate }, Wait: Sleep,
 		Traffic: func(ctx context.Context) (*lesson.Traffic, error) {
-			if likeWorker.evidence == nil || likeWorker.config().Match.Like != configs.LikeOn {
+			if likeWorker.reader == nil || likeWorker.config().Match.Like != configs.LikeOn {
 				return nil, nil //nolint:nilnil // no traffic: nothing is embedded
 			}
 			return likeWorker.recentTraffic(ctx)

@@ -64,7 +64,7 @@ func (f *failures) reportEvery(step label.Step, interval time.Duration, err erro
 	}
 	f.metrics.FailedOpen(step)
 	switch {
-	case step == label.StepSpool:
+	case step == label.StepOutbox:
 		if f.logLimit.allowEvery(step, time.Minute) {
 			f.log.Warn("the outbox failed; requests continue", "error", err)
 		}
@@ -89,7 +89,7 @@ func (f *failures) storeRecovered() {
 // outboxRecovered logs that the outbox accepts exchanges again.
 func (f *failures) outboxRecovered() {
 	f.log.Info("the outbox takes exchanges again")
-	f.logLimit.endLongPause(label.StepSpool)
+	f.logLimit.endLongPause(label.StepOutbox)
 }
 
 // reportPanic counts and logs a step that panicked. The log line has the request id and the kind of the panic. The line
@@ -103,7 +103,7 @@ func (f *failures) reportPanic(step label.Step, value any) {
 	if p, ok := value.(store.RequestPanic); ok {
 		log, value = log.With("request", p.Request), p.Value
 	}
-	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.PanicKind(value))
+	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.SafePanicText(value))
 }
 
 // limiter limits the log lines of each step to one in an interval.

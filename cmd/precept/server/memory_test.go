@@ -47,11 +47,11 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		"/metrics": `precept_fail_open_total{step="store"} 1`, "/": "none: ", "/api/health": `"kind":"memory"`,
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
-		if _, body := send(t, http.MethodGet, s.admin+path, token, ""); !strings.Contains(body, want) {
+		if _, body := send(t, http.MethodGet, s.adminURL+path, token, ""); !strings.Contains(body, want) {
 			t.Errorf("%s: got body %.3000s, want %q in it", path, body, want)
 		}
 	}
-	if status, _ := send(t, http.MethodGet, s.admin+"/api/export", token, ""); status != http.StatusServiceUnavailable {
+	if status, _ := send(t, http.MethodGet, s.adminURL+"/api/export", token, ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/api/export: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
@@ -67,7 +67,7 @@ func TestTokenThatCannotBeStoredIsValidUntilStop(t *testing.T) {
 	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
 	s := startServer(t, source, handleSignals)
 	token := s.server.Token()
-	if with, without := get(t, s.admin+"/api/report", token), get(t, s.admin+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
+	if with, without := get(t, s.adminURL+"/api/report", token), get(t, s.adminURL+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
 		t.Errorf("/api/report: got status %d with token %q and %d without a token, want 200 and 401", with, token, without)
 	}
 	if err := s.stopAndWait(); err != nil {
@@ -98,10 +98,10 @@ func TestExchangesAreStoredInRedisWithoutWritableDataDirectory(t *testing.T) {
 	s.sendSession("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}
 	eventually(t, "session in Redis", func() bool {
-		_, body := send(t, http.MethodGet, s.admin+"/api/sessions", token, "")
+		_, body := send(t, http.MethodGet, s.adminURL+"/api/sessions", token, "")
 		return strings.Contains(body, `"kept"`)
 	})
-	if _, body := send(t, http.MethodGet, s.admin+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
+	if _, body := send(t, http.MethodGet, s.adminURL+"/api/health", token, ""); !strings.Contains(body, `"kind":"redis"`) {
 		t.Errorf(`/api/health: got %s, want "kind":"redis" in it`, body)
 	}
 	if err := s.stopAndWait(); err != nil {

@@ -16,20 +16,20 @@ import (
 
 // RegisterStore registers the counters of the store.
 func RegisterStore(reg prometheus.Registerer, s *store.Store) {
-	count := counters(reg)
-	t := &s.Tally
-	count(samples, samplesHelp, prometheus.Labels{"outcome": "exchange_stored"}, &t.Exchanges)
-	count(samples, samplesHelp, prometheus.Labels{"outcome": "exchange_incomplete"}, &t.Incomplete)
+	count := counterRegistrar(reg)
+	t := &s.Metrics
+	count(samplesMetric, samplesHelp, prometheus.Labels{"outcome": "exchange_stored"}, &t.Exchanges)
+	count(samplesMetric, samplesHelp, prometheus.Labels{"outcome": "exchange_incomplete"}, &t.Incomplete)
 	const dropped, droppedHelp = "precept_dropped_total", "Exchanges that were not kept, by reason."
 	drops := map[label.Reason]*atomic.Int64{
 		label.DroppedFull: &t.DroppedFull, label.DroppedQuota: &t.DroppedQuota, label.DroppedOptOut: &t.OptedOut,
-		label.DroppedBad: &t.DroppedBad, label.DroppedReadOnly: &t.DroppedReadOnly, label.DroppedTenant: &t.DroppedTenant,
+		label.DroppedRefused: &t.DroppedBad, label.DroppedReadOnly: &t.DroppedReadOnly, label.DroppedTenant: &t.DroppedTenant,
 	}
 	for _, reason := range label.DropReasons() {
 		count(dropped, droppedHelp, prometheus.Labels{"reason": string(reason)}, drops[reason])
 	}
 	late := map[label.Reason]*atomic.Int64{
-		label.LateUnknown: &t.Late.Unknown, label.LateFull: &t.Late.Full, label.LateBad: &t.Late.Bad, label.LateExpired: &t.Late.Expired,
+		label.LateUnknown: &t.Late.Unknown, label.LateFull: &t.Late.Full, label.LateRefused: &t.Late.Bad, label.LateExpired: &t.Late.Expired,
 	}
 	for _, reason := range label.LateReasons() {
 		count("precept_late_feedback_dropped_total", "Posted feedback that waited in the outbox and was not stored, by reason.",
@@ -61,8 +61,8 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	})
 }
 
-// samples is the name of the metric that counts exchanges and samples.
-const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
+// samplesMetric is the name of the metric that counts exchanges and samples.
+const samplesMetric, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
 
 // RegisterBuild registers the metric precept_build_info, whose labels hold the version of the binary.
 func RegisterBuild(reg prometheus.Registerer) {
@@ -79,7 +79,7 @@ func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 		Name: "precept_config_last_reload_successful",
 		Help: "1: the configuration of the last reload, or of the start, is in effect; 0: the last reload was rejected, and the previous configuration stays in effect.",
 	}, func() float64 {
-		if r.fault.get() != "" {
+		if r.lastError.get() != "" {
 			return 0
 		}
 		return 1
@@ -91,9 +91,9 @@ func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 }
 
 // RegisterLearning registers the counters of a learner.
-func RegisterLearning(reg prometheus.Registerer, t *learn.Tally) {
-	count := counters(reg)
-	count(samples, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
+func RegisterLearning(reg prometheus.Registerer, t *learn.Metrics) {
+	count := counterRegistrar(reg)
+	count(samplesMetric, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
 	count("precept_sessions_closed_total", "Sessions that reached the closing age, without runs.", nil, &t.Closed)
 	count("precept_rewards_total", "Sessions that got a reward, late rewards included, without runs.", nil, &t.Rewarded)
 	promauto.With(reg).NewGaugeFunc(
@@ -101,8 +101,8 @@ func RegisterLearning(reg prometheus.Registerer, t *learn.Tally) {
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
-// counters returns a function that registers a counter. The counter has the value of the atomic integer v.
-func counters(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
+// counterRegistrar returns a function that registers a counter. The counter has the value of the atomic integer v.
+func counterRegistrar(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 	return func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 		promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
 			func() float64 { return float64(v.Load()) })

@@ -11,7 +11,7 @@ import (
 
 // reloadStatus holds the result of the last reload, for the dashboard and the metrics.
 type reloadStatus struct {
-	fault       atomicString // error of the last reload; "" if the reload succeeded
+	lastError   atomicString // error of the last reload; "" if the reload succeeded
 	pendingKeys atomicString // changed keys that need a restart, separated by spaces
 	succeededAt atomic.Int64 // Unix time in nanoseconds of the last successful reload, or of the start
 }
@@ -34,7 +34,7 @@ func (s *Server) reloadConfig() {
 		return
 	}
 	if err := catchPanic(s.applyReload); err != nil {
-		s.reload.fault.set(err.Error())
+		s.reload.lastError.set(err.Error())
 		s.log.Error("the configuration was rejected; the previous configuration stays in effect", "error", err)
 	}
 }
@@ -61,7 +61,7 @@ func (s *Server) applyReload() error {
 	}
 	s.cfg = next
 	s.effective.Store(next)
-	s.reload.fault.set("")
+	s.reload.lastError.set("")
 	s.reload.succeededAt.Store(s.options.Tools.Now().UnixNano())
 	s.reload.pendingKeys.set(strings.Join(pendingKeys, " "))
 	if len(pendingKeys) > 0 {
@@ -83,7 +83,7 @@ func (s *Server) apply(next *configs.Config) error {
 	st := s.services.store
 	st.SetRetention(next.Learning.Retention)
 	st.SetOptOut(optOut)
-	st.SetPersonal(next.Learning.AnonymizePII)
+	st.SetRedactPersonal(next.Learning.AnonymizePII)
 	setLevel(s.level, next.Log.Level)
 	return s.admin.SetAccess(s.access(next))
 }

@@ -24,17 +24,17 @@ import (
 
 // RunFile is the content of <data_dir>/run.json, which has the addresses of the server that runs on the data directory.
 type RunFile struct {
-	PID   int    `json:"pid"`
-	Data  string `json:"data"`
-	Admin string `json:"admin"`
-	Close string `json:"close_after,omitempty"` // reward.close_after of the server
+	PID        int    `json:"pid"`
+	DataURL    string `json:"data"`
+	AdminURL   string `json:"admin"`
+	CloseAfter string `json:"close_after,omitempty"` // reward.close_after of the server
 }
 
 // CloseAfter returns the age at which sessions close: the setting of the data directory's running server or, without
 // a server, the configured setting.
 func CloseAfter(cfg *configs.Config) time.Duration {
 	if r, err := ReadRunFile(cfg.DataDir); err == nil {
-		if age, err := time.ParseDuration(r.Close); err == nil && age > 0 {
+		if age, err := time.ParseDuration(r.CloseAfter); err == nil && age > 0 {
 			return age
 		}
 	}
@@ -71,7 +71,7 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	if !isAlive(r.PID) {
 		return RunFile{}, fmt.Errorf("%s names process %d, which is not running; start the server", RunFilePath(dataDir), r.PID)
 	}
-	for _, address := range []string{r.Data, r.Admin} {
+	for _, address := range []string{r.DataURL, r.AdminURL} {
 		if !isLocal(address) {
 			return RunFile{}, fmt.Errorf("%s names %q, which is not an address of this machine; name the server with --url", RunFilePath(dataDir), address)
 		}
@@ -87,8 +87,8 @@ func isLocal(address string) bool {
 	if !isHTTP || err != nil {
 		return false
 	}
-	own, _ := net.InterfaceAddrs()
-	return at.Addr().IsLoopback() || slices.ContainsFunc(own, func(a net.Addr) bool {
+	localAddrs, _ := net.InterfaceAddrs()
+	return at.Addr().IsLoopback() || slices.ContainsFunc(localAddrs, func(a net.Addr) bool {
 		n, ok := a.(*net.IPNet)
 		return ok && n.IP.Equal(at.Addr().AsSlice())
 	})
@@ -96,12 +96,12 @@ func isLocal(address string) bool {
 
 // UserRun is the content of a user's run file, which describes the user's newest server.
 type UserRun struct {
-	PID     int    `json:"pid"`
-	Data    string `json:"data"`
-	Admin   string `json:"admin"`
-	DataDir string `json:"data_dir"`          // absolute path
-	Lessons string `json:"lessons,omitempty"` // absolute path of the lesson directory, or Redis URL without a password
-	Config  string `json:"config,omitempty"`  // absolute path of the configuration file
+	PID      int    `json:"pid"`
+	DataURL  string `json:"data"`
+	AdminURL string `json:"admin"`
+	DataDir  string `json:"data_dir"`          // absolute path
+	Lessons  string `json:"lessons,omitempty"` // absolute path of the lesson directory, or Redis URL without a password
+	Config   string `json:"config,omitempty"`  // absolute path of the configuration file
 }
 
 // UserRunPath returns the path of the user's run file, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state; "" if
@@ -157,12 +157,12 @@ func restrictData(dir string, log *slog.Logger) {
 	patterns := []string{"precept.db*", "outbox.db*", admin.TokenFile, "audit.jsonl*", "consulted.json", "fleet.json", "run.log"}
 	var names []string
 	for _, e := range entries {
-		ours := slices.ContainsFunc(patterns, func(pattern string) bool {
+		isPreceptFile := slices.ContainsFunc(patterns, func(pattern string) bool {
 			ok, _ := filepath.Match(pattern, e.Name()) // the patterns are well-formed
 			return ok
 		})
 		info, err := e.Info()
-		if !ours || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
+		if !isPreceptFile || err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
 			continue
 		}
 		if err := os.Chmod(filepath.Join(dir, e.Name()), info.Mode().Perm()&^0o077); err != nil {
@@ -199,7 +199,7 @@ func userPath(env func(string) (string, bool), name, kind string, variables ...s
 // ended.
 func ReadUserRunFile(env func(string) (string, bool)) (r UserRun, ok bool) {
 	b, err := os.ReadFile(UserRunPath(env))
-	if err != nil || json.Unmarshal(b, &r) != nil || r.Data == "" || r.DataDir == "" {
+	if err != nil || json.Unmarshal(b, &r) != nil || r.DataURL == "" || r.DataDir == "" {
 		return UserRun{}, false
 	}
 	return r, isAlive(r.PID)

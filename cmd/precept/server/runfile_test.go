@@ -18,13 +18,13 @@ func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 		run   RunFile
 		valid bool
 	}{
-		{RunFile{PID: os.Getpid(), Data: local, Admin: "http://[::1]:2"}, true},
-		{RunFile{PID: 1<<22 + 1, Data: local, Admin: local}, false}, // no such process
-		{RunFile{PID: os.Getpid(), Data: local, Admin: "http://203.0.113.7:1"}, false},
-		{RunFile{PID: os.Getpid(), Data: "http://127.0.0.1:1@example.org", Admin: local}, false},
-		{RunFile{PID: os.Getpid(), Data: "http://localhost.example.org:1", Admin: local}, false},
-		{RunFile{PID: os.Getpid(), Data: "https://127.0.0.1:1", Admin: local}, false},
-		{RunFile{PID: os.Getpid(), Data: local, Admin: ""}, false},
+		{RunFile{PID: os.Getpid(), DataURL: local, AdminURL: "http://[::1]:2"}, true},
+		{RunFile{PID: 1<<22 + 1, DataURL: local, AdminURL: local}, false}, // no such process
+		{RunFile{PID: os.Getpid(), DataURL: local, AdminURL: "http://203.0.113.7:1"}, false},
+		{RunFile{PID: os.Getpid(), DataURL: "http://127.0.0.1:1@example.org", AdminURL: local}, false},
+		{RunFile{PID: os.Getpid(), DataURL: "http://localhost.example.org:1", AdminURL: local}, false},
+		{RunFile{PID: os.Getpid(), DataURL: "https://127.0.0.1:1", AdminURL: local}, false},
+		{RunFile{PID: os.Getpid(), DataURL: local, AdminURL: ""}, false},
 	} {
 		if err := WriteRunFile(dir, tc.run); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestCloseAfterPrefersRunningServer(t *testing.T) {
 		t.Errorf("no server: CloseAfter = %v, want 24h as configured", got)
 	}
 	const local = "http://127.0.0.1:1"
-	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), Data: local, Admin: local, Close: "5m0s"}); err != nil {
+	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), DataURL: local, AdminURL: local, CloseAfter: "5m0s"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := CloseAfter(cfg); got != 5*time.Minute {

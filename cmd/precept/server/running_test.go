@@ -19,10 +19,10 @@ import (
 	"precept/internal/sample"
 )
 
-// page returns a page of the admin listener, requested with a token.
-func (s *runningServer) page(path string) string {
+// getPage returns a page of the admin listener, requested with a token.
+func (s *runningServer) getPage(path string) string {
 	s.t.Helper()
-	status, body := send(s.t, http.MethodGet, s.admin+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
+	status, body := send(s.t, http.MethodGet, s.adminURL+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
 	if status != http.StatusOK {
 		s.t.Fatalf("%s: got status %d, body %s, want status 200", path, status, body)
 	}
@@ -33,7 +33,7 @@ func (s *runningServer) page(path string) string {
 // 2xx.
 func (s *runningServer) postAdmin(path, body string) string {
 	s.t.Helper()
-	status, answer := send(s.t, http.MethodPost, s.admin+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
+	status, answer := send(s.t, http.MethodPost, s.adminURL+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
 	if status/100 != 2 {
 		s.t.Fatalf("%s: got status %d, body %s, want a 2xx status", path, status, answer)
 	}
@@ -58,32 +58,32 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		Sessions []struct{ ID, Name string }
 	}
 	eventually(t, "four sessions and their samples", func() bool {
-		return json.Unmarshal([]byte(s.page("/api/sessions")), &listing) == nil && len(listing.Sessions) == 4 &&
-			strings.Count(s.page("/api/samples"), `"sample_id"`) == 4
+		return json.Unmarshal([]byte(s.getPage("/api/sessions")), &listing) == nil && len(listing.Sessions) == 4 &&
+			strings.Count(s.getPage("/api/samples"), `"sample_id"`) == 4
 	})
 	s.postAdmin("/api/feedback", `{"session_id":"s-0","source":"user","type":"score","score":0}`)
 	eventually(t, "rating in the report", func() bool {
-		r, err := s.server.Report(t.Context(), admin.Query{Tenant: "default"})
+		r, err := s.server.Report(t.Context(), admin.ReportQuery{Tenant: "default"})
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
 	})
-	if text := s.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
+	if text := s.getPage("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
 		t.Error("lesson page: the backtest lacks 3 matches in 4 sessions")
 	}
 	eventually(t, "count of the stored sessions on /breakdown", func() bool {
-		return strings.Contains(s.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
+		return strings.Contains(s.getPage("/breakdown"), "10 withheld. 3 of these sessions are stored")
 	})
 	exports := map[string]string{}
 	for _, format := range []string{"mplp", "openai", "experiment"} {
-		exports[format] = s.page("/api/export?format=" + format)
+		exports[format] = s.getPage("/api/export?format=" + format)
 	}
-	if n := strings.Count(s.page("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
+	if n := strings.Count(s.getPage("/api/export?format=mplp&agent=other"), "\n"); n != 1 {
 		t.Errorf("export of one agent: got %d samples, want 1", n)
 	}
 	if answer := s.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
 		t.Errorf("/api/forget: got %s, want \"forgotten\":1", answer)
 	}
 	for path, forgotten := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
-		if strings.Contains(s.page(path), forgotten) {
+		if strings.Contains(s.getPage(path), forgotten) {
 			t.Errorf("%s contains %s of the forgotten session", path, forgotten)
 		}
 	}
@@ -98,7 +98,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	defer e.Close() //nolint:errcheck // nothing was written
 	for format, served := range exports {
 		var out strings.Builder
-		if err := (&server.ExportJob{Evidence: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
+		if err := (&server.ExportJob{StoreReader: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(out.String()) { // without s-3, which is forgotten
@@ -117,7 +117,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 // they are stored and exported again.
 func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
-	write := addFile(t, source)
+	write := addConfigFile(t, source)
 	write("{}\n")
 	s := startServer(t, source)
 	reload := func(text string) {
@@ -127,7 +127,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 		eventually(t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
 	}
 	samples := func(agent string) int {
-		return strings.Count(s.page("/api/export?format=mplp&agent="+agent), "\n")
+		return strings.Count(s.getPage("/api/export?format=mplp&agent="+agent), "\n")
 	}
 	s.sendSession("shy", "before", "hello", `"type":"approval"`)
 	eventually(t, "sample", func() bool { return samples("shy") == 1 })
@@ -136,7 +136,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 		t.Error("opted out: an earlier exchange is exported, want none")
 	}
 	header := map[string]string{"Precept-Agent": "shy", "Precept-Session": "meanwhile"}
-	if status, answer := send(t, http.MethodPost, s.data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
+	if status, answer := send(t, http.MethodPost, s.dataURL+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"hush"}]}`); status != http.StatusOK {
 		t.Fatalf("chat request during the opt-out: got status %d, body %q, want status 200", status, answer)
 	}
 	s.sendSession("frank", "beside", "hello", `"type":"approval"`)
@@ -144,7 +144,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	reload("log: {level: debug}\n")
 	s.sendSession("shy", "after", "hello again", `"type":"approval"`)
 	eventually(t, "samples from before and after the opt-out", func() bool { return samples("shy") == 2 })
-	if strings.Contains(s.page("/api/export?format=mplp"), "hush") {
+	if strings.Contains(s.getPage("/api/export?format=mplp"), "hush") {
 		t.Error("opted in again: an exchange during the opt-out is exported, want none")
 	}
 	if err := s.stopAndWait(); err != nil {
@@ -156,7 +156,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 // same file is valid at once, and invalid after it is removed.
 func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
-	write := addFile(t, source)
+	write := addConfigFile(t, source)
 	write("{}\n")
 	s := startServer(t, source)
 	reload := func(text string) {
@@ -165,7 +165,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		write(text)
 		eventually(t, "reload", func() bool { return s.console.count("configuration reloaded") > before })
 	}
-	viewerStatus := func() int { return get(t, s.admin+"/api/report", "viewer") }
+	viewerStatus := func() int { return get(t, s.adminURL+"/api/report", "viewer") }
 	if viewerStatus() != http.StatusUnauthorized {
 		t.Errorf("viewer token not in the file: got status %d, want 401", viewerStatus())
 	}
@@ -173,17 +173,17 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	if viewerStatus() != http.StatusOK {
 		t.Errorf("viewer token after the reload: got status %d, want 200", viewerStatus())
 	}
-	if !strings.Contains(s.page("/"), "needs a restart: limits.sessions") {
+	if !strings.Contains(s.getPage("/"), "needs a restart: limits.sessions") {
 		t.Error("the overview lacks \"needs a restart: limits.sessions\"")
 	}
-	if status, _ := send(t, http.MethodPost, s.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
+	if status, _ := send(t, http.MethodPost, s.adminURL+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
 		t.Errorf("/api/forget with a viewer token: got status %d, want 403", status)
 	}
 	reload("{}\n\n")
 	if viewerStatus() != http.StatusUnauthorized {
 		t.Errorf("removed viewer token: got status %d, want 401", viewerStatus())
 	}
-	if strings.Contains(s.page("/"), "needs a restart") {
+	if strings.Contains(s.getPage("/"), "needs a restart") {
 		t.Error("change reverted: the overview still has \"needs a restart\"")
 	}
 	if err := s.stopAndWait(); err != nil {
@@ -232,7 +232,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	restarted := startServer(t, flagSource(t, options))
 	restarted.sendSession("coder", "refused", "hello", `"type":"approval"`)
 	eventually(t, "dropped span in the metrics", func() bool {
-		_, text := send(t, http.MethodGet, restarted.admin+"/metrics", nil, "")
+		_, text := send(t, http.MethodGet, restarted.adminURL+"/metrics", nil, "")
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
 	})
 	if n := restarted.console.count("traces were not delivered"); n != 1 {
@@ -250,11 +250,11 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	lessons := filepath.Join(t.TempDir(), "later")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
 	data := loadConfig(t, source).DataDir
-	if err := server.WriteRunFile(data, server.RunFile{PID: 1, Data: "http://127.0.0.1:1", Admin: "http://127.0.0.1:2"}); err != nil {
+	if err := server.WriteRunFile(data, server.RunFile{PID: 1, DataURL: "http://127.0.0.1:1", AdminURL: "http://127.0.0.1:2"}); err != nil {
 		t.Fatal(err)
 	}
 	s := startServer(t, source, handleSignals)
-	if run, err := server.ReadRunFile(data); err != nil || run.Data != s.data || run.Admin != s.admin || run.PID != os.Getpid() {
+	if run, err := server.ReadRunFile(data); err != nil || run.DataURL != s.dataURL || run.AdminURL != s.adminURL || run.PID != os.Getpid() {
 		t.Errorf("run.json: got %+v, error %v, want the addresses and the process of the new server", run, err)
 	}
 	if !s.console.contains("the lesson directory does not exist") {
@@ -271,7 +271,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "log line about the invalid file", func() bool { return s.console.contains("a lesson file has no effect") })
-	if _, answer := send(t, http.MethodGet, s.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
+	if _, answer := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
 		t.Errorf("/api/health: got %s, want look-first.md and lesson_invalid in it", answer)
 	}
 	if !lessonInjected() {
@@ -297,13 +297,13 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 func TestOverviewCountsRequestsOfUnsupportedAPIs(t *testing.T) {
 	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
 	const want = "2 POST requests were forwarded without lessons and samples"
-	if page := l.page("/"); strings.Contains(page, "Unsupported API") {
+	if page := l.getPage("/"); strings.Contains(page, "Unsupported API") {
 		t.Error("page without requests: got a line about an unsupported API, want none")
 	}
 	for range 2 {
-		send(t, http.MethodPost, l.data+"/v1beta/models/gemini:generateContent", nil, `{}`)
+		send(t, http.MethodPost, l.dataURL+"/v1beta/models/gemini:generateContent", nil, `{}`)
 	}
-	if page := l.page("/"); !strings.Contains(page, "Unsupported API") || !strings.Contains(page, want) {
+	if page := l.getPage("/"); !strings.Contains(page, "Unsupported API") || !strings.Contains(page, want) {
 		t.Errorf("overview: got no line %q about an unsupported API", want)
 	}
 	if err := l.stopAndWait(); err != nil {

@@ -16,10 +16,10 @@ import (
 const maxScannedSessions = 2000
 
 // ScanRules finds the rules files in the newest captured sessions of a tenant.
-func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*rules.Scan, error) {
+func ScanRules(ctx context.Context, e StoreReader, tenant string, now time.Time) (*rules.Scan, error) {
 	var scan rules.Scan
 	err := newestFirst(now, func(since, until time.Time) error {
-		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
 			s, err := CapturedSession(ctx, e, r, a)
 			if err != nil || s == nil {
 				return err

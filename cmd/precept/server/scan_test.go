@@ -12,18 +12,18 @@ import (
 
 // manySessions is a store with count copies of a session, all at the time now.
 type manySessions struct {
-	Evidence
+	StoreReader
 	row   session.Row
 	count int
 	now   time.Time
 }
 
-func (m manySessions) EachSession(_ context.Context, _ string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
+func (m manySessions) EachSession(_ context.Context, _ string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	if since.After(m.now) || until.Before(m.now) {
 		return nil
 	}
 	for range m.count {
-		if err := fn(m.row, session.Applied{}); err != nil {
+		if err := fn(m.row, session.SettledState{}); err != nil {
 			return err
 		}
 	}
@@ -35,7 +35,7 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 }
 
 // ScanRules reads at most maxScannedSessions sessions, and returns no error if there are more.
-func TestScanRulesIsBounded(t *testing.T) {
+func TestScanRulesReadsBoundedNumberOfSessions(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	id := session.IDOf("default", session.NamespaceSession, "s")
 	rec := &session.Record{Identity: session.Identity{ID: id, Tenant: "default", Started: now, Seen: now}, Thread: session.Thread{Turns: 1}}

@@ -76,7 +76,7 @@ func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.R
 
 // Update replaces the registered sections by the result of change. If another program changes the registry at the same
 // time, Update calls change again with the newer sections.
-func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.Registered) ([]rules.Registered, error)) error {
+func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error)) error {
 	if s.redisBank == nil {
 		return rules.Update(s.path, change)
 	}
@@ -91,7 +91,7 @@ func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.R
 		if err != nil {
 			return err
 		}
-		changed, err := r.Change(change)
+		changed, err := r.EncodeChanged(change)
 		if err != nil || changed == nil {
 			return err
 		}
@@ -116,8 +116,8 @@ func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, 
 const (
 	registryPollInterval = time.Second              // interval between two checks for a changed registry
 	registryDelay        = 3 * registryPollInterval // time after which all replicas have read a change of the registry in Redis
-	maxJudgePause        = time.Minute              // maximum time between two calls of judge
-	judgePauseFactor     = 100                      // pause after a call of judge, as a multiple of its duration
+	maxAdvancePause      = time.Minute              // maximum time between two calls of judge
+	advancePauseFactor   = 100                      // pause after a call of judge, as a multiple of its duration
 )
 
 // sections holds the registered sections that are in effect, and starts and ends their measurements.
@@ -151,7 +151,7 @@ func (s *sections) open(ctx context.Context) {
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
 	if s.storage.redisBank != nil {
-		readChanged = s.readFleet
+		readChanged = s.readRedis
 	}
 	read, err := readChanged(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -182,9 +182,9 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	return read, nil
 }
 
-// readFleet reads the registry in Redis if the registry has changed. The result is nil if the registry has not changed.
-// Other replicas need up to registryDelay to read a change, so readFleet delays the effect of the change.
-func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
+// readRedis reads the registry in Redis if the registry has changed. The result is nil if the registry has not changed.
+// Other replicas need up to registryDelay to read a change, so readRedis delays the effect of the change.
+func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 	text, err := s.storage.redisBank.Sections(ctx)
@@ -208,7 +208,7 @@ func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 func (s *sections) run(ctx context.Context) error {
 	ticker := time.NewTicker(registryPollInterval)
 	defer ticker.Stop()
-	var judged time.Time
+	var lastAdvance time.Time
 	var pause time.Duration
 	since := func(read, before *rules.Registry) *rules.Registry { return read.SetStarts(before, s.now()) }
 	for {
@@ -218,27 +218,27 @@ func (s *sections) run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		s.reload(ctx, since)
-		if begun := s.now(); begun.Sub(judged) >= pause {
-			if err := s.judge(ctx); err != nil {
+		if startedAt := s.now(); startedAt.Sub(lastAdvance) >= pause {
+			if err := s.advanceMeasurements(ctx); err != nil {
 				s.failures.report(label.StepRules, err)
 			}
 			s.reload(ctx, since)
-			judged = s.now()
-			pause = min(judgePauseFactor*judged.Sub(begun), maxJudgePause)
+			lastAdvance = s.now()
+			pause = min(advancePauseFactor*lastAdvance.Sub(startedAt), maxAdvancePause)
 		}
 	}
 }
 
-// judge ends the measurements of the sections that have a verdict, and starts the measurements of the next sections in
-// the queue.
-func (s *sections) judge(ctx context.Context) error {
+// advanceMeasurements ends the measurements of the sections that have a verdict, and starts the measurements of the
+// next sections in the queue.
+func (s *sections) advanceMeasurements(ctx context.Context) error {
 	list := slices.Clone(s.registry.Load().Sections)
-	if !slices.ContainsFunc(list, func(r rules.Registered) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
+	if !slices.ContainsFunc(list, func(r rules.RegisteredSection) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
 	// Verdicts come from the only tenant or, if there are several, from the default tenant. Another tenant may have a
 	// different rules file, and its verdict would end the measurement for all tenants.
-	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), NoOpenCount: true, Rules: s.registry.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
+	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), SkipOpenCount: true, Rules: s.registry.Load(), Config: s.proxy.ChooserConfig(), Inject: s.proxy.InjectionConfig()})
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (s *sections) judge(ctx context.Context) error {
 			verdicts[r.Arm] = string(r.Verdict)
 		}
 	}
-	verdict := func(r *rules.Registered) string { return verdicts[string(r.Arm())] }
+	verdict := func(r *rules.RegisteredSection) string { return verdicts[string(r.Arm())] }
 	if !rules.Advance(list, s.maxMeasured(), s.now(), verdict) {
 		return nil
 	}
@@ -256,7 +256,7 @@ func (s *sections) judge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.storage.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
+	return s.storage.Update(ctx, func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error) {
 		before := slices.Clone(list)
 		rules.Advance(list, s.maxMeasured(), now, verdict)
 		for i := range list {

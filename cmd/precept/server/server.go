@@ -38,8 +38,8 @@ const idleConnTimeout = 120 * time.Second
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
-	// Damaged is called for a session with a damaged exchange, whose content a reader leaves out; may be nil.
-	Damaged func(ref session.Ref, err error)
+	// OnDamaged is called for a session with a damaged exchange, whose content a reader leaves out; may be nil.
+	OnDamaged func(ref session.Ref, err error)
 }
 
 // Options configure a server.
@@ -48,10 +48,10 @@ type Options struct {
 	Config  *configs.Config // configuration at the start
 	Source  *Source         // reads the configuration for a reload; nil disables reloads
 	Console io.Writer       // receives the log and, once, the login link
-	// Truth returns the true effect of a lesson in the demo; nil outside of the demo.
-	Truth func(slug string) (float64, bool)
-	// Ready is called once when both listeners accept connections; nil writes a log line instead.
-	Ready func(data, admin string)
+	// TrueEffect returns the true effect of a lesson in the demo; nil outside of the demo.
+	TrueEffect func(slug string) (float64, bool)
+	// OnReady is called once when both listeners accept connections; nil writes a log line instead.
+	OnReady func(data, admin string)
 	// Notify sends a state to the service manager; nil if there is none.
 	Notify func(ctx context.Context, state string) error
 	// Listen opens the listener for the address in a configuration key; nil means TCP. Tests use listeners in memory,
@@ -89,13 +89,13 @@ type Server struct {
 	workers  []worker  // started by serve
 	cleanups []cleanup // onStop appends; stop runs the last cleanup first
 
-	requests openRequests
+	requests inFlightRequests
 }
 
-// openRequests counts the requests on the data listener whose handlers have not returned. http.Server.Close does not
-// wait for handlers, and a handler records its exchange at the end. Therefore a stop waits for group; otherwise the
+// inFlightRequests counts the requests on the data listener whose handlers have not returned. http.Server.Close does
+// not wait for handlers, and a handler records its exchange at the end. Therefore a stop waits for group; otherwise the
 // exchanges would be lost.
-type openRequests struct {
+type inFlightRequests struct {
 	group sync.WaitGroup
 	n     atomic.Int64
 }
@@ -110,7 +110,7 @@ func New(o Options) *Server {
 func (s *Server) Token() string { return s.token }
 
 // Report returns the report that the admin pages show.
-func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, error) {
+func (s *Server) Report(ctx context.Context, q admin.ReportQuery) (report.Report, error) {
 	return s.services.Report(ctx, q)
 }
 

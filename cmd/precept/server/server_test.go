@@ -60,12 +60,12 @@ func (c *console) count(text string) int {
 
 // runningServer is a server whose Run is active in a goroutine.
 type runningServer struct {
-	t           *testing.T
-	server      *server.Server
-	data, admin string // base URLs of the two listeners
-	stop        context.CancelFunc
-	runErr      chan error
-	console     console
+	t                 *testing.T
+	server            *server.Server
+	dataURL, adminURL string // base URLs of the two listeners
+	stop              context.CancelFunc
+	runErr            chan error
+	console           console
 }
 
 // testTools returns the system clock and random source.
@@ -83,7 +83,7 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	ready := make(chan [2]string, 1)
 	o := server.Options{
 		Tools: testTools(), Config: cfg, Source: source, Console: &l.console, Embedded: true,
-		Ready: func(data, admin string) { ready <- [2]string{data, admin} },
+		OnReady: func(data, admin string) { ready <- [2]string{data, admin} },
 	}
 	for _, c := range change {
 		c(&o)
@@ -94,7 +94,7 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	go func() { l.runErr <- l.server.Run(ctx) }()
 	select {
 	case addresses := <-ready:
-		l.data, l.admin = addresses[0], addresses[1]
+		l.dataURL, l.adminURL = addresses[0], addresses[1]
 	case err := <-l.runErr:
 		l.stop()
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func eventually(t *testing.T, state string, ok func() bool) {
 func TestTwoServersRunInOneProcess(t *testing.T) {
 	firstSource := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	first, second := startServer(t, firstSource), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
-	if own, foreign := get(t, first.admin+"/api/report", "first"), get(t, first.admin+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
+	if own, foreign := get(t, first.adminURL+"/api/report", "first"), get(t, first.adminURL+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
 		t.Errorf("first server: got status %d with its own token, %d with the token of the second server, want 200, 401", own, foreign)
 	}
 	cfg, err := firstSource.Load()
@@ -170,7 +170,7 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 		t.Error(err)
 	}
 	restarted := startServer(t, firstSource)
-	if get(t, restarted.data+"/readyz", "") != http.StatusOK {
+	if get(t, restarted.dataURL+"/readyz", "") != http.StatusOK {
 		t.Error("/readyz after a restart on the directory: got a different status, want 200")
 	}
 	if err := restarted.stopAndWait(); err != nil {
@@ -200,7 +200,7 @@ func TestStopThatCutsStreamReturnsErrCut(t *testing.T) {
 // succeeds.
 func TestReloadSurvivesPanic(t *testing.T) {
 	source := flagSource(t, nil)
-	write := addFile(t, source)
+	write := addConfigFile(t, source)
 	var panics atomic.Bool
 	parse := source.Parse
 	source.Parse = func(file []byte) (*configs.Config, error) {
@@ -211,7 +211,7 @@ func TestReloadSurvivesPanic(t *testing.T) {
 	}
 	write("admin: {tokens: [first]}\n")
 	s := startServer(t, source)
-	tokenAccepted := func(token string) bool { return get(t, s.admin+"/api/report", token) == http.StatusOK }
+	tokenAccepted := func(token string) bool { return get(t, s.adminURL+"/api/report", token) == http.StatusOK }
 	panics.Store(true)
 	write("admin: {tokens: [second]}\n")
 	eventually(t, "panic in the log", func() bool { return s.console.contains("thrown by the test") })

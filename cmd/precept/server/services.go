@@ -43,26 +43,26 @@ type services struct {
 	failures        *failures
 	backend         Backend
 	durable         CommandStore // the backend; nil if the backend is in memory
-	evidence        Evidence     // view of the backend without opted-out content; nil if the backend is in memory
+	reader          StoreReader  // view of the backend without opted-out content; nil if the backend is in memory
 	store           *store.Store
 	archive         *store.Archive
 	learner         *learn.Learner
 	lessons         *library
 	sections        *sections
-	likeness        *likeness
+	likeness        *likenessWorker
 	proxy           *proxy.Proxy
 	nearestCache    nearestCache // cache of the method Nearest
-	openings        learn.Openings
+	openings        learn.OpeningIndex
 	learningEnabled bool   // learning.enabled at the start
 	memoryReason    string // reason why the store is in memory; "" if the store is durable
 }
 
 // Report implements admin.Reporter.
-func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, error) {
+func (s *services) Report(ctx context.Context, q admin.ReportQuery) (report.Report, error) {
 	r, err := s.learner.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf,
-		Explain: q.Explain, Bands: q.Bands, Book: s.lessons.book.Load(), Config: s.proxy.Experiment(),
-		Rules: s.sections.registry.Load(), Inject: s.proxy.Presentation(), Guardrails: s.proxy.Guardrails(),
+		Explain: q.Explain, EffectHistory: q.Bands, Book: s.lessons.book.Load(), Config: s.proxy.ChooserConfig(),
+		Rules: s.sections.registry.Load(), Inject: s.proxy.InjectionConfig(), Guardrails: s.proxy.Guardrails(),
 	})
 	if err != nil {
 		return r, err
@@ -92,7 +92,7 @@ func Annotate(ctx context.Context, r *report.Report, notes distill.NoteReader, t
 // Rate implements admin.Rater.
 func (s *services) Rate(ctx context.Context, tenant string, f feedback.Post) (store.Posted, error) {
 	var keyErr error
-	f = f.Received(s.tools.Now(), func() string {
+	f = f.WithReceipt(s.tools.Now(), func() string {
 		id, err := s.tools.newKey()
 		keyErr = err
 		return "fb_" + id
@@ -112,35 +112,35 @@ func (s *services) Forget(ctx context.Context, tenant, session string) (int, err
 }
 
 // Import implements admin.Importer.
-func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportSum, error) {
+func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportResult, error) {
 	if s.memoryReason != "" {
-		return learn.ImportSum{}, store.ErrVolatile
+		return learn.ImportResult{}, store.ErrNullBackend
 	}
 	m := &learn.Importer{
 		Now: s.tools.Now, LearningEnabled: s.learningEnabled && s.likeness.config().Learning.Enabled, Sessions: s.backend, Openings: &s.openings,
-		Write: s.store.Import, Cleanse: s.store.Cleanse,
+		Write: s.store.Import, RedactImported: s.store.RedactImported,
 	}
 	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
 }
 
 // Export implements admin.Exporter.
 func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) error {
-	if s.evidence == nil {
-		return store.ErrVolatile
+	if s.reader == nil {
+		return store.ErrNullBackend
 	}
 	filter := e.Filter
-	j := &ExportJob{Evidence: s.evidence, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
+	j := &ExportJob{StoreReader: s.reader, Filter: &filter, Agent: e.Agent, Session: e.Session, Out: w}
 	return j.Write(ctx, e.Format)
 }
 
-// cachedEvidence reads exchanges through the cache of the store.
-type cachedEvidence struct {
-	UnfilteredEvidence
+// cachedReader reads exchanges through the cache of the store.
+type cachedReader struct {
+	UnfilteredReader
 	store *store.Store
 }
 
 // Exchanges implements Evidence.
-func (e cachedEvidence) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+func (e cachedReader) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return e.store.Exchanges(ctx, tenant, id)
 }
 
@@ -149,7 +149,7 @@ func (s *services) Book() *lesson.Book { return s.lessons.book.Load() }
 
 // Block implements admin.Library.
 func (s *services) Block(tenant string, l *lesson.Lesson) string {
-	return s.proxy.Presentation().Block(l, s.lessons.book.Load().Text(l), s.learner.Beliefs(tenant))
+	return s.proxy.InjectionConfig().Block(l, s.lessons.book.Load().Text(l), s.learner.Beliefs(tenant))
 }
 
 // Archived implements admin.Library.
@@ -168,8 +168,8 @@ func (s *services) Archived(ctx context.Context, slug string) (*lesson.Lesson, e
 
 // Findings implements admin.Library.
 func (s *services) Findings(l *lesson.Lesson) []lesson.Finding {
-	c, book := lesson.Checks{Secrets: PrivateKinds, Now: s.tools.Now()}, s.lessons.book.Load()
-	return append(c.Lesson(l, book), c.Notes(l)...)
+	c, book := lesson.Checker{Secrets: PrivateKinds, Now: s.tools.Now()}, s.lessons.book.Load()
+	return append(c.CheckLesson(l, book), c.CheckNotes(l)...)
 }
 
 // Log implements admin.Library.
@@ -179,7 +179,7 @@ func (s *services) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 	return s.lessons.bank.Log(ctx, n)
 }
 
-// Act implements admin.Keeper.
+// Act implements admin.LessonChanger.
 func (s *services) Act(
 	ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string,
 ) (*lesson.Lesson, error) {
@@ -188,23 +188,23 @@ func (s *services) Act(
 	}
 	ctx, cancel := context.WithTimeout(ctx, BankTimeout)
 	defer cancel()
-	r, err := s.lessons.bank.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen, Sessions: s.sessionsOf(slug)})
+	r, err := s.lessons.bank.Act(ctx, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen, Sessions: s.rewardedCounts(slug)})
 	if errors.Is(err, bank.ErrNoLesson) {
 		err = admin.ErrNoLesson
 	}
 	return r.Lesson, err
 }
 
-// sessionsOf returns the numbers of rewarded sessions in which a lesson was injected, and in which it was withheld. The
-// result is nil if the lesson is unknown or archived.
-func (s *services) sessionsOf(slug string) *[2]int64 {
+// rewardedCounts returns the numbers of rewarded sessions in which a lesson was injected, and in which it was withheld.
+// The result is nil if the lesson is unknown or archived.
+func (s *services) rewardedCounts(slug string) *[2]int64 {
 	book := s.lessons.book.Load()
 	l, ok := book.Get(slug)
 	if !ok {
 		return nil
 	}
 	beliefs := s.learner.Beliefs(cmp.Or(l.Scope.Tenant, "default"))
-	r := beliefs.Measured().Stats(s.proxy.Presentation().Present(l, book.Text(l), beliefs).Arm).Rewards
+	r := beliefs.TrialCounters().Stats(s.proxy.InjectionConfig().Present(l, book.Text(l), beliefs).Arm).Rewards
 	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
@@ -222,7 +222,7 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 	survey.Complete = true
 	err := newestFirst(now, func(since, until time.Time) error {
 		survey.Since = since
-		return s.durable.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
+		return s.durable.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
 			if !a.Rewarded || a.Version == 0 {
 				return nil
 			}
@@ -249,10 +249,10 @@ func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, e
 
 // ScanRules implements admin.RulesReader.
 func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, error) {
-	if s.evidence == nil {
+	if s.reader == nil {
 		return nil, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
-	return ScanRules(ctx, s.evidence, tenant, s.tools.Now())
+	return ScanRules(ctx, s.reader, tenant, s.tools.Now())
 }
 
 // Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session, and the reasons why
@@ -265,9 +265,9 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 	book := s.lessons.book.Load()
 	key := nearKey{tenant, name, book.Hash(), strings.Join(matched, " "), len(list)}
 	return s.nearestCache.get(key, func() ([]backtest.Reason, error) {
-		bound, cancel := context.WithTimeout(ctx, nearestTimeout)
+		timeoutCtx, cancel := context.WithTimeout(ctx, nearestTimeout)
 		defer cancel()
-		return backtest.Nearest(bound, book, s.proxy.Presentation().Tags, tenant, list, matched), ctx.Err()
+		return backtest.Nearest(timeoutCtx, book, s.proxy.InjectionConfig().Tags, tenant, list, matched), ctx.Err()
 	})
 }
 
@@ -312,10 +312,10 @@ func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error
 
 // Backtest implements admin.Surveyor.
 func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error) {
-	if s.evidence == nil {
+	if s.reader == nil {
 		return backtest.Result{}, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
 	}
-	run, cfg := backtest.New([]*lesson.Lesson{l}, s.proxy.Presentation().Tags), s.likeness.config()
+	run, cfg := backtest.New([]*lesson.Lesson{l}, s.proxy.InjectionConfig().Tags), s.likeness.config()
 	if cfg.Match.Like != configs.LikeOff {
 		traffic, err := s.likeness.recentTraffic(ctx)
 		if err != nil {
@@ -325,8 +325,8 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 	}
 	now := s.tools.Now()
 	err := newestFirst(now, func(since, until time.Time) error {
-		return s.evidence.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
-			captured, err := CapturedSession(ctx, s.evidence, r, a)
+		return s.reader.EachSession(ctx, tenant, since, until, func(r session.Row, a session.SettledState) error {
+			captured, err := CapturedSession(ctx, s.reader, r, a)
 			if err != nil || captured == nil {
 				return err
 			}
@@ -345,8 +345,8 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 
 // LikenessOf returns the options for a backtest that also matches lessons by likeness, that is, by words that resemble
 // the lesson.
-func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.Likeness {
-	return backtest.Likeness{Others: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, On: cfg.Match.Like == configs.LikeOn}
+func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.LikenessConfig {
+	return backtest.LikenessConfig{OtherLessons: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, Inject: cfg.Match.Like == configs.LikeOn}
 }
 
 // newestFirst calls walk for the last day, and then for earlier and earlier periods, up to maxScanDays ago. The length
@@ -369,7 +369,7 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 
 // CapturedSession returns a session with its exchanges, in the order of turns, for a backtest. The result is nil if the
 // session has no stored exchanges.
-func CapturedSession(ctx context.Context, e Evidence, r session.Row, a session.Applied) (*backtest.Session, error) {
+func CapturedSession(ctx context.Context, e StoreReader, r session.Row, a session.SettledState) (*backtest.Session, error) {
 	exchanges, err := e.Exchanges(ctx, r.Tenant, r.ID)
 	if err != nil || len(exchanges) == 0 {
 		return nil, err

@@ -31,7 +31,7 @@ import (
 // enforce the order.
 //
 //nolint:funlen,gocognit // see above
-func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) error {
+func (s *Server) setup(ctx context.Context, dataListener, adminListener net.Listener) error {
 	tools, cfg, log := s.options.Tools, s.cfg, s.log
 
 	// Create the metrics and the failure log first, because every later step uses them.
@@ -39,7 +39,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := proxy.NewMetrics(registry)
 	failures := &failures{log: log, metrics: metrics, logLimit: newLimiter(tools.Now)}
-	tools.Damaged = DamageReport(func(ref session.Ref, err error) {
+	tools.OnDamaged = DamageReport(func(ref session.Ref, err error) {
 		log.Warn(
 			"a session has a damaged exchange; pages and exports leave out its content; delete the session with precept forget",
 			"tenant", ref.Tenant, "session", ref.ID, "error", err,
@@ -92,8 +92,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	hooks := &storeOptions.Hooks
 	hooks.OnFailure, hooks.OnPanic, hooks.OnRecovery = failures.report, failures.reportPanic, failures.storeRecovered
-	hooks.OnDamage = tools.Damaged
-	hooks.OnOutboxRecovery, hooks.OnErasure = failures.outboxRecovered, s.erased
+	hooks.OnDamage = tools.OnDamaged
+	hooks.OnOutboxRecovery, hooks.OnErasure = failures.outboxRecovered, s.clearAdminCaches
 	storeOptions.Content.Secret, storeOptions.BackendAbsent = []byte(keys.pair.Secret), opened.isUnavailable
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
@@ -121,16 +121,16 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	var embeddings *meaning.Matcher // set below; nil means no embeddings
 	if cfg.Match.Embeddings.Upstream != "" {
-		storeOptions.Hooks.OnKept = func(x *sample.Exchange) { embeddings.Offer(x) }
+		storeOptions.Hooks.OnRecorded = func(x *sample.Exchange) { embeddings.Offer(x) }
 	}
 	st, err := store.Open(ctx, storeOptions)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}
 	closeStore = st.Close
-	var evidence Evidence // the stored sessions without opted-out content; nil if the backend is in memory
+	var evidence StoreReader // the stored sessions without opted-out content; nil if the backend is in memory
 	if opened.durable != nil {
-		evidence = filterOptedOut(cachedEvidence{opened.durable, st}, st.OptOut, tools.Damaged)
+		evidence = filterOptedOut(cachedReader{opened.durable, st}, st.OptOut, tools.OnDamaged)
 	}
 	RegisterBuild(registry)
 	s.reload.succeededAt.Store(tools.Now().UnixNano())
@@ -146,7 +146,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)
 	}
-	RegisterLearning(registry, &learner.Tally)
+	RegisterLearning(registry, &learner.Metrics)
 	s.addWorker("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Done()) })
 	s.addWorker("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowInterval) })
 
@@ -168,7 +168,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Compile the lessons for matching by likeness, in which a lesson also matches words that resemble the lesson.
 	// The thresholds come from captured sessions.
-	likeWorker := &likeness{lessons: lessons, evidence: evidence, config: s.effective.Load}
+	likeWorker := &likenessWorker{lessons: lessons, reader: evidence, config: s.effective.Load}
 	s.addWorker("likeness", likeWorker.run)
 
 	// Compute embeddings of lessons and user words, if an embeddings API is configured.
@@ -206,11 +206,11 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	if opened.notice != "" {
 		countsFile = ""
 	}
-	fleetCounts := shared[proxy.Tally](backend)
+	fleetCounts := sharedBackend[proxy.ConsultationTally](backend)
 	if fleetCounts == nil && fleetBank != nil {
 		fleetCounts = fleetBank
 	}
-	consulted, err := proxy.NewConsulted(countsFile, fleetCounts, tools.Now)
+	consulted, err := proxy.NewConsultationCounter(countsFile, fleetCounts, tools.Now)
 	if err != nil {
 		log.Warn("the counts of consulted lessons cannot be read; they restart at zero", "error", err)
 	}
@@ -218,8 +218,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Create the proxy, which is the handler of the data listener.
 	s.proxy, err = proxy.New(proxy.Options{
-		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.bank, Consulted: consulted, Meaning: matches,
-		Rules: sectionsWorker.registry.Load, Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
+		Config: cfg, Store: st, Tally: &st.Metrics, Chooser: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.bank, Consultations: consulted, Meaning: matches,
+		Rules: sectionsWorker.registry.Load, Pending: sharedBackend[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
 		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unconfirmed: !keys.isConfirmed},
 	})
 	if err != nil {
@@ -236,8 +236,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 
 	// Let the index of the lesson directory show the successes and failures of each lesson.
-	lessons.countWith(learner, s.proxy)
-	s.addWorker("history of the lessons", lessons.keepHistory(learner, s.proxy))
+	lessons.setCountsFunc(learner, s.proxy)
+	s.addWorker("history of the lessons", lessons.historyWorker(learner, s.proxy))
 
 	// Create the distiller, and the gate that ends the trials of its proposals.
 	if opened.durable != nil && cfg.Distill.Enabled {
@@ -251,8 +251,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Create the admin server, which is the handler of the admin listener, and the services behind its pages.
 	s.services = &services{
-		tools: tools, failures: failures, backend: backend, durable: opened.durable, evidence: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
+		tools: tools, failures: failures, backend: backend, durable: opened.durable, reader: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
 		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
 	}
-	return s.openAdmin(registry, data, adminListener)
+	return s.openAdmin(registry, dataListener, adminListener)
 }

@@ -36,17 +36,17 @@ func sendSignal(t *testing.T, s os.Signal) {
 // the delay, and the stop succeeds despite an idle connection.
 func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	s := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
-	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.data, "http://"))
+	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = idle.Close() }()
 	sendSignal(t, syscall.SIGTERM)
-	eventually(t, "status 503 of /readyz", func() bool { return get(t, s.data+"/readyz", "") == http.StatusServiceUnavailable })
-	if status, answer := send(t, http.MethodPost, s.data+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
+	eventually(t, "status 503 of /readyz", func() bool { return get(t, s.dataURL+"/readyz", "") == http.StatusServiceUnavailable })
+	if status, answer := send(t, http.MethodPost, s.dataURL+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
 		t.Errorf("chat request in the drain delay: got status %d, body %s, want status 200", status, answer)
 	}
-	if get(t, s.data+"/healthz", "") != http.StatusOK {
+	if get(t, s.dataURL+"/healthz", "") != http.StatusOK {
 		t.Error("/healthz in the drain delay: got a different status, want 200")
 	}
 	sendSignal(t, syscall.SIGTERM)
@@ -76,10 +76,10 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 		stream := s.openStream()
 		sendSignal(t, syscall.SIGTERM)
 		eventually(t, "status 503 of /readyz of the admin listener", func() bool {
-			return get(t, s.admin+"/readyz", "") == http.StatusServiceUnavailable
+			return get(t, s.adminURL+"/readyz", "") == http.StatusServiceUnavailable
 		})
 		eventually(t, "closed port of the data listener", func() bool {
-			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.data, "http://"))
+			c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
 			if err == nil {
 				_ = c.Close()
 			}
@@ -106,7 +106,7 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 func (s *runningServer) openStream() io.Reader {
 	s.t.Helper()
 	transport := &http.Transport{}
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.data+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.dataURL+"/v1/chat/completions", strings.NewReader(`{"messages":[]}`))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,16 +122,16 @@ func (s *runningServer) openStream() io.Reader {
 // succeeds. The log names the changed settings that need a restart.
 func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
-	write := addFile(t, source)
+	write := addConfigFile(t, source)
 	write("bandit: {epsilon: 0.3}\n")
 	s := startServer(t, source, handleSignals)
 	health := func() string {
-		_, body := send(t, http.MethodGet, s.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
+		_, body := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
 	// reload returns the metrics of the last reload: its success, and the time of the last successful one.
 	reload := func() (successful string, lastSuccess float64) {
-		_, body := send(t, http.MethodGet, s.admin+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
+		_, body := send(t, http.MethodGet, s.adminURL+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
 		if m == nil {
 			t.Fatalf("/metrics lacks the result of the last reload:\n%s", body)

@@ -73,14 +73,14 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	limited := proxy.NewLimitListener(dataListener, s.options.Tools.Now)
 	agents := s.proxy.Handler() //nolint:contextcheck // each request has its own context
 	handler := welcome(localURL(dataListener.Addr()), s.dashboardURL(localURL(adminListener.Addr())), agents)
-	data := s.httpServer(limited.CloseWhenFull(s.countRequests(handler)))
-	data.ConnState = limited.Watch
+	dataServer := s.httpServer(limited.CloseWhenFull(s.countRequests(handler)))
+	dataServer.ConnState = limited.TrackState
 	cut := false
 	s.onStop("data server", func() error {
-		cut = s.drain(ctx, data, stop)
+		cut = s.drain(ctx, dataServer, stop)
 		return nil
 	})
-	wg.Go(func() { failed <- serveOn(data, limited) })
+	wg.Go(func() { failed <- serveOn(dataServer, limited) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
 	err := s.waitForStop(ctx, stop, reload, changed, failed)
@@ -125,20 +125,20 @@ func (s *Server) waitForStop(
 }
 
 // announce reports the addresses of both listeners on the console, in the log and in the run files.
-func (s *Server) announce(ctx context.Context, data, adminURL string) {
+func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 	debug.FreeOSMemory() // return the memory that only the start needed to the system
 	if s.showsLinks {
-		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
+		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", dataURL, dataURL)
 	}
-	if !s.showsLinks && s.options.Ready == nil && s.cfg.Log.Format != "json" {
+	if !s.showsLinks && s.options.OnReady == nil && s.cfg.Log.Format != "json" {
 		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", s.dashboardURL(adminURL))
 	}
-	if s.options.Ready == nil {
-		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", data, "admin", adminURL)
+	if s.options.OnReady == nil {
+		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", dataURL, "admin", adminURL)
 	}
-	run := RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}
+	run := RunFile{PID: os.Getpid(), DataURL: dataURL, AdminURL: adminURL, CloseAfter: s.cfg.Reward.CloseAfter.String()}
 	if !s.options.Embedded {
-		user := UserRun{PID: run.PID, Data: data, Admin: adminURL, DataDir: s.cfg.DataDir, Lessons: s.cfg.Lessons}
+		user := UserRun{PID: run.PID, DataURL: dataURL, AdminURL: adminURL, DataDir: s.cfg.DataDir, Lessons: s.cfg.Lessons}
 		if s.options.Source != nil {
 			user.Config = s.options.Source.File
 		}
@@ -148,15 +148,15 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 		if err := WriteRunFile(s.cfg.DataDir, run); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
 		}
-		s.notify(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
+		s.notify(ctx, "READY=1\nSTATUS=data "+dataURL+", admin "+adminURL)
 	}
 	if s.options.Addresses != nil {
 		if err := json.NewEncoder(s.options.Addresses).Encode(run); err != nil {
 			s.log.Warn("the addresses cannot be written to standard output", "error", err)
 		}
 	}
-	if s.options.Ready != nil {
-		s.options.Ready(data, adminURL)
+	if s.options.OnReady != nil {
+		s.options.OnReady(dataURL, adminURL)
 	}
 }
 

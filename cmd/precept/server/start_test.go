@@ -39,11 +39,11 @@ func closingModel(t *testing.T, content string) string {
 	return s.URL + "/v1"
 }
 
-// turn sends a chat request of an agent with a user message.
-func (b *bubbleServer) turn(agent, text string) {
+// sendTurn sends a chat request of an agent with a user message.
+func (b *bubbleServer) sendTurn(agent, text string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)
-	if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
+	if status, answer := b.send(http.MethodPost, b.dataURL+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
 		b.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", agent, status, answer)
 	}
 }
@@ -65,10 +65,10 @@ func TestWorkersStartAndStop(t *testing.T) {
 		"upstream": startModel(t), "writ.enabled": "true", "distill.enabled": "true", "otel.endpoint": collector.URL,
 		"ledger.file": filepath.Join(t.TempDir(), "AGENT.md"),
 	}))
-	addFile(t, source)("{}\n")
+	addConfigFile(t, source)("{}\n")
 	always := map[string]int{
 		funcName((*store.Store).Run): 1, funcName((*learn.Learner).Run): 1,
-		funcName((*proxy.Consulted).Run): 1, funcName((*proxy.Proxy).ExecuteCommands): 1, "admin.(*sharedCache[...]).run": 2,
+		funcName((*proxy.ConsultationCounter).Run): 1, funcName((*proxy.Proxy).ExecuteCommands): 1, "admin.(*sharedCache[...]).run": 2,
 	}
 	checkGoroutines(t, source, always)
 	checkGoroutines(t, source, map[string]int{
@@ -90,7 +90,7 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 	s := startServer(t, source)
 	for name, n := range functions {
 		eventually(t, "goroutine of "+name, func() bool {
-			_, stacks := send(t, http.MethodGet, s.admin+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
+			_, stacks := send(t, http.MethodGet, s.adminURL+"/debug/pprof/goroutine?debug=2", map[string]string{"Authorization": "Bearer token"}, "")
 			found := 0
 			for stack := range strings.SplitSeq(stacks, "\n\n") {
 				if strings.Contains(stack, name) {
@@ -112,7 +112,7 @@ func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 		advance(time.Minute)
 		banktest.WriteLesson(b.t, lessons, "look-first", "targets")
 		advance(2 * time.Second)
-		if status, _ := b.send(http.MethodGet, b.admin+"/lessons/look-first", ""); status != http.StatusOK {
+		if status, _ := b.send(http.MethodGet, b.adminURL+"/lessons/look-first", ""); status != http.StatusOK {
 			b.t.Errorf("/lessons/look-first: got status %d, want 200", status)
 		}
 		if index, err := os.ReadFile(filepath.Join(lessons, "_index.md")); err != nil || !strings.Contains(string(index), "look-first") {
@@ -127,13 +127,13 @@ func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
 	}, func(b *bubbleServer) {
-		b.turn("coder", "hello")
+		b.sendTurn("coder", "hello")
 		advance(5 * time.Second)
-		status, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "coder")
+		status, list := b.send(http.MethodGet, b.dataURL+"/v1/lessons", "", "Precept-Agent", "coder")
 		if status != http.StatusOK || !strings.Contains(list, "Use grep before you read.") {
 			b.t.Errorf(`/v1/lessons: got status %d, body %s, want status 200, "Use grep before you read." in the body`, status, list)
 		}
-		if _, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
+		if _, list := b.send(http.MethodGet, b.dataURL+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
 			b.t.Errorf("/v1/lessons of another agent: got %s, want none about grep", list)
 		}
 	})
@@ -147,7 +147,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	options := map[string]string{"upstream": closingModel(t, "done"), "data_dir": data, "lessons": lessons}
 	file := filepath.Join(data, "consulted.json")
 	inBubble(t, options, func(b *bubbleServer) {
-		b.turn("coder", "build the targets")
+		b.sendTurn("coder", "build the targets")
 		advance(5 * time.Second)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
 			b.t.Errorf("consulted.json while the server runs: got %q, error %v, want look-first in it", text, err)
@@ -176,7 +176,7 @@ func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := loadConfig(t, source)
 	tools := testTools()
-	tools.Random = panicking{}
+	tools.Random = panickingReader{}
 	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "report the panic") {
 		t.Errorf("Run: err = %v, want \"thrown by the test\" and \"report the panic\"", err)
@@ -189,7 +189,7 @@ func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	}
 }
 
-// panicking is a random source that panics when the store creates its secrets.
-type panicking struct{}
+// panickingReader is a random source that panics when the store creates its secrets.
+type panickingReader struct{}
 
-func (panicking) Read([]byte) (int, error) { panic("thrown by the test") }
+func (panickingReader) Read([]byte) (int, error) { panic("thrown by the test") }

@@ -49,7 +49,7 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 // that load balancers see the 503 of /readyz before connections are refused. Then drain waits up to
 // limits.drain_timeout for open streams to end. A second signal ends both waits. cut reports whether streams were
 // still open at the end and were cut.
-func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
+func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
 	waitCtx, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
 	var signalWait sync.WaitGroup
@@ -61,13 +61,13 @@ func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Si
 		}
 	})
 	if ctx.Err() == nil {
-		_ = Pause(waitCtx, s.cfg.Limits.DrainDelay) // a second signal ends the pause
+		_ = Sleep(waitCtx, s.cfg.Limits.DrainDelay) // a second signal ends the pause
 	}
 	drainCtx, cancel := context.WithTimeout(waitCtx, s.cfg.Limits.DrainTimeout)
 	defer cancel()
-	if data.Shutdown(drainCtx) != nil {
+	if dataServer.Shutdown(drainCtx) != nil {
 		cut = s.requests.n.Load() > 0 // connections without a request are not cut streams
-		_ = data.Close()              // Shutdown has already failed, so an error of Close adds nothing
+		_ = dataServer.Close()        // Shutdown has already failed, so an error of Close adds nothing
 	}
 	stopWaiting()
 	signalWait.Wait()

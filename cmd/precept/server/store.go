@@ -35,24 +35,24 @@ type Backend interface {
 	admin.Notes
 }
 
-// Evidence reads the stored sessions, exchanges and samples.
-type Evidence interface {
+// StoreReader reads the stored sessions, exchanges and samples.
+type StoreReader interface {
 	Walker
 	rowCounter
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// UnfilteredEvidence is an Evidence that includes opted-out content. Its session rows contain the opt-outs.
-type UnfilteredEvidence interface {
-	Evidence
+// UnfilteredReader is an Evidence that includes opted-out content. Its session rows contain the opt-outs.
+type UnfilteredReader interface {
+	StoreReader
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
 
 // Walker visits the stored samples and sessions, oldest first.
 type Walker interface {
 	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
-	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error
 }
 
 // rowCounter counts the rows of a store. A dead letter is a session or exchange that learning skips after a panic.
@@ -60,12 +60,12 @@ type Walker interface {
 type rowCounter interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
-	Unsampled(ctx context.Context) (int64, error)
+	CountUnsampled(ctx context.Context) (int64, error)
 }
 
 // CommandStore is the store that a command opens. The command closes the store.
 type CommandStore interface {
-	Evidence
+	StoreReader
 	Backend
 	DistillStore
 	lake.Source
@@ -78,14 +78,14 @@ func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && string
 
 // FilteredStore is the store of a command that reads content. It hides opted-out content.
 type FilteredStore struct {
-	Evidence
-	openSessions
+	StoreReader
+	openSessionFinder
 	io.Closer
 }
 
-// openSessions finds the sessions that are not closed.
-type openSessions interface {
-	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
+// openSessionFinder finds the sessions that are not closed.
+type openSessionFinder interface {
+	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }
 
 // OpenFiltered opens the configured store for reading. The returned store hides opted-out content.
@@ -98,7 +98,7 @@ func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (Filtered
 	if err != nil {
 		return FilteredStore{}, err
 	}
-	return FilteredStore{filterOptedOut(st, func() *sample.OptOut { return optOut }, t.Damaged), st, st}, nil
+	return FilteredStore{filterOptedOut(st, func() *sample.OptOut { return optOut }, t.OnDamaged), st, st}, nil
 }
 
 // OpenUnfiltered opens the configured store for reading. The returned store does not hide opted-out content. Therefore
@@ -111,7 +111,7 @@ func (t *Tools) OpenUnfiltered(ctx context.Context, cfg *configs.Config) (Comman
 // clock and the feedback limit in the options.
 func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (CommandStore, error) {
 	if IsRedis(cfg.StoreURL()) {
-		return t.reachRedis(ctx, cfg)
+		return t.openRedisStore(ctx, cfg)
 	}
 	o.Path, o.Now, o.MaxFeedback = cfg.StoreURL(), t.Now, cfg.Limits.Feedback
 	db, err := sqlite.Open(ctx, o)
@@ -146,8 +146,8 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStor
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// reachRedis opens the configured Redis for a command. Unlike a server, a command fails if Redis does not answer.
-func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
+// openRedisStore opens the configured Redis for a command. Unlike a server, a command fails if Redis does not answer.
+func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)
@@ -192,7 +192,7 @@ func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritab
 	if notice := db.Notice(); notice != "" {
 		f.log.Error("the store was damaged", "notice", notice)
 	}
-	if from, to := db.Upgraded(); from < to {
+	if from, to := db.SchemaVersions(); from < to {
 		f.log.Info("the store was upgraded; an older release cannot open the store", "from_schema", from, "to_schema", to)
 	}
 	return openedBackend{backend: db, durable: db}, nil
@@ -205,7 +205,7 @@ func openMemory(cause error, f *failures) openedBackend {
 		"error", cause,
 	)
 	f.metrics.FailedOpen(label.StepStore)
-	return openedBackend{backend: store.Volatile{}, notice: cause.Error(), isUnavailable: true}
+	return openedBackend{backend: store.NullBackend{}, notice: cause.Error(), isUnavailable: true}
 }
 
 // openRedis opens the backend of a fleet, which is the set of replicas on one Redis. If Redis does not answer within
@@ -253,16 +253,16 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 		log.Warn("the migration of the store to shards has not ended; if no precept migrate runs, run precept migrate again")
 	case l.Old:
 		log.Warn("the store has the keys of a release without shards; once all replicas run this release, run precept migrate")
-	case len(l.Stray) > 0:
+	case len(l.StrayTenants) > 0:
 		log.Warn("a release without shards has written sessions beside the shards, and this release does not read these sessions; "+
 			"stop the replicas of that release, then delete their keys (docs/OPERATIONS.md, Keys)",
-			"tenants", len(l.Stray), "first", l.Stray[0])
+			"tenants", len(l.StrayTenants), "first", l.StrayTenants[0])
 	}
 }
 
-// shared returns the backend as the interface T if replicas share the backend, that is, if it is in Redis. Otherwise
-// shared returns nil.
-func shared[T any](backend any) (role T) {
+// sharedBackend returns the backend as the interface T if replicas share the backend, that is, if it is in Redis.
+// Otherwise shared returns nil.
+func sharedBackend[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
 	}
@@ -277,14 +277,14 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}
 	optOut, err := NewOptOut(cfg)
 	return store.Options{
-		Now: t.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: shared[store.Fleet](backend),
+		Now: t.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: sharedBackend[store.Fleet](backend),
 		LookupTimeout: cfg.Limits.LookupTimeout, MaxSessions: cfg.Limits.Sessions, MaxTenantSessions: tenantSessions(cfg),
 		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 		Queue: store.QueueOptions{
 			Path: outboxOf(cfg, backend), MaxBytes: int64(cfg.Limits.OutboxBytes), MaxTenantBytes: int64(cfg.Limits.TenantBytes), MultiTenant: cfg.Tenancy != "single",
 			MaxMemoryBytes: int64(cfg.Limits.CaptureTotalBytes), DeliverEvery: deliverInterval(cfg),
 		},
-		Content: store.ContentOptions{Keep: cfg.Learning.Enabled, OptOut: optOut, RedactPersonal: cfg.Learning.AnonymizePII},
+		Content: store.ContentOptions{StoreContent: cfg.Learning.Enabled, OptOut: optOut, RedactPersonal: cfg.Learning.AnonymizePII},
 	}, err
 }
 
@@ -299,7 +299,7 @@ func tenantSessions(cfg *configs.Config) int {
 // LearnOptions returns the options of a learner, for the server and for commands that print reports.
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
-		Now: t.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
+		Now: t.Now, Backend: backend, Fleet: sharedBackend[learn.Fleet](backend), Reward: rewardDefinition(cfg),
 		KeepSamples: cfg.Learning.Enabled,
 	}
 }
@@ -322,7 +322,7 @@ func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, 
 
 // outboxOf returns the path of the outbox, or "" if the server stores no exchanges and has no outbox.
 func outboxOf(cfg *configs.Config, backend Backend) string {
-	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
+	if _, volatile := backend.(store.NullBackend); volatile || !cfg.Learning.Enabled {
 		return ""
 	}
 	return OutboxPath(cfg)

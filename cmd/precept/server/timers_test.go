@@ -25,7 +25,7 @@ import (
 // connection.
 func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Duration) {
 	b.t.Helper()
-	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))
+	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.dataURL, "http://"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -58,13 +58,13 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 // the same text before. A faulty configuration is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
-	write := addFile(t, source)
+	write := addConfigFile(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbleServer{ports: ports{}}
 		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		accepts := func(token string) bool {
-			status, _ := b.send(http.MethodGet, b.admin+"/api/report", "", "Authorization", "Bearer "+token)
+			status, _ := b.send(http.MethodGet, b.adminURL+"/api/report", "", "Authorization", "Bearer "+token)
 			return status == http.StatusOK
 		}
 		for _, token := range []string{"second", "first", "third"} {
@@ -94,7 +94,7 @@ func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 // After a reload sets the retention, sessions older than the retention are deleted.
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": closingModel(t, "done"), "reward.close_after": "1s"}))
-	write := addFile(t, source)
+	write := addConfigFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbleServer{ports: ports{}}
@@ -102,11 +102,11 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 			b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
 		}
 		listedSessions := func() int {
-			_, list := b.send(http.MethodGet, b.admin+"/api/sessions", "")
+			_, list := b.send(http.MethodGet, b.adminURL+"/api/sessions", "")
 			return strings.Count(list, `"agent":"coder"`)
 		}
 		start(func() time.Time { return time.Now().Add(-2 * time.Hour) })
-		b.turn("coder", "hello")
+		b.sendTurn("coder", "hello")
 		advance(5 * time.Second)
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -118,7 +118,7 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 		}
 		write("learning: {retention: 1h}\n")
 		advance(11 * time.Minute)
-		b.turn("coder", "hello again")
+		b.sendTurn("coder", "hello again")
 		advance(5 * time.Second)
 		if listedSessions() != 1 {
 			t.Errorf("retention of 1h: got %d sessions, want only the session of the last 5 s", listedSessions())
@@ -157,7 +157,7 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 			nil,
 		} {
 			body := `{"model":"m","tools":[{"type":"function","function":{"name":"book_room","parameters":{"type":"object"}}}],"messages":[` + strings.Join(list, ",") + `]}`
-			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", "coder", "Precept-Session", "one"); status != http.StatusOK {
+			if status, answer := b.send(http.MethodPost, b.dataURL+"/v1/chat/completions", body, "Precept-Agent", "coder", "Precept-Session", "one"); status != http.StatusOK {
 				b.t.Fatalf("chat request: got status %d, body %q, want status 200", status, answer)
 			}
 			list = append(list, more...)
@@ -177,13 +177,13 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 	inBubble(t, map[string]string{"upstream": closingModel(t, "done")}, func(b *bubbleServer) {
 		admittedCount := func() string {
-			_, health := b.send(http.MethodGet, b.admin+"/api/health", "")
+			_, health := b.send(http.MethodGet, b.adminURL+"/api/health", "")
 			_, rest, _ := strings.Cut(health, `"admitted":`)
 			count, _, _ := strings.Cut(rest, ",")
 			return count
 		}
 		before := admittedCount()
-		b.turn("coder", "hello")
+		b.sendTurn("coder", "hello")
 		advance(4 * time.Second)
 		early := admittedCount()
 		advance(2 * time.Second)
@@ -197,8 +197,8 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s := startServer(t, flagSource(t, map[string]string{"listen": address}))
-		if !strings.HasPrefix(s.data, "http://127.0.0.1:") || get(t, s.data+"/healthz", "") != http.StatusOK {
-			t.Errorf("listen: %s: got address %s, want a reachable address of 127.0.0.1", address, s.data)
+		if !strings.HasPrefix(s.dataURL, "http://127.0.0.1:") || get(t, s.dataURL+"/healthz", "") != http.StatusOK {
+			t.Errorf("listen: %s: got address %s, want a reachable address of 127.0.0.1", address, s.dataURL)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -227,13 +227,13 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 		for i, score := range []int{1, 1, 0} {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)
-			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Session", name); status != http.StatusOK {
+			if status, answer := b.send(http.MethodPost, b.dataURL+"/v1/chat/completions", body, "Precept-Session", name); status != http.StatusOK {
 				b.t.Fatalf("chat request of %s: got status %d, body %q, want status 200", name, status, answer)
 			}
-			b.send(http.MethodPost, b.data+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
+			b.send(http.MethodPost, b.dataURL+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
 		}
 		advance(10 * time.Second)
-		if status, answer := b.send(http.MethodPost, b.admin+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
+		if status, answer := b.send(http.MethodPost, b.adminURL+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
 			b.t.Fatalf("start of a trial: got status %d, body %q, want status 200", status, answer)
 		}
 		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {

@@ -19,8 +19,8 @@ import (
 // each matching lesson.
 func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) error {
 	f := j.Filter
-	return j.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
-		j.progress()
+	return j.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.SettledState) error {
+		j.reportRead()
 		if !j.selectsRow(&r) {
 			return nil
 		}
@@ -44,7 +44,7 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 
 // assignmentOf returns the assignment of a session, which holds its random decisions and picks. For a closed session,
 // this is the frozen assignment, on which the counters are based. For an open session, this is the current assignment.
-func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
+func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
 		if err := json.Unmarshal(a.Frozen, &as); err != nil {
@@ -69,7 +69,7 @@ func runName(r session.Row) string {
 
 // trialsOf returns one entry for each random assignment of a session, and for each matching lesson of a control
 // session. The result is empty if the session is excluded from the experiment or had no match.
-func trialsOf(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
+func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
 	}
@@ -83,13 +83,13 @@ func trialsOf(r session.Row, a session.Applied, as *trial.Assignment) []sample.T
 	if a.Rewarded {
 		base.Outcome = &a.Reward
 	}
-	if as.First != nil {
-		base.First, base.FirstTier = &as.First.Y, as.First.Tier
+	if as.RewardAtClose != nil {
+		base.OutcomeAtClose, base.TierAtClose = &as.RewardAtClose.Y, as.RewardAtClose.Tier
 	}
 	var out []sample.Trial
 	if as.InComparison() {
 		t := base
-		t.Coin, t.Assigned, t.Propensity, t.Eps, t.Center = "control", "treated", 1-as.ControlP, as.ControlP, as.C
+		t.Coin, t.Assigned, t.Propensity, t.Eps, t.Center = "control", "treated", 1-as.ControlP, as.ControlP, as.Centre
 		if as.Control {
 			t.Assigned, t.Propensity = "control", as.ControlP
 		}
@@ -103,12 +103,12 @@ func trialsOf(r session.Row, a session.Applied, as *trial.Assignment) []sample.T
 	}
 	for i := range as.Picks {
 		p, t := &as.Picks[i], base
-		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.C
+		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.Centre
 		if p.Arm.IsRule() {
 			t.Coin = "rule"
 		}
-		t.Trial, t.Turn, t.Outcomes = p.Trial, p.Turn, outcomesOf(&p.Watch)
-		t.Weight = p.Watch.Weight
+		t.Trial, t.Turn, t.Outcomes = p.Trial, p.Turn, outcomesOf(&p.Measurement)
+		t.Weight = p.Measurement.Weight
 		t.Assigned, t.Propensity = "injected", p.Propensity
 		if !p.Injected {
 			t.Assigned, t.Propensity = "withheld", p.Eps*(1-as.ControlP)
@@ -119,14 +119,14 @@ func trialsOf(r session.Row, a session.Applied, as *trial.Assignment) []sample.T
 }
 
 // outcomesOf returns the outcomes that were measured after a pick. Outcomes exist once the session has closed.
-func outcomesOf(w *trial.Watch) (out []sample.TrialOutcome) {
+func outcomesOf(w *trial.Measurement) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {
 			x := float64(w.After[o])
 			if o == trial.Seconds {
 				x /= 1000
 			}
-			out = append(out, sample.TrialOutcome{Name: o.String(), X: x, Y: y, Center: w.C[o], Width: w.Width[o]})
+			out = append(out, sample.TrialOutcome{Name: o.String(), X: x, Y: y, Center: w.Centres[o], Width: w.Width[o]})
 		}
 	}
 	return out

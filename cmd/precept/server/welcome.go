@@ -11,7 +11,7 @@ import (
 // welcome returns a handler that answers a browser at the path / of the data listener with the address of the dashboard
 // and the base URL for agents. All other requests go to next, because their paths belong to the upstream. A foreign
 // Host header gets no address, because another site could rebind its name to this listener.
-func welcome(data, dashboard string, next http.Handler) http.Handler {
+func welcome(dataURL, dashboardURL string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/" || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 			next.ServeHTTP(w, r)
@@ -19,8 +19,8 @@ func welcome(data, dashboard string, next http.Handler) http.Handler {
 		}
 		base, place := "the address of this page, for the APIs of OpenAI with /v1 at the end", "`precept dashboard` opens the dashboard."
 		if isLoopback(r.Host) {
-			base = fmt.Sprintf("OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s", data, data)
-			place = fmt.Sprintf("The dashboard is at %s; `precept dashboard` prints its login link.", dashboard)
+			base = fmt.Sprintf("OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s", dataURL, dataURL)
+			place = fmt.Sprintf("The dashboard is at %s; `precept dashboard` prints its login link.", dashboardURL)
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")

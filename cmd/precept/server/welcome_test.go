@@ -21,13 +21,13 @@ func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 		name, method, path, accept, host string
 		want, without                    []string
 	}{
-		{"browser", "GET", "/", html, "", []string{"not for browsers", "The dashboard is at " + l.admin, "OPENAI_BASE_URL=" + l.data + "/v1", "ANTHROPIC_BASE_URL=" + l.data + "\n"}, []string{"the upstream got"}},
+		{"browser", "GET", "/", html, "", []string{"not for browsers", "The dashboard is at " + l.adminURL, "OPENAI_BASE_URL=" + l.dataURL + "/v1", "ANTHROPIC_BASE_URL=" + l.dataURL + "\n"}, []string{"the upstream got"}},
 		{"browser with a foreign host", "GET", "/", html, "evil.example", []string{"not for browsers", "precept dashboard"}, []string{"the upstream got", "http://"}},
 		{"program", "GET", "/", "*/*", "", []string{"the upstream got /"}, nil},
 		{"browser at another path", "GET", "/v1/models", html, "", []string{"the upstream got /v1/models"}, nil},
 		{"form", "POST", "/", html, "", []string{"the upstream got /"}, nil},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), c.method, l.data+c.path, http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), c.method, l.dataURL+c.path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func (s *Server) keepRunning(ctx context.Context, w worker) error {
 		if !panicked || ctx.Err() != nil {
 			return err
 		}
-		_ = Pause(ctx, restartPause) // ends with ctx
+		_ = Sleep(ctx, restartPause) // ends with ctx
 	}
 }
 
@@ -40,7 +40,7 @@ func (s *Server) keepRunning(ctx context.Context, w worker) error {
 func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked bool) { //nolint:revive // panicked describes the call, and err is only the result of the worker
 	defer func() {
 		if v := recover(); v != nil {
-			s.log.Error("background worker panicked; restarting", "worker", w.name, "panic", redact.PanicKind(v))
+			s.log.Error("background worker panicked; restarting", "worker", w.name, "panic", redact.SafePanicText(v))
 			err, panicked = nil, true
 		}
 	}()

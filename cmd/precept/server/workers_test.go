@@ -60,7 +60,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 
 // release returns free memory to the system only if the server has allocated less than maxIdleAlloc since the last
 // call.
-func TestReleaseOnlyWhenIdle(t *testing.T) {
+func TestMemoryIsReleasedOnlyWhenIdle(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

@@ -60,7 +60,7 @@ type fixture struct {
 func (f *fixture) open(limits bank.Limits) *bank.Bank {
 	return bank.New(bank.Options{
 		Storage: f.storage, Now: func() time.Time { return f.now }, Limits: limits,
-		Checks: lesson.Checks{
+		Checks: lesson.Checker{
 			Resolve: func(e lesson.Evidence) bool { return e.Kind == "conversation" },
 			Secrets: func(s string) []string {
 				if strings.Contains(s, "hunter2") {

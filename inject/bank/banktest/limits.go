@@ -13,7 +13,7 @@ import (
 // testTenantLimit tests Limits.Tenant, the maximum number of lessons of a tenant.
 func testTenantLimit(t *testing.T, f *fixture) {
 	t.Helper()
-	f.Bank = f.open(bank.Limits{Tenant: 2})
+	f.Bank = f.open(bank.Limits{TenantLessons: 2})
 	write := func(tenant string, n int) error {
 		l := draft("x")
 		l.Slug, l.Title = "", fmt.Sprint("Do ", n, " for ", tenant)
@@ -36,7 +36,7 @@ func testTenantLimit(t *testing.T, f *fixture) {
 // testWriteLimits tests the limits on the proposals of an agent and of a tenant per hour, and on waiting lessons.
 func testWriteLimits(t *testing.T, f *fixture) {
 	t.Helper()
-	f.Bank = f.open(bank.Limits{AgentHour: 5, TenantHour: 8, Waiting: 10})
+	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 5, TenantWritesPerHour: 8, TenantWaiting: 10})
 	write := func(tenant, agent string, n int) (accepted int) {
 		var all []bank.Proposal
 		for i := range n {
@@ -76,7 +76,7 @@ func testWriteLimits(t *testing.T, f *fixture) {
 // follow. The event of a manual edit has the modification time of the file, which may be long ago.
 func testLimitsInLongLog(t *testing.T, f *fixture) {
 	t.Helper()
-	f.Bank = f.open(bank.Limits{AgentHour: 2})
+	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 2})
 	write := func(n int) error {
 		l := draft("x")
 		l.Slug, l.Title = "", fmt.Sprint("Do ", n)

@@ -12,7 +12,7 @@ import (
 	"precept/inject/lesson"
 )
 
-func faultsOf(err error) (lesson.Faults, bool) {
+func faultsOf(err error) (lesson.ValidationErrors, bool) {
 	var refused *bank.Refused
 	if !errors.As(err, &refused) {
 		return nil, false
@@ -224,7 +224,7 @@ func testOwnLesson(t *testing.T, f *fixture) {
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	l := draft("mine")
 	l.Slug = ""
-	r := f.propose(t, bank.Proposal{Lesson: l, Source: "writ", Scope: scope, Own: true})
+	r := f.propose(t, bank.Proposal{Lesson: l, Source: "writ", Scope: scope, ActivateNow: true})
 	if r.Lesson.State != lesson.Active {
 		t.Fatalf("state = %s, want %s", r.Lesson.State, lesson.Active)
 	}
@@ -241,11 +241,11 @@ func testOwnLesson(t *testing.T, f *fixture) {
 			t.Errorf("scope %+v: %d lessons match, want %d", c.scope, len(hits), c.hits)
 		}
 	}
-	_, err = f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("all"), Source: "writ", Own: true})
+	_, err = f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("all"), Source: "writ", ActivateNow: true})
 	f.checkRefusal(t, err, lesson.CodeInternal)
 	successor := draft("successor")
 	successor.Supersedes = []string{r.Lesson.Slug}
-	_, err = f.Bank.Propose(t.Context(), bank.Proposal{Lesson: successor, Source: "writ", Own: true, Scope: scope})
+	_, err = f.Bank.Propose(t.Context(), bank.Proposal{Lesson: successor, Source: "writ", ActivateNow: true, Scope: scope})
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 

@@ -51,11 +51,11 @@ func testRepeatedRecords(t *testing.T, f *fixture) {
 	if outcome != bank.RecordedNew || first.Lesson.Number != 1 {
 		t.Errorf("first text: recorded as %s with number %d, want %s with 1", outcome, first.Lesson.Number, bank.RecordedNew)
 	}
-	if again, outcome := write("Pages", "Read the page."); outcome != bank.RecordedSame || again.Lesson.Raw != first.Lesson.Raw {
-		t.Errorf("same text: recorded as %s, want %s", outcome, bank.RecordedSame)
+	if again, outcome := write("Pages", "Read the page."); outcome != bank.RecordedUnchanged || again.Lesson.Raw != first.Lesson.Raw {
+		t.Errorf("same text: recorded as %s, want %s", outcome, bank.RecordedUnchanged)
 	}
-	if next, outcome := write("Pages", "Read the page twice."); outcome != bank.RecordedText || next.Lesson.Number != 1 || next.Lesson.Slug != first.Lesson.Slug || next.Lesson.Advice != "Read the page twice." {
-		t.Errorf("different text: recorded as %s in lesson %+v, want %s in the first lesson", outcome, next.Lesson, bank.RecordedText)
+	if next, outcome := write("Pages", "Read the page twice."); outcome != bank.RecordedNewText || next.Lesson.Number != 1 || next.Lesson.Slug != first.Lesson.Slug || next.Lesson.Advice != "Read the page twice." {
+		t.Errorf("different text: recorded as %s in lesson %+v, want %s in the first lesson", outcome, next.Lesson, bank.RecordedNewText)
 	}
 	if err := f.Bank.Withdraw(t.Context(), first.Lesson.Slug, scope, "coder"); err != nil {
 		t.Fatal(err)
