@@ -65,7 +65,8 @@ prose: ## Check comments and pages for plain English (prose_test.go)
 openapi: ## Check that admin/openapi.yaml matches the types; update: go test ./test/project -run OpenAPISchemasMatch -update
 	$(GO) test -run OpenAPISchemasMatch ./test/project
 
-test: check fuzz norace race ## Run all checks and tests
+test: ## Run all checks and tests, two at a time: many tests wait more than they compute
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line check fuzz norace race
 
 race: ## Run the tests, shuffled, with the race detector; norace runs TestBrowser... and PLAIN packages
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")

@@ -13,8 +13,8 @@ import (
 
 // Memory reads sessions whose newest state is not in the backend yet.
 type Memory interface {
-	// NewestRecord returns the newest record of a closing session, from memory or, if the session is not in memory, from
-	// row.
+	// NewestRecord returns the newest record of a closing session, from memory or, if the session is not in memory,
+	// from row.
 	NewestRecord(row *session.Row) *session.Record
 	// Snapshot returns a copy of the record of a session in memory, without the texts. The result is nil if the session
 	// is not in memory.
@@ -105,9 +105,9 @@ type Backend interface {
 
 // Fleet is a backend that several replicas share.
 type Fleet interface {
-	// Positions returns, for each tenant in follow, the position of its newest counter change and of its newest feedback
-	// on an open session, from all replicas. Moved also returns every other tenant that has changed since the last call,
-	// without its position. The first call returns all tenants with their positions.
+	// Positions returns, for each tenant in follow, the position of its newest counter change and of its newest
+	// feedback on an open session, from all replicas. Moved also returns every other tenant that has changed since the
+	// last call, without its position. The first call returns all tenants with their positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas that are missing in the counters in memory: the settlements of other replicas between
 	// the last call of Counters or Changes and the last call of Moved, and this replica's settlements whose response

@@ -91,7 +91,7 @@ func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
 	return s.raise(dst, k, fProvenAt, max(now.Unix(), 1))
 }
 
-// Proof returns the largest p-value that is a discovery over all arms ever tested, in both
+// DiscoveryBars returns the largest p-value that is a discovery over all arms ever tested, in both
 // directions, or -1 for none, and the p-value at which one more arm would be a discovery.
 func (c *Counters) DiscoveryBars() (bar, nextBar float64) {
 	c.mu.RLock()

@@ -44,9 +44,10 @@ func (s *Store) NewExchangeDeleter(group, owner string) *ExchangeDeleter {
 	return &ExchangeDeleter{store: s, group: group, owner: owner}
 }
 
-// Cool deletes the exchanges of closed sessions that were last seen before a time, and returns the number of deleted
-// exchanges. Sessions, samples and counters stay. ok is false if old sessions exist and no stream of their samples has
-// the group. Cool acquires the lease for the given duration, and does nothing while another Cooler holds the lease.
+// DeleteExchanges deletes the exchanges of closed sessions that were last seen before a time, and returns the number of
+// deleted exchanges. Sessions, samples and counters stay. ok is false if old sessions exist and no stream of their
+// samples has the group. Cool acquires the lease for the given duration, and does nothing while another Cooler holds
+// the lease.
 func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := deleter.store
 	if isOwner, err := deleter.acquireLease(ctx, lease); !isOwner || err != nil {
