@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A doc comment with an identifier as its first word must begin with the declared name. Otherwise the comment may still
-// have the name from before a renaming.
+// A wrong first word may be the name from before a renaming.
 func TestDocCommentsBeginWithDeclaredName(t *testing.T) {
 	identifier := regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$|^[A-Z][a-z0-9]+[A-Z][a-zA-Z0-9]*$`)
 	checked := 0
@@ -51,7 +50,7 @@ func TestDocCommentsBeginWithDeclaredName(t *testing.T) {
 			}
 		}
 	})
-	if checked < 3000 {
-		t.Errorf("checked %d comments, want at least 3,000", checked)
+	if checked < 1500 {
+		t.Errorf("checked %d comments, want at least 1,500", checked)
 	}
 }

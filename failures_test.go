@@ -17,8 +17,7 @@ var (
 	errorValue  = regexp.MustCompile(`(?i)err(\(\))?$`)
 )
 
-// A failure message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the output of CI.
-// The test finds these messages in all tests of the module.
+// A message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the output of CI.
 func TestFailureMessagesHaveWords(t *testing.T) {
 	calls := 0
 	for _, name := range walk(t, ".go") {
@@ -56,7 +55,7 @@ func f() {
 	}
 }
 
-// wordlessFailures counts the failure messages in a file, and returns the positions of messages without a word. A lone
+// wordlessFailures counts the failure messages in a file, and returns the positions of those without a word. A lone
 // error is accepted, as in t.Fatal(err) after err != nil.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
@@ -83,7 +82,6 @@ func wordlessFailures(t *testing.T, name, text string) (calls int, faults []stri
 	return calls, faults
 }
 
-// isFailure reports whether a call is a failure of a test with a message.
 func isFailure(call *ast.CallExpr) bool {
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) == 0 || !slices.Contains([]string{"Error", "Errorf", "Fatal", "Fatalf"}, f.Sel.Name) {
@@ -112,8 +110,8 @@ func hasWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether the only argument of the call is an error, and the innermost if statement around the call
-// compares a value with nil. A call in an else branch or outside of any if statement is accepted as well.
+// isLoneError reports whether the only argument of the call is an error, and the innermost if statement around the
+// call compares a value with nil. A call outside of every if statement or in an else branch is accepted as well.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {
@@ -131,7 +129,6 @@ func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	return true
 }
 
-// nameOf returns the last name of an identifier, a selector or a call without arguments.
 func nameOf(n ast.Expr) string {
 	switch n := n.(type) {
 	case *ast.Ident:

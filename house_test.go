@@ -14,20 +14,17 @@ import (
 	"testing"
 )
 
-// The section Goroutines of ARCHITECTURE.md lists exactly the files that start a goroutine.
 func TestArchitecturePageListsGoroutines(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
 	checkDocumented(t, "starts a goroutine", goroutineFiles(t), documented)
 }
 
-// The section Locks of ARCHITECTURE.md lists exactly the mutexes that are fields of types.
 func TestArchitecturePageListsLocks(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
 		FindAllStringSubmatch(section(t, "Locks"), -1)
 	checkDocumented(t, "is a lock", mutexFields(t), documented)
 }
 
-// The files, directories and names that ARCHITECTURE.md mentions exist.
 func TestArchitecturePageNamesExist(t *testing.T) {
 	page := textOf(t, "docs/ARCHITECTURE.md")
 	declared, packages := declarations(t)
@@ -43,8 +40,8 @@ func TestArchitecturePageNamesExist(t *testing.T) {
 	}
 }
 
-// declarations returns the declared names and the packages of the program. Functions and types are named package.Name,
-// methods and mutexes package.Type.Name.
+// declarations returns the declared names and the packages of the program. Functions and types are named
+// package.Name, methods and mutexes package.Type.Name.
 func declarations(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = map[string]bool{}, map[string]bool{}
@@ -80,7 +77,6 @@ func declarations(t *testing.T) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// README.md shows the folders in the layers that layers_test.go lists.
 func TestReadmeShowsFoldersByLayer(t *testing.T) {
 	_, picture, found := strings.Cut(textOf(t, "README.md"), "<summary>Eleven folders</summary>")
 	picture, _, closed := strings.Cut(picture, "</details>")
@@ -110,7 +106,6 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 	}
 }
 
-// The table of libraries in ARCHITECTURE.md lists the packages that may import each library, as layers_test.go does.
 func TestArchitecturePageListsLibraries(t *testing.T) {
 	documented := map[string]map[string]bool{} // packages by library
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
@@ -131,7 +126,7 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 	}
 }
 
-// addPackages adds the packages in a cell of a table to a set. A nil set is created.
+// addPackages adds the packages in a cell of a table to a set, which it creates if the set is nil.
 func addPackages(cell string, set map[string]bool) map[string]bool {
 	if set == nil {
 		set = map[string]bool{}
@@ -142,8 +137,7 @@ func addPackages(cell string, set map[string]bool) map[string]bool {
 	return set
 }
 
-// A package with goroutines has a TestMain to check for leaked goroutines. cmd/precept is exempt, because its tests run
-// the program as a separate process.
+// A TestMain finds leaked goroutines. cmd/precept is exempt, because its tests run the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
@@ -158,7 +152,6 @@ func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	}
 }
 
-// section returns a section of ARCHITECTURE.md without the heading.
 func section(t *testing.T, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(textOf(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")
@@ -192,8 +185,7 @@ func checkDocumented(t *testing.T, property string, got map[string]bool, documen
 	}
 }
 
-// goroutineFiles returns the files that start goroutines, with a go statement or with a method such as
-// sync.WaitGroup.Go.
+// goroutineFiles returns the files with a go statement or a call of a method such as sync.WaitGroup.Go.
 func goroutineFiles(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -213,7 +205,7 @@ func goroutineFiles(t *testing.T) map[string]bool {
 	return found
 }
 
-// mutexFields returns the fields of types that are mutexes, as package.Type.field.
+// mutexFields returns the mutexes in types, as package.Type.field.
 func mutexFields(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -237,7 +229,6 @@ func mutexFields(t *testing.T) map[string]bool {
 	return found
 }
 
-// mutexes returns the names of the mutex fields of a struct.
 func mutexes(t ast.Expr) (fields []string) {
 	s, ok := t.(*ast.StructType)
 	if !ok {
@@ -273,8 +264,8 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	}
 }
 
-// The program must not use the template packages. Templates call methods by name, so that the linker keeps every
-// exported method of every library, which made the binary 9 MB larger (decision 48).
+// Templates call methods by name, so that the linker keeps every exported method of every library. This made the
+// binary 9 MB larger (decision 48).
 func TestProgramDoesNotUseTemplates(t *testing.T) {
 	templates := regexp.MustCompile(`"(text|html)/template"|\.Set(Usage|Help|Version)Template\(`)
 	for _, name := range walk(t, ".go") {
@@ -287,7 +278,7 @@ func TestProgramDoesNotUseTemplates(t *testing.T) {
 	}
 }
 
-// Each package has a runnable example, except for tools/sbom, whose main call needs the files of a release.
+// tools/sbom is exempt, because its main call needs the files of a release.
 func TestPackagesHaveAnExample(t *testing.T) {
 	exempt := []string{"tools/sbom"}
 	packages, examples := map[string]bool{}, map[string]bool{}

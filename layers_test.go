@@ -44,14 +44,12 @@ func order() map[string][][]string {
 	}
 }
 
-// sameLayerImports lists the permitted imports between two folders of a layer. The record of a session holds an
-// assignment, a type of package trial. Package configs uses spell to find the most similar known key for an unknown
-// key, and price to read the key prices.
+// sameLayerImports lists the permitted imports inside a layer. The record of a session holds an assignment, a type of
+// package trial. Package configs uses spell for unknown keys, and price to read the key prices.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
 
-// place is the position of a package: the layer, the folder, and the row inside the folder.
 type place struct {
 	layer, row int
 	folder     string
@@ -83,12 +81,10 @@ func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isSystemTest(pkg)
 }
 
-// isSystemTest reports whether a package tests the whole program. A system test may import every package. Only packages
-// of test/ may import a system test.
+// isSystemTest reports whether a package tests the whole program. A system test may import every package.
 func isSystemTest(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
-// importers lists the packages that may import each third-party library; "test" means all test files. A new library
-// needs a row in importers.
+// importers lists the packages that may import each third-party library; "test" means all test files.
 func importers() map[string][]string {
 	return map[string][]string{
 		"mvdan.cc/sh/v3":                           {"internal/shell"},
@@ -130,8 +126,8 @@ func importers() map[string][]string {
 	}
 }
 
-// separatedPackages lists pairs of packages. The first must not import the second, directly or indirectly. The packages
-// that compute effects and verdicts must not use the beliefs of the chooser, which is package bandit.
+// separatedPackages lists packages that must not import another package, directly or indirectly. The packages that
+// compute effects and verdicts must not use the beliefs of package bandit.
 func separatedPackages() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
@@ -141,7 +137,6 @@ func separatedPackages() map[string]string {
 	}
 }
 
-// source holds the imports of one Go file.
 type source struct {
 	file    string // path relative to the module, with slashes
 	pkg     string // folder of the package
@@ -149,8 +144,7 @@ type source struct {
 	imports []string
 }
 
-// A package imports only lower layers, permitted packages of its layer and permitted libraries. The test reads the
-// source files, so the go command does not use a cached result after a change.
+// The test reads the source files, so the go command does not use a cached result after a change.
 func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	sources, err := readSources(os.DirFS("."))
 	if err != nil {
@@ -170,7 +164,7 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	}
 }
 
-// forbiddenChains returns the chains of imports that separatedPackages forbids. Imports in tests are ignored.
+// forbiddenChains returns the chains of imports that separatedPackages forbids, except in tests.
 func forbiddenChains(sources []source) []string {
 	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -210,7 +204,6 @@ func route(imports map[string][]string, from, to string, visited map[string]bool
 	return nil
 }
 
-// unusedImporters returns the entries of importers whose package does not import the library.
 func unusedImporters(sources []source) []string {
 	used := map[string]bool{} // library and package, or library and "test"
 	for _, s := range sources {
@@ -234,7 +227,8 @@ func unusedImporters(sources []source) []string {
 	return out
 }
 
-// readSources parses the imports of every Go file in the module, without nested modules, hidden folders and test data.
+// readSources parses the imports of every Go file in the module, without nested modules, hidden folders and test
+// data.
 func readSources(root fs.FS) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
@@ -274,7 +268,6 @@ func readSources(root fs.FS) ([]source, error) {
 	return out, err
 }
 
-// violations returns the forbidden imports, and the packages without a layer.
 func violations(sources []source) []string {
 	var out []string
 	for _, s := range sources {
@@ -308,7 +301,6 @@ func violation(s source, imported string) string {
 	}
 }
 
-// moduleImportFault returns the fault of an import of a package of the module, "" for a permitted import.
 func moduleImportFault(s source, to string) string {
 	if to == s.pkg && s.test {
 		return "" // an external test of the package
@@ -344,7 +336,6 @@ func moduleImportFault(s source, to string) string {
 	}
 }
 
-// forbiddenLibrary returns the fault of an import of a third-party library, "" for a permitted import.
 func forbiddenLibrary(s source, imported string) string {
 	for library, where := range importers() {
 		if imported != library && !strings.HasPrefix(imported, library+"/") {
@@ -358,7 +349,6 @@ func forbiddenLibrary(s source, imported string) string {
 	return "imports " + imported + ", a library without a row in importers"
 }
 
-// The invented module has an import of each forbidden kind.
 func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package p\n"
@@ -423,7 +413,7 @@ func TestViolationsFindsEachKindOfForbiddenImport(t *testing.T) {
 	}
 }
 
-// A direct or indirect import of a forbidden package is found, unless only a test has the import.
+// An import in a test is ignored.
 func TestReachingFindsIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}

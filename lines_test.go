@@ -55,8 +55,7 @@ func TestDocsFitMaximumWidth(t *testing.T) {
 	}
 }
 
-// walk returns the files of the project whose names have the given ending, except for those in bin and in hidden
-// folders.
+// walk returns the files of the project with the given ending, except for those in bin and in hidden folders.
 func walk(t *testing.T, ending string) []string {
 	t.Helper()
 	var files []string
@@ -78,7 +77,6 @@ func walk(t *testing.T, ending string) []string {
 	return files
 }
 
-// textOf returns the content of a file of the repository.
 func textOf(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.FromSlash(name))

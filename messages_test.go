@@ -13,10 +13,9 @@ import (
 	"unicode"
 )
 
-// message is a text for an operator or a client, with its position in the source.
+// message is a text for an operator or a client.
 type message struct{ kind, text, place string }
 
-// Kinds of messages.
 const (
 	logLine     = "log"
 	logWarning  = "log warning" // or error
@@ -29,8 +28,8 @@ const (
 	otherError  = "error" // of another package; the caller adds the object
 )
 
-// Each message of the program follows the rules of messageFaults. With -v the test prints all messages for a manual
-// check: a message should name the object, the fact and the remedy, if any.
+// With -v the test prints all messages for a manual check: a message should name the object, the fact and the remedy,
+// if any.
 func TestMessagesFollowRules(t *testing.T) {
 	list := messagesOf(t)
 	counts := map[string]int{}
@@ -54,7 +53,7 @@ var (
 	messageGoName  = regexp.MustCompile(`^[A-Z]+[A-Z0-9_]*\b|^[A-Z][a-z]+[A-Z]|^(Redis|Sentinel|SQLite|JSON|YAML|Retry|OpenTelemetry|Kubernetes|Content-Type|Host|Basic|Bearer|Cluster)\b`)
 )
 
-// messageFaults returns the faults of a message, one for each broken rule.
+// messageFaults returns the broken rules.
 func messageFaults(m message) (faults []string) {
 	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines may be fragments
 	if word := messageDialect.FindString(text); word != "" {
@@ -81,7 +80,6 @@ func messageFaults(m message) (faults []string) {
 	return faults
 }
 
-// messagesOf returns the messages in the source of the program.
 func messagesOf(t *testing.T) (list []message) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -210,7 +208,6 @@ func literalText(n ast.Expr) (string, bool) {
 	return "", false
 }
 
-// The table in docs/OPERATIONS.md lists each warning and error that the program logs, and no other message.
 func TestOperationsPageListsLogMessages(t *testing.T) {
 	var listed []string
 	_, page, _ := strings.Cut(textOf(t, "docs/OPERATIONS.md"), "\n## Log messages\n")

@@ -9,12 +9,11 @@ import (
 	"testing"
 )
 
-// prose holds counts for the comments of a package or for a page: the number of words, and the numbers of words and
-// clauses that make a text hard to read.
+// prose counts the words of a text, and the words and clauses that make the text hard to read.
 type prose struct{ words, pronouns, clauses, idioms int }
 
-// The limits for a package or page and, with the suffix All, for all of them together: pronouns per 100 words, clauses
-// that begin with What or Who per 1,000 words, and idioms per 1,000 words.
+// The limits for a package or page and, with the suffix All, for all of them together: pronouns per 100 words,
+// clauses that begin with What or Who per 1,000 words, and idioms per 1,000 words.
 const (
 	pronounLimit, clauseLimit, idiomLimit          = 5.0, 0.5, 2.0
 	pronounLimitAll, clauseLimitAll, idiomLimitAll = 4.0, 0.2, 1.0
@@ -58,7 +57,7 @@ func (p *prose) String() string {
 	return fmt.Sprintf("%d words, %.1f pronouns per 100, %.2f What/Who clauses and %.2f idioms per 1,000", p.words, a, b, c)
 }
 
-// commentsOf returns the comments of a Go file. Consecutive comment lines are joined into one paragraph.
+// commentsOf joins consecutive comment lines into one paragraph.
 func commentsOf(text string) (paragraphs []string) {
 	var block []string
 	for line := range strings.Lines(text) {
@@ -128,8 +127,7 @@ func proseOf(t *testing.T) map[string]*prose {
 	return out
 }
 
-// The comments of each package and the text of each page are within the limits, except for the entries of toRewrite. An
-// entry of toRewrite within the limits must be removed.
+// An entry of toRewrite may exceed the limits, and must be removed once it no longer does.
 func TestProseIsPlain(t *testing.T) {
 	all, listed := prose{}, toRewrite()
 	measured := proseOf(t)
@@ -168,7 +166,6 @@ func TestProseCountsHardWords(t *testing.T) {
 	}
 }
 
-// toRewrite lists the packages and pages that are not in plain English yet.
 func toRewrite() []string {
 	return []string{}
 }

@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// Each name of package syscall that the program uses must exist on Linux, macOS and Windows, because the tests do not
-// run on all systems for which the program is released.
+// The tests do not run on all systems for which the program is released: Linux, macOS and Windows.
 func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -82,7 +81,6 @@ func eachBuiltFile(t *testing.T, target *build.Context, dir string, fn func(*ast
 	}
 }
 
-// addNames adds the names of a declaration to a set.
 func addNames(d ast.Decl, set map[string]bool) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:

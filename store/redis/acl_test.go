@@ -24,7 +24,7 @@ const (
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
 )
 
-// documentedRules returns the ACL rules that follow the given beginning of a command in docs/OPERATIONS.md.
+// documentedRules returns the ACL rules after the beginning of a command in docs/OPERATIONS.md.
 func documentedRules(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/OPERATIONS.md")
@@ -54,7 +54,6 @@ func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	return server, "redis://precept:secret@" + server.Addr
 }
 
-// createUser creates precept's Redis user with the password "secret".
 func createUser(t *testing.T, server *storetest.Redis) {
 	t.Helper()
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
@@ -121,8 +120,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	<-done
 }
 
-// Every call returns an error while the server refuses the login. A write without an error would seem to be stored.
-// Calls succeed again once the user is recreated.
+// A write without an error would seem to be stored.
 func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
@@ -145,7 +143,6 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 	}
 }
 
-// The documented permissions suffice for all calls, and every documented command is used.
 func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
@@ -162,7 +159,7 @@ func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	}
 }
 
-// The error of a refused command names the ACL command that permits it, even if a script called the command.
+// The rule is the ACL command that permits the refused command, even if a script called the command.
 func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

@@ -17,7 +17,6 @@ import (
 	"precept/store/storetest"
 )
 
-// openLessonStore opens a lesson store whose calls time out after longTimeout.
 func openLessonStore(t *testing.T, url string) *redis.Bank {
 	t.Helper()
 	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Timeout: longTimeout})
@@ -54,8 +53,8 @@ func (w remoteWriter) Delete(t *testing.T, name string) {
 	}
 }
 
-// openerWithWatcher returns a function that opens two clients of a lesson store, a writer and a watcher. poll is the
-// polling interval of the watcher.
+// openerWithWatcher returns a function that opens a writer and a watcher of a lesson store. The watcher polls at
+// intervals of poll.
 func openerWithWatcher(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
@@ -96,7 +95,7 @@ evidence:
 Look first.
 `
 
-// A writer publishes each change, so that a watcher gets the change without waiting for the next poll.
+// The watcher does not wait for the next poll.
 func TestWatcherGetsPublishedChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
@@ -127,7 +126,7 @@ func TestWatcherGetsPublishedChange(t *testing.T) {
 	}
 }
 
-// Active lessons stay active while Redis is down, and after Redis has lost all lessons.
+// The lessons stay active while Redis is down, and after Redis has lost all lessons.
 func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	server := storetest.StartRedis(t)
 	type loadedBook struct {
@@ -201,8 +200,7 @@ func TestBankMeetsStorageContract(t *testing.T) {
 	})
 }
 
-// If the callback of a watcher panics at a book, the watcher reports the panic, does not pass the book again, and
-// passes the next book.
+// The watcher reports the panic, does not pass the same book again, and passes the next book.
 func TestWatcherSurvivesPanicOfItsCallback(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openLessonStore(t, server.URL())

@@ -12,9 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica reads the counters of a tenant once, and then adds its own settlements and the changes by other replicas.
-// Its sums equal the counters of the store, for any order of settlements and calls of Moved. If there were few
-// settlements since the last call, Changes returns every change, and the replica does not read the counters again.
+// A replica reads the counters of a tenant once, and then adds its own settlements (counted sessions) and the changes
+// by other replicas. Few settlements since the last call fit into the change log, so the replica does not read the
+// counters again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	replica, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -89,8 +89,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 	}
 }
 
-// Changes returns false after a loss of data and after an error inside the script, so that the caller reads the
-// counters again.
+// The caller then reads the counters again.
 func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
@@ -139,8 +138,7 @@ func newSettlement(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
-// A settlement whose reply was lost is counted once in the changes, whether Redis executes it at once, after the next
-// call of Moved, or after the next call of Counters.
+// Redis may execute the settlement at once, after the next call of Moved, or after the next call of Counters.
 func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 	for _, order := range []string{"at once", "after Moved", "after Counters"} {
 		t.Run(order, func(t *testing.T) {

@@ -25,13 +25,11 @@ func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storet
 	return "", nil, nil, nil
 }
 
-// nodeID returns the id of a node of the Cluster.
 func nodeID(t *testing.T, n *storetest.Redis) string {
 	t.Helper()
 	return fmt.Sprint(n.MustDo(t, "CLUSTER", "MYID"))
 }
 
-// All keys of a session and the counters that its settlement changes are in one slot.
 func TestSessionKeysShareOneSlot(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := open(t, cluster.URL())
@@ -51,8 +49,8 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 }
 
-// While a slot moves to another node, Redis refuses each write to the slot as a whole. After the move, a client with
-// the old slot table retries the writes, and each write is stored once.
+// While a slot moves, Redis refuses each write to the slot as a whole. After the move, a client with the old slot
+// table retries the writes.
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())

@@ -12,8 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Cool deletes the old exchanges of a session only after a consumer group (here lake) has acknowledged the samples of
-// the session. The samples stay.
+// Cool waits until a consumer group (here lake) has acknowledged the samples of the session. The samples stay.
 func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
@@ -88,7 +87,6 @@ func writePurgeable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	}
 }
 
-// acknowledge acknowledges all samples of each stream for a group.
 func acknowledge(t *testing.T, s *redis.Store, group string) {
 	t.Helper()
 	streams, err := s.SampleStreams(t.Context())
@@ -100,8 +98,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// Cool deletes the exchanges of all sessions even if more sessions were last seen at the same time than one step of
-// Cool examines.
+// More sessions were last seen at the same time than one step of Cool examines.
 func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -114,8 +111,7 @@ func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	}
 }
 
-// An exchange that Cool has deleted stays deleted when it is delivered again, and is counted once. (An exchange is
-// delivered twice if it has overtaken the backlog of another tenant.) Other exchanges of the session are stored.
+// An exchange is delivered twice if it has overtaken the backlog of another tenant.
 func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -155,8 +151,7 @@ func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	checkExchanges(0, 2)
 }
 
-// Cool keeps the exchanges of a session with feedback after its settlement, because the samples are rebuilt from the
-// exchanges at the next settlement.
+// The samples are rebuilt from the exchanges at the next settlement.
 func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -185,8 +180,7 @@ func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
 	}
 }
 
-// Without old sessions, Cool sends about one command for each pair of tenant and shard. Without the lease, Cool sends
-// at most ten commands.
+// One command for each pair of tenant and shard is enough.
 func TestPurgeSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

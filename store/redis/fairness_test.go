@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Unsettled returns closed sessions with feedback after their settlement, in random order and from all shards (the
-// parts into which a store divides its sessions), up to a limit.
+// A session is unsettled if it got feedback after its settlement. Shards are the parts into which a store divides its
+// sessions.
 func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -65,8 +65,7 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 	}
 }
 
-// RatedOpenSessions returns at most limit sessions in total over all shards. Calls that each continue at the position
-// of the previous call return each session once.
+// Calls that each continue at the position of the previous call return each session once.
 func TestFeedbackOnOpenSessionsIsLimitedOverAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -107,7 +106,6 @@ func TestFeedbackOnOpenSessionsIsLimitedOverAllShards(t *testing.T) {
 	}
 }
 
-// Counters sends only one command to each shard in which the tenant has no counters.
 func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -126,8 +124,8 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	}
 }
 
-// A shard removes a tenant from its list of tenants when it deletes the tenant's last session, so that retention and
-// reads of all sessions skip the tenant. The next session adds the tenant again. The counters stay.
+// Retention and reads of all sessions skip a tenant that is not listed. The next session lists the tenant again. The
+// counters stay.
 func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
@@ -180,7 +178,6 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	}
 }
 
-// commandCount returns the number of commands that a server has processed so far.
 func commandCount(t *testing.T, server *storetest.Redis) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(fmt.Sprint(server.MustDo(t, "INFO", "stats")))
@@ -191,9 +188,8 @@ func commandCount(t *testing.T, server *storetest.Redis) int {
 	return n
 }
 
-// A server regularly calls Stats and PurgeParked, which deletes old feedback whose session is still unknown. The number
-// of commands that they send does not depend on the number of tenants, and both cover the parked feedback of all
-// tenants.
+// A server regularly calls Stats and PurgeParked, which deletes old feedback whose session is still unknown (parked
+// feedback). Both cover all tenants.
 func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)

@@ -13,29 +13,27 @@ import (
 
 // faultProxy is a proxy between a store and Redis that counts the commands and injects a fault at one command.
 type faultProxy struct {
-	server string // address of Redis
+	server string
 	l      net.Listener
 	open   sync.WaitGroup // the accepting goroutine, and the goroutines of open connections
 
 	mu           sync.Mutex
-	commandsSeen int    // commands since the last call of next
-	faultAt      int    // number of the command that gets the fault
-	fault        fault  // fault to inject
-	injected     bool   // the fault has been injected
+	commandsSeen int // since the last call of setFault
+	faultAt      int // number of the command that gets the fault
+	fault        fault
+	injected     bool
 	held         []byte // late command, which release sends
 }
 
-// fault is a fault of a command: one of the constants, or the text of an error that the proxy returns instead of the
-// server's reply.
+// fault is one of the constants, or the text of an error that replaces the server's reply.
 type fault string
 
 const (
-	cutBefore fault = "cut before" // the connection breaks before the server gets the command
-	cutAfter  fault = "cut behind" // the connection breaks after the server has executed the command
+	cutBefore fault = "cut before" // before the server gets the command
+	cutAfter  fault = "cut behind" // after the server has executed the command
 	delayed   fault = "late"       // the connection breaks, and the server gets the command when release is called
 )
 
-// newFaultProxy starts a proxy in front of a Redis server. The proxy injects no fault until next is called.
 func newFaultProxy(t *testing.T, server string) *faultProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,31 +55,30 @@ func newFaultProxy(t *testing.T, server string) *faultProxy {
 
 func (p *faultProxy) url() string { return "redis://" + p.l.Addr().String() }
 
-// close stops the proxy and waits for its connections, which the clients must close first.
+// close waits for the connections, which the clients must close first.
 func (p *faultProxy) close() {
 	_ = p.l.Close()
 	p.open.Wait()
 }
 
-// setFault resets the count of commands, and sets the fault of the command with the given number, counted from 0. With
-// a negative number, no command gets a fault.
+// setFault resets the count of commands, and sets the fault of a command, counted from 0. A negative number means no
+// fault.
 func (p *faultProxy) setFault(number int, kind fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commandsSeen, p.faultAt, p.fault, p.injected = 0, number, kind, false
 }
 
-// commands returns the number of commands since next, and reports whether the fault has been injected.
+// commands returns the number of commands since setFault, and reports whether the fault has been injected.
 func (p *faultProxy) commands() (n int, happened bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.commandsSeen, p.injected
 }
 
-// nextFault counts a command, and returns its fault, or "" if it has none.
 func (p *faultProxy) nextFault(name string) fault {
 	switch name {
-	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects
+	case "HELLO", "CLIENT", "SELECT", "COMMAND": // sent when the client connects
 		return ""
 	}
 	p.mu.Lock()
@@ -94,7 +91,7 @@ func (p *faultProxy) nextFault(name string) fault {
 	return p.fault
 }
 
-// release sends the late command to the server, and waits for the reply.
+// release sends the delayed command to the server, and waits for the reply.
 func (p *faultProxy) release() error {
 	server, err := net.Dial("tcp", p.server)
 	if err != nil {
@@ -109,7 +106,6 @@ func (p *faultProxy) release() error {
 	return err
 }
 
-// serve forwards the commands of one connection, and injects the fault.
 func (p *faultProxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.server)
@@ -150,7 +146,6 @@ func (p *faultProxy) serve(client net.Conn) {
 	}
 }
 
-// readCommand reads a command and returns its name and its bytes.
 func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	raw, err = readRaw(r)
 	if err != nil {

@@ -19,10 +19,8 @@ import (
 	"precept/store/storetest"
 )
 
-// testTenant is the main tenant of these tests. Some calls also change the tenant "other".
 const testTenant = "default"
 
-// storeCall is one call of a store.
 type storeCall struct {
 	name string
 	do   func(ctx context.Context, s *redis.Store) (result any, err error)
@@ -30,20 +28,16 @@ type storeCall struct {
 	reads bool
 }
 
-// writeCall returns a call that changes the store, without a result to compare.
 func writeCall(name string, do func(ctx context.Context, s *redis.Store) error) storeCall {
 	return storeCall{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
 }
 
-// readCall returns a call that only reads.
 func readCall(name string, do func(ctx context.Context, s *redis.Store) (any, error)) storeCall {
 	return storeCall{name: name, do: do, reads: true}
 }
 
-// anyResult converts the result of a call to any.
 func anyResult(a any, err error) (any, error) { return a, err }
 
-// bothResults combines both results of a call into one value.
 func bothResults(a, b any, err error) (any, error) { return []any{a, b}, err }
 
 // fullBatch returns a batch with values of every kind in two tenants, and the row of a run.
@@ -73,12 +67,10 @@ func fullBatch() session.Batch {
 	return b
 }
 
-// newEntry returns a feedback entry with the given id.
 func newEntry(id string) feedback.Entry {
 	return feedback.Entry{ID: id, At: atSecond(1), Source: "user", Type: "score", Score: 1, Tier: 1}
 }
 
-// firstSettlement returns the first settlement of session 1.
 func firstSettlement() []session.Settlement {
 	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
 	return []session.Settlement{{
@@ -86,8 +78,8 @@ func firstSettlement() []session.Settlement {
 	}}
 }
 
-// addingCalls is the number of calls at the start of changeCalls that add data. The other calls delete data or restore
-// dead letters.
+// addingCalls is the number of calls at the start of changeCalls that add data. The other calls delete data or
+// restore dead letters.
 const addingCalls = 13
 
 // changeCalls returns all calls that change the store, in an order in which each call has an effect.
@@ -149,7 +141,6 @@ func changeCalls() []storeCall {
 	}
 }
 
-// readCalls returns all calls that only read.
 func readCalls() []storeCall {
 	return []storeCall{
 		readCall("session", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -245,7 +236,6 @@ func readCalls() []storeCall {
 	}
 }
 
-// sortedIDs returns the sorted ids of the items of list.
 func sortedIDs[T any](list []T, idOf func(T) string) (out []string) {
 	for i := range list {
 		out = append(out, idOf(list[i]))
@@ -254,9 +244,9 @@ func sortedIDs[T any](list []T, idOf func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a proxy that injects faults, and a function that opens a store behind the proxy. The clock of the
-// store moves by 10 seconds at each reading, so that its circuit breaker, which refuses calls for a while after a
-// failure, never refuses a call.
+// openFaulty returns a proxy that injects faults, and a function that opens a store behind it. The clock of the store
+// moves by 10 seconds at each reading, so that its circuit breaker, which refuses calls for a while after a failure,
+// never refuses a call.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
@@ -307,7 +297,6 @@ func diffLines(got, want string) (out string) {
 	return out
 }
 
-// faults returns the faults of a command and the error that the store returns for each.
 func faults() map[fault]error {
 	return map[fault]error{
 		cutBefore: redis.ErrDown,
@@ -323,8 +312,8 @@ func faults() map[fault]error {
 	}
 }
 
-// The test repeats each read with a fault at a different command. The read returns the full result or the error of the
-// fault. The error is ErrUnavailable, except for a key of the wrong type.
+// The test repeats each read with a fault at a different command. The read returns the full result or the error of
+// the fault, which is ErrUnavailable except for a key of the wrong type.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
 	open, proxy := openFaulty(t)
 	s := open("reads")

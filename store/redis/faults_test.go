@@ -21,19 +21,16 @@ const (
 	longTimeout  = 20 * time.Second // does not expire on a busy machine
 )
 
-// openWithLongTimeout opens a store whose calls time out after longTimeout.
 func openWithLongTimeout(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return openWithTimeout(t, url, longTimeout)
 }
 
-// openWithShortTimeout opens a store whose calls time out after shortTimeout.
 func openWithShortTimeout(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return openWithTimeout(t, url, shortTimeout)
 }
 
-// openWithTimeout opens a store whose calls time out after the given time.
 func openWithTimeout(t *testing.T, url string, limit time.Duration) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Timeout: limit})
@@ -44,7 +41,6 @@ func openWithTimeout(t *testing.T, url string, limit time.Duration) *redis.Store
 	return s
 }
 
-// sessionID returns the id of the session with number n.
 func sessionID(n int) (id session.ID) {
 	copy(id[:], fmt.Sprintf("%08x-session", n*0x9e3779b))
 	return id
@@ -60,8 +56,7 @@ func newBatch(n int) session.Batch {
 	}
 }
 
-// checkUnavailable fails the test unless err matches both kind and session.ErrUnavailable, which means that a retry may
-// succeed.
+// checkUnavailable checks that err is wantErr and session.ErrUnavailable, which means that a retry may succeed.
 func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, wantErr) || errors.Is(err, session.ErrInvalid) {
@@ -69,8 +64,8 @@ func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	}
 }
 
-// eventually retries fn for at most a minute until it succeeds; subject names the call in the message. After a failure,
-// the circuit breaker of a store refuses calls, except one call per second, the probe.
+// eventually retries fn for at most a minute. After a failure, the circuit breaker of a store refuses calls, except
+// one call per second, the probe.
 func eventually(t *testing.T, subject string, fn func() error) {
 	t.Helper()
 	err := errors.New("not called")
@@ -82,7 +77,7 @@ func eventually(t *testing.T, subject string, fn func() error) {
 	}
 }
 
-// checkStored fails the test unless the numbers of sessions and of exchanges are as wanted.
+// checkStored compares the numbers of sessions and of exchanges with want.
 func checkStored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64
@@ -95,8 +90,7 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 	}
 }
 
-// waitForError calls fn until its error matches kind, and returns the error. On a loaded machine the first error may be
-// a timeout.
+// waitForError calls fn until its error matches wantErr. On a loaded machine the first error may be a timeout.
 func waitForError(t *testing.T, subject string, wantErr error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, subject, func() error {
@@ -109,9 +103,8 @@ func waitForError(t *testing.T, subject string, wantErr error, fn func() error) 
 	return err
 }
 
-// checkBreakerOpens checks calls to a server that does not respond. Three look-ups wait until their timeout, and later
-// look-ups fail at once. One write waits until the timeout of the client, and the next write fails at once. The clock
-// of the store does not move, so that the breaker permits no probe.
+// checkBreakerOpens checks calls to a server that does not respond. Three look-ups and one write wait until they time
+// out; later calls fail at once. The clock of the store does not move, so that the breaker permits no probe.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -292,7 +285,7 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	}
 }
 
-// Calls that find keys of a wrong type return ErrCorrupt, but not ErrUnavailable, because a retry would not help.
+// A retry would not help, so the error is not ErrUnavailable.
 func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -368,7 +361,7 @@ func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// The conformance suite passes with the command permissions that docs/OPERATIONS.md gives to precept's Redis user.
+// docs/OPERATIONS.md gives the command permissions of precept's Redis user.
 func TestConformanceWithDocumentedPermissions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)

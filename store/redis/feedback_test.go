@@ -14,7 +14,6 @@ import (
 	"precept/store/storetest"
 )
 
-// postScore adds a feedback entry with the given id and score to session n.
 func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: id, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
@@ -23,8 +22,8 @@ func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	}
 }
 
-// openFeedbackText returns a page of RatedOpenSessions as text, and the position after the page. For example, "2: a e,
-// 1: b" means the entries a and e of session 2, and the entry b of session 1.
+// openFeedbackText returns a page of RatedOpenSessions as text, and the position after the page. For example, "2: a
+// e, 1: b" means the entries a and e of session 2, and the entry b of session 1.
 func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
 	rows, entries, last, err := s.RatedOpenSessions(t.Context(), "default", after, limit)
@@ -47,8 +46,7 @@ func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (st
 	return strings.Join(members, ", "), last
 }
 
-// RatedOpenSessions returns the feedback on open sessions in the order of arrival, from any position. Closed and
-// forgotten sessions are omitted.
+// Closed and forgotten sessions are omitted.
 func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1) // the sessions of one shard have an order
@@ -107,7 +105,6 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	}
 	check("after a settlement", last, 9, "")
 
-	// An unreadable entry does not block other entries.
 	keys, _ := server.MustDo(t, "KEYS", "*f:"+sessionID(0).String()).([]any)
 	if len(keys) != 1 {
 		t.Fatalf("feedback keys of session 0: got %v, want one", keys)
@@ -124,8 +121,8 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	check("after a loss of data", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// Each shard has a list of the tenants with parked feedback, which PurgeParked reads. A tenant that is missing from the
-// list is added by its next call of Park, even if Park refuses the entry or the entry is already parked.
+// PurgeParked reads a list of the tenants with parked feedback. A missing tenant is added even if Park refuses the
+// entry or has stored it before.
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {

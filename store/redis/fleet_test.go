@@ -14,7 +14,6 @@ import (
 	"precept/store/storetest"
 )
 
-// openReplicas opens two stores that share a Redis server, as the replicas of a fleet do.
 func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -24,8 +23,8 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 // atSecond returns the time n seconds after a fixed start.
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// A replica finds the opt-out marks that another replica has stored. Of several marks of a session, the store keeps the
-// one that hides the most, in any order of writing. Keys contain a hash instead of the session's id.
+// Of several opt-out marks of a session, the store keeps the one that hides the most, in any order of writing. Keys
+// contain a hash instead of the session's id.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
@@ -54,8 +53,7 @@ func TestOptOutMarksAreShared(t *testing.T) {
 	}
 }
 
-// Erasures returns the announcements of all replicas in order, after any position. An unreadable announcement is
-// returned without tenant and sessions.
+// An unreadable announcement is returned without tenant and sessions.
 func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
@@ -105,8 +103,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 }
 
-// An answer that one replica stores for a session is returned to each replica until the answer is cleared, and never
-// for an unknown or forgotten session.
+// An unknown or forgotten session has no answer.
 func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -145,8 +142,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	check("of a forgotten session", 1, "answer", "")
 }
 
-// The store adds the consultations (counts of matches) of all replicas. A batch is counted once, even if a replica
-// sends it again with different content. Lessons without consultations are omitted.
+// Consultations are counts of matches. A repeated batch with different content does not count.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -175,8 +171,7 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The position of a tenant changes only with the tenant's counters and with the feedback on its open sessions, so that
-// a replica with the current position does not read the data again.
+// A replica with the current position does not read the data of the tenant again.
 func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

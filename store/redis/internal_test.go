@@ -71,7 +71,6 @@ func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 	})
 }
 
-// A Redis key has the tag of a shard, and a hash instead of the tenant's name.
 func TestKeysContainHashOfTenantName(t *testing.T) {
 	s := &Store{prefix: "precept", tags: shardTags()}
 	s.shards.Store(maxShards)
@@ -88,7 +87,6 @@ func TestKeysContainHashOfTenantName(t *testing.T) {
 	}
 }
 
-// The shards of a tenant are evenly spaced over the slots of a Cluster.
 func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 	if c := crc16("123456789"); c != 0x31c3 {
 		t.Fatalf("crc16(123456789) = %x, want 31c3", c)
@@ -118,8 +116,7 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 	}
 }
 
-// A walk over 30,000 keyspaces of different lengths returns each reference once, sorted by position, and reads many
-// keyspaces with each call. With quadratic cost, this test would take minutes.
+// With quadratic cost, this test would take minutes.
 func TestWalkMergesManyKeyspaces(t *testing.T) {
 	const keyspaces = 30_000
 	s, err := Open(Options{URL: "redis://127.0.0.1:1", Now: time.Now})

@@ -37,7 +37,6 @@ func fillStore(t *testing.T, s *redis.Store) {
 	}
 }
 
-// listKeys returns the server's keys that match a pattern, sorted.
 func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []string) {
 	t.Helper()
 	list, _ := server.MustDo(t, "KEYS", pattern).([]any)
@@ -48,8 +47,8 @@ func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []st
 	return names
 }
 
-// Each key begins with the prefix and a hash tag in braces, which is the tag of a shard or "precept". No key contains
-// the name of a tenant. Only opt-out marks, claims and names of consultation batches expire.
+// A hash tag in braces is the tag of a shard or "precept". Only opt-out marks, claims and names of consultation
+// batches expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
@@ -84,7 +83,6 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	}
 }
 
-// Stores with different prefixes on one server do not affect each other.
 func TestPrefixesAreSeparate(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()+"?prefix=one"), open(t, server.URL()+"?prefix=other")
@@ -104,8 +102,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	}
 }
 
-// No call for a tenant reads or writes a key of another tenant, not even inside scripts. The test makes each call as a
-// Redis user with access to the keys of only one tenant.
+// The test makes each call as a Redis user with access to the keys of only one tenant.
 func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -143,8 +140,7 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	}
 }
 
-// A tenant name may be any text, even a pattern, another tag or a key of precept, because keys contain only a hash of
-// the name.
+// A tenant name may be any text, even a pattern, a hash tag or a key of precept.
 func TestTenantNamesAreHashed(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -174,7 +170,6 @@ func TestTenantNamesAreHashed(t *testing.T) {
 	}
 }
 
-// A claim that is not renewed expires according to the server's clock.
 func TestLeaseExpiresByTheServersClock(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()), open(t, server.URL())
@@ -212,7 +207,6 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 	}
 }
 
-// Bank versions never repeat, even after Redis loses the version counter.
 func TestBankVersionsNeverRepeat(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openLessonStore(t, server.URL())

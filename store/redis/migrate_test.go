@@ -16,7 +16,6 @@ import (
 	"precept/store/storetest"
 )
 
-// readDataWithoutPosition returns the data of a store as text, without the position of the counters.
 func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	t.Helper()
 	for line := range strings.Lines(readAllData(t, s)) {
@@ -27,8 +26,8 @@ func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// A migration from one shard for each tenant to several shards keeps the data, and deletes the keys of the old layout
-// except the keys t and frozen, which make calls with the old layout fail. A second migration does nothing.
+// The migration deletes the keys of the old layout, except the keys t and frozen, which make calls with the old
+// layout fail.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -76,7 +75,7 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	}
 }
 
-// Calls of Progress do not overlap, because Progress prints without a lock.
+// Progress prints without a lock.
 func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
@@ -99,8 +98,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	}
 }
 
-// Values of a tenant without sessions that change after the tenant was copied, but before the migration ends, are
-// copied again.
+// The values change after the tenant was copied, but before the migration ends.
 func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -154,7 +152,6 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	}
 }
 
-// While tenants are frozen, the migration does not copy tenants that have not changed since their first copy.
 func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -182,7 +179,7 @@ func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
 	}
 }
 
-// A migration renews its lease before each page of samples and of opt-out marks.
+// The lease is renewed before each page of samples and of opt-out marks.
 func TestMigrationRenewsTheLease(t *testing.T) {
 	t.Parallel()
 	const pages, pageSize = 3, 500
@@ -231,7 +228,6 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 	}
 }
 
-// In a Cluster, a migration moves the keys of a tenant from one slot to the slots of its shards.
 func TestMigrationMovesKeysToSlotsOfShards(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithShards(t, cluster.URL(), 1)
@@ -249,8 +245,8 @@ func TestMigrationMovesKeysToSlotsOfShards(t *testing.T) {
 	}
 }
 
-// Layout reports a store of a release without shards, tenants to which such a release has written after the migration,
-// and a migration that has not ended.
+// Layout also reports tenants to which a release without shards has written after the migration, and a migration that
+// has not ended.
 func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

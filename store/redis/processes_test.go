@@ -47,7 +47,7 @@ func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	}
 }
 
-// TestProcessesChild is the main function of the child processes of other tests. It is skipped without a parent.
+// TestProcessesChild is the main function of the child processes of other tests.
 func TestProcessesChild(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {
@@ -56,7 +56,6 @@ func TestProcessesChild(t *testing.T) {
 	fmt.Printf("closed=%d\n", closeAll(t, open(t, url)))
 }
 
-// Three processes concurrently close the same thousand sessions of two tenants. Each session is counted once.
 func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -102,8 +101,6 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	}
 }
 
-// A process that is killed while it closes sessions leaves no session partially counted. Another process closes the
-// other sessions, and each session is counted once.
 func TestKilledProcessLeavesNoSessionPartiallyCounted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

@@ -23,7 +23,7 @@ func TestStoreContract(t *testing.T) {
 func TestStoreContractInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	storetest.Run(t, opener(func(prefix string) string { return cluster.URL("prefix=" + prefix) }))
-	// Each node has keys, because the hash tags are distributed over the nodes.
+	// The hash tags are distributed over the nodes.
 	for _, n := range cluster.Nodes {
 		if keys, _ := n.MustDo(t, "DBSIZE").(int64); keys == 0 {
 			t.Errorf("node %s has no keys", n.Addr)
@@ -71,8 +71,8 @@ func TestStoreContractWithOneShard(t *testing.T) {
 	})
 }
 
-// A store of an earlier release with tenants keeps one shard for each tenant. A new store gets 256 shards by default,
-// and each Store uses the number that was stored first. A Store that has read the number restores it after a loss.
+// A store of an earlier release keeps one shard for each tenant. A new store gets 256 shards by default, and each
+// Store uses the number that was stored first.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	shardsOf := func(prefix string, s *redis.Store) string {
@@ -118,7 +118,6 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	})
 }
 
-// TestMain fails if tests leave goroutines.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
@@ -135,8 +134,8 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	}, func() map[string]int64 { return keySizes(t, server) })
 }
 
-// keySizes returns the memory usage of each key without an expiry. For a log of settlements it returns the number of
-// entries above 32 instead.
+// keySizes returns the memory usage of each key without an expiry, except that a log of settlements counts its
+// entries above 32.
 func keySizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}

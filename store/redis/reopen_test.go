@@ -10,8 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// The first call of Readmit makes sessions that an earlier release closed without a settlement due again. Settled and
-// imported sessions do not become due.
+// An earlier release closed sessions without a settlement. Settled and imported sessions do not become due.
 func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)
@@ -59,7 +58,7 @@ func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	}
 }
 
-// Readmit deletes the stream of exchanges that earlier releases wrote and that no release reads.
+// No release reads the stream.
 func TestReadmitDeletesOldStreamOfExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)

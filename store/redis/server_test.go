@@ -24,8 +24,7 @@ func newMaxima(n int) (list []trial.Delta) {
 	return list
 }
 
-// Raise sends all calls of its script in one round trip. The server of this test replies only after it has received all
-// calls.
+// The server of this test replies only after it has received all calls of the script.
 func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	const runs = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,8 +68,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	<-done
 }
 
-// If the server does not know a script, each call is repeated with the source of the script. Later calls use the digest
-// again.
+// After the repeated call, later calls use the digest again.
 func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -103,7 +101,6 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	}
 }
 
-// While an endless script of another client blocks Redis, calls return ErrBusy.
 func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	server := storetest.StartRedis(t, "--lua-time-limit", "5")
 	s := openWithLongTimeout(t, server.URL())
@@ -127,7 +124,7 @@ func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-// Write returns an error for a value above the server's proto-max-bulk-len. Later writes succeed.
+// proto-max-bulk-len limits the value. Later writes succeed.
 func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
 	s := openWithLongTimeout(t, server.URL())
@@ -145,7 +142,7 @@ func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 	}
 }
 
-// A row that is too large for any server is refused before a command is sent. The error names the session.
+// The error names the session.
 func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
@@ -159,8 +156,7 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	}
 }
 
-// A server that evicts keys may lose the row of an open session. Due then lists the other sessions, Forget deletes the
-// evicted session, and a new write restores an evicted session.
+// A server that evicts keys may lose the row of an open session. A new write restores the session.
 func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -209,7 +205,6 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	checkDue(session.Row{}, 100, 3, 4, 5)
 }
 
-// A canceled call does not count as a failure of Redis, and therefore does not open the circuit breaker.
 func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithTimeout(t, server.URL(), 2*time.Second)
@@ -235,8 +230,7 @@ func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-// A canceled probe, the one call per second that an open breaker permits, does not close the breaker, because the
-// result of the probe is unknown.
+// A probe is the one call per second that an open breaker permits. The result of a canceled probe is unknown.
 func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	now := time.Now()

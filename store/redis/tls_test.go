@@ -11,7 +11,6 @@ import (
 	"precept/store/storetest"
 )
 
-// A store works over TLS. If it does not trust the server's certificate, the error names the remedy.
 func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	t.Parallel()
 	secrets, otherSecrets := storetest.NewTLSFiles(t), storetest.NewTLSFiles(t)
@@ -40,7 +39,6 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	checkUnavailable(t, "Ping without TLS of a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
 }
 
-// A server that requires client certificates accepts only stores with a valid certificate.
 func TestServerAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
@@ -59,8 +57,7 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 	}
 }
 
-// A Sentinel and servers that require client certificates accept only stores with a valid certificate. A wrong password
-// of the Sentinel's user leads to ErrAuth.
+// A wrong password of the Sentinel's user leads to ErrAuth.
 func TestSentinelAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
@@ -72,8 +69,7 @@ func TestSentinelAcceptsOnlyValidClientCertificate(t *testing.T) {
 	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
-// A Cluster whose nodes require client certificates accepts only stores with a valid certificate. The store follows a
-// slot that moves to another node.
+// The store follows a slot that moves to another node.
 func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
@@ -94,8 +90,8 @@ func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// openWithClientCertificate opens a store with the client certificate of secrets. It fails the test if the servers
-// accept a store without a certificate or with a certificate of another CA.
+// openWithClientCertificate opens a store with the client certificate of secrets. The servers must refuse a store
+// without a certificate or with a certificate of another CA.
 func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
@@ -130,8 +126,7 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 	}
 }
 
-// A store finds the master of a Sentinel group by the name of the group, also after a failover. The epoch changes with
-// the failover, because writes may have been lost.
+// Writes may have been lost by the failover.
 func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)

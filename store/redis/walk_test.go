@@ -12,7 +12,6 @@ import (
 	"precept/store/storetest"
 )
 
-// A walk over all tenants does not hold all samples in memory.
 func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // measures the heap
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const tenants, samples, bytes = 1000, 12, 4000

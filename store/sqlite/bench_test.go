@@ -29,7 +29,6 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// openBench opens a database in a new directory.
 func openBench(b *testing.B) *sqlite.Store {
 	b.Helper()
 	s, err := sqlite.Open(b.Context(), sqlite.Options{Path: filepath.Join(b.TempDir(), "precept.db")})
@@ -40,15 +39,14 @@ func openBench(b *testing.B) *sqlite.Store {
 	return s
 }
 
-// benchID returns the id of session n, which is a hash.
 func benchID(n int) (id session.ID) {
 	sum := sha256.Sum256(fmt.Append(nil, n))
 	copy(id[:], sum[:])
 	return id
 }
 
-// meter measures the elapsed time of calls and the CPU time of the process during the calls, which includes checkpoints
-// and garbage collection. It does not measure the time between calls, in which the benchmark creates data.
+// meter measures calls, but not the time between them, in which the benchmark creates data. The CPU time includes
+// checkpoints and garbage collection.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration
@@ -69,7 +67,6 @@ func (m *meter) run(items int, fn func() error) {
 	}
 }
 
-// report reports elapsed time and CPU time per item.
 func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.b.Elapsed().Nanoseconds())/float64(m.items), "ns/"+unit)
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
@@ -91,8 +88,7 @@ func benchExchange(n, turn int) sample.Exchange {
 	}
 }
 
-// BenchmarkWrite writes batches of one kind of item (session rows, echoes or exchanges), and batches with all kinds,
-// which hold 500 turns of 50 sessions. Each turn has three echoes.
+// BenchmarkWrite writes batches of one kind of item, and batches with all kinds.
 func BenchmarkWrite(b *testing.B) {
 	for part, tc := range map[string]struct {
 		items int
@@ -111,8 +107,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// benchBatch returns one part of the data of 500 turns: "rows", "echoes" (three for each turn) or "exchanges". The part
-// "turns" has all echoes and exchanges, and one row for each of the 50 sessions.
+// benchBatch returns one part of the data of 500 turns: "rows", "echoes" (three for each turn) or "exchanges". The
+// part "turns" has all echoes and exchanges, and one row for each of the 50 sessions.
 func benchBatch(part string, turn int) (batch session.Batch) {
 	for i := range 500 {
 		turn++
@@ -133,7 +129,6 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 	return batch
 }
 
-// fillStore writes the rows and echoes of a number of sessions.
 func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	b.Helper()
 	for n := 0; n < sessions; n += 500 {
@@ -195,8 +190,7 @@ func BenchmarkFindByEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkSettle settles 200 sessions of 90 deltas each: 14 fields of each of six lessons, and six global
-// fields.
+// BenchmarkSettle settles 200 sessions of 90 deltas each: 14 fields of each of six lessons, and six global fields.
 func BenchmarkSettle(b *testing.B) {
 	for _, lessons := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("lessons=%d", lessons), func(b *testing.B) {
@@ -212,8 +206,7 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// benchSettlements returns 200 settlements. Each settlement changes the counters of six lessons out of the given
-// number.
+// benchSettlements returns 200 settlements, which change the counters of six lessons each.
 func benchSettlements(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {
@@ -260,9 +253,8 @@ func BenchmarkCounters(b *testing.B) {
 	}
 }
 
-// BenchmarkEchoes measures the time to write 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second),
-// the bytes per echo in the file, and the time to look up twenty keys, one of which is stored
-// (docs/decisions/0032-echoes.md).
+// BenchmarkEchoes measures the writing of 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second),
+// the bytes per echo in the file, and the look-up of twenty keys (docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
 	const echoes = 198_000 // a multiple of both batch sizes
 	for _, size := range []int{30, 1500} {
@@ -305,7 +297,6 @@ func echoBatch(from, size int) (batch session.Batch) {
 
 func benchKey(n int) session.EchoKey { return session.EchoKey(n) * 0x9e3779b97f4a7c15 }
 
-// measureLookup returns the mean time of a look-up in a store with a number of echoes.
 func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 	b.Helper()
 	const rounds = 2000

@@ -15,8 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// After a failed statement, later statements of the transaction have no effect and return no rows. The transaction is
-// rolled back, and the next transaction succeeds.
+// Later statements of the transaction have no effect and return no rows.
 func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -50,7 +49,6 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	}
 }
 
-// A transaction whose context ends is rolled back, and its later statements do not run.
 func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -70,7 +68,7 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	}
 }
 
-// A transaction that fails with ErrDiskFull runs again after a checkpoint. The totals count the transaction once.
+// The totals count the transaction once.
 func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -86,7 +84,7 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	}
 }
 
-// A query returns values of every type exactly as they were bound: times to the microsecond, floats bit by bit.
+// Times keep their microseconds, and floats every bit.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -123,8 +121,8 @@ func TestValuesRoundTrip(t *testing.T) {
 	})
 }
 
-// The scan of a missing row leaves the variable unchanged. queryInt returns 0 for NULL. queryBlob returns nil for a
-// missing row, but not for an empty blob.
+// A missing row leaves the variable unchanged. queryInt returns 0 for NULL. queryBlob returns nil for a missing row,
+// but not for an empty blob.
 func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))

@@ -40,7 +40,6 @@ func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	return ids
 }
 
-// checkModel fails the test unless FindEcho returns the same sessions of the keys as the model.
 func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	t.Helper()
 	found, err := s.FindEcho(t.Context(), "default", keys)
@@ -58,7 +57,6 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 // together. The batch after it begins a new generation.
 func fillGeneration(s *Store) { s.newestGen.size = maxGenerationSize }
 
-// countEchoes counts the rows of echoes that match a condition.
 func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 	t.Helper()
 	n, err := read(t.Context(), s, func(c *conn) int64 {
@@ -70,7 +68,6 @@ func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 	return n
 }
 
-// FindEcho returns the same sessions as a map after 12,000 echoes in several generations, even after a reopen.
 func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
@@ -92,7 +89,7 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 			if m[k] == nil {
 				m[k] = map[int]int{}
 			}
-			for clash := true; clash; echoTime++ { // sessions of one key get distinct times, because the order of equal times is undefined
+			for clash := true; clash; echoTime++ { // distinct times for the sessions of one key, because the order of equal times is undefined
 				clash = slices.Contains(slices.Collect(maps.Values(m[k])), echoTime+1)
 			}
 			m[k][n] = max(m[k][n], echoTime)
@@ -135,7 +132,6 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	checkModel(t, s, model{}, keys)
 }
 
-// Forget removes only the echoes of the forgotten session. A reopened store has the same echoes.
 func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 	const sessions, perSession = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
@@ -173,8 +169,7 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 	checkModel(t, openStore(t, path), m, keys)
 }
 
-// The store deletes the oldest generations beyond the maximum number. For a key that occurs in every session, a full
-// generation keeps only the newest maxEchoesPerKey echoes.
+// For a key that occurs in every session, a full generation keeps only the newest maxEchoesPerKey echoes.
 func TestNumberOfEchoesIsLimited(t *testing.T) {
 	const everywhere, perBatch = 1 << 50, maxEchoesPerKey + 2
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -203,7 +198,6 @@ func TestNumberOfEchoesIsLimited(t *testing.T) {
 	}
 }
 
-// A rollback also undoes the beginning of a new generation. The next echoes are written and found.
 func TestRollbackUndoesNewGeneration(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	fillGeneration(s)

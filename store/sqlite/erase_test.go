@@ -18,7 +18,7 @@ import (
 // canary is a string that the tests search for in the files of a store.
 const canary = "canary-9f27c1"
 
-// writeCanaries writes a session with data in every table; the data contains the canary.
+// writeCanaries writes a session with the canary in every table.
 func writeCanaries(t *testing.T, s *Store, tenant string, n int) {
 	t.Helper()
 	at := time.Unix(int64(1000*n), 0)
@@ -47,7 +47,6 @@ func writeCanaries(t *testing.T, s *Store, tenant string, n int) {
 	}
 }
 
-// countOnDisk counts occurrences of a string in all files of the store.
 func countOnDisk(t *testing.T, s *Store, needle []byte) int {
 	t.Helper()
 	return bytes.Count(readAllFiles(t, s), needle)
@@ -116,7 +115,7 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	}
 }
 
-// Forget erases the data of its session from the files. Other sessions keep their echoes, even after a reopen.
+// Other sessions keep their echoes.
 func TestForgetErasesSessionFromFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
@@ -172,7 +171,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	checkEchoes(openStore(t, path))
 }
 
-// Retain works in steps. If its context ends during a call, Retain stops after one step, and the next call continues.
+// The next call of Retain continues.
 func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*deleteChunk + 7
@@ -207,13 +206,12 @@ func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-// endingContext is a context that ends at the second call of Err.
+// endingContext ends at the second call of Err.
 type endingContext struct {
 	context.Context
 	calls int // of Err
 }
 
-// Err returns nil for the first call, then context.DeadlineExceeded.
 func (c *endingContext) Err() error {
 	if c.calls++; c.calls > 1 {
 		return context.DeadlineExceeded
@@ -221,7 +219,6 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// In a store that was migrated from the first schema, ForgetTenant deletes the parked feedback of the tenant.
 func TestForgettingDeletesMigratedParkedFeedback(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)

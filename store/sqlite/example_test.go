@@ -11,7 +11,6 @@ import (
 	"precept/store/sqlite"
 )
 
-// Example writes a session in one transaction and reads it back.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "precept-example-*")

@@ -19,7 +19,6 @@ import (
 	"precept/store/sqlite"
 )
 
-// rowBatch returns a batch with the row of session n.
 func rowBatch(n int) session.Batch {
 	return session.Batch{Rows: []session.Row{benchRow(n, n)}}
 }
@@ -31,7 +30,6 @@ func mustWrite(t *testing.T, s *sqlite.Store, b session.Batch) {
 	}
 }
 
-// hasSession reports whether the store has session n.
 func hasSession(t *testing.T, s *sqlite.Store, n int) bool {
 	t.Helper()
 	_, ok, err := s.Session(t.Context(), "default", benchID(n))
@@ -41,7 +39,6 @@ func hasSession(t *testing.T, s *sqlite.Store, n int) bool {
 	return ok
 }
 
-// openRaw opens the database file without the store.
 func openRaw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -151,7 +148,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	}
 }
 
-// A claim with a time in the future, from a program whose clock was ahead, does not block other programs.
+// The clock of another program may have been ahead.
 func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, tc := range []struct {
@@ -165,7 +162,6 @@ func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	}
 }
 
-// A read-only store cannot migrate an older file, and the error names the remedy.
 func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
@@ -259,8 +255,8 @@ func countOccurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// A tenant may have at most as many parked entries (feedback that waits for its session) as there are free places, so
-// that other tenants can also park entries. Purged, joined and forgotten entries free their places.
+// A tenant may park at most as many entries (feedback that waits for its session) as there are free places, so that
+// other tenants can also park entries.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)

@@ -38,7 +38,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 	}
 }
 
-// Open treats an empty file, which a crash at the first start leaves, as a new store.
+// A crash at the first start leaves an empty file.
 func TestEmptyFileIsANewStore(t *testing.T) {
 	path := dbPath(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -129,8 +129,7 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 	}
 }
 
-// Open does not rename a directory at the path. A container runtime creates such a directory if the source of a mount
-// is missing.
+// A container runtime creates a directory at the path if the source of a mount is missing.
 func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -146,7 +145,6 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 }
 
-// A read-only open does not rename a damaged file, and the error names the remedy.
 func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	path, garbage := dbPath(t), []byte("not a database")
 	if err := os.WriteFile(path, garbage, 0o600); err != nil {

@@ -18,8 +18,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// helperEnv is an environment variable that makes the test binary run as a helper process instead of running tests. Its
-// value is the mode of runHelper.
+// helperEnv is an environment variable that makes the test binary run as a helper process instead of running tests.
+// Its value is the mode of runHelper.
 const helperEnv = "PRECEPT_SQLITE_HELPER"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runHelper is the main function of a helper process, with one of several modes.
 func runHelper(mode, path string, args []string) error {
 	switch mode {
 	case "hold": // run statements, print "held", and keep the connection until standard input ends
@@ -73,7 +72,6 @@ func runHelper(mode, path string, args []string) error {
 	return fmt.Errorf("unknown mode %q", mode)
 }
 
-// firstError returns a if a is not nil, and otherwise b.
 func firstError(a, b error) error {
 	if a != nil {
 		return a
@@ -81,20 +79,18 @@ func firstError(a, b error) error {
 	return b
 }
 
-// process is a running helper process.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.Closer
 	lines *bufio.Scanner
 }
 
-// startProcess runs the test binary as a helper process in a mode of runHelper.
 func startProcess(t *testing.T, mode string, args ...string) *process {
 	t.Helper()
 	return startProcessAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startProcessAs runs a binary as a helper process with the rights of another user; nil means the current user.
+// startProcessAs runs a binary as a helper process with the rights of user; nil means the current user.
 func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -123,7 +119,6 @@ func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode 
 	return p
 }
 
-// readLine returns the next line of the helper.
 func (p *process) readLine(t *testing.T) string {
 	t.Helper()
 	if !p.lines.Scan() {
@@ -132,7 +127,7 @@ func (p *process) readLine(t *testing.T) string {
 	return p.lines.Text()
 }
 
-// startConnectionHolder starts a helper process that runs the statements on the database and keeps its connection open.
+// startConnectionHolder starts a helper process that runs the statements and keeps its connection open.
 func startConnectionHolder(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := startProcess(t, "hold", append([]string{path}, stmts...)...)
@@ -151,13 +146,12 @@ func (p *process) release(t *testing.T) {
 	_ = p.cmd.Wait()
 }
 
-// dbPath returns the path of a database file, which does not exist yet, in a temporary directory.
+// dbPath returns the path of a database file that does not exist yet.
 func dbPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "precept.db")
 }
 
-// checkErrorText fails the test unless the message of err contains all parts.
 func checkErrorText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

@@ -18,7 +18,6 @@ import (
 
 const burstEchoes = 200 // number of echoes in a batch
 
-// burstKey returns the key of echo i of batch n.
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
 
 // burstBatch returns a batch with a row, exchanges, echoes and a sample of session n.
@@ -34,8 +33,7 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// writeUntilKilled writes batches, feedback and settlements until a signal kills the process. It prints the number of
-// each acknowledged batch.
+// writeUntilKilled writes batches, feedback and settlements. It prints the number of each acknowledged batch.
 func writeUntilKilled(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
@@ -62,7 +60,7 @@ func writeUntilKilled(dir, from string) error {
 	return err
 }
 
-// After a kill at any point of a burst, all acknowledged writes are stored, and no write is stored partially.
+// No write is stored partially.
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible by its seed
@@ -119,7 +117,6 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	return batches
 }
 
-// checkBatch fails the test unless all parts of batch n are stored.
 func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	t.Helper()
 	if list, err := s.Exchanges(t.Context(), "default", benchID(n)); err != nil || len(list) != 5 {

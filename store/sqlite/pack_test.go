@@ -13,8 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// unpack restores the document that was packed. Short and incompressible documents are packed unchanged. unpack of a
-// damaged cell returns ErrCorrupt.
+// Short and incompressible documents are packed unchanged. unpack of a damaged cell returns ErrCorrupt.
 func TestPackRoundTrip(t *testing.T) {
 	var p packer
 	defer p.close()
@@ -62,8 +61,7 @@ func TestPackRoundTrip(t *testing.T) {
 	}
 }
 
-// unpack reads a document that an earlier release packed, because the dictionary of the packer is part of the file
-// format.
+// The dictionary of the packer is part of the file format.
 func TestDocumentOfAnEarlierReleaseIsUnpacked(t *testing.T) {
 	const doc = `{"id":"91beeb64-902f-48fe-b1a2-a7ed8e89cad2","tenant":"default","agent":"a","session":"9f49385ebe8f530618bca3e19b8d9bed",` +
 		`"session_name":"s","request_id":"req_1","turn":1,"at":"2026-11-21T22:28:44Z","dialect":"chat","model":"m","status":200,` +

@@ -12,8 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// A list reads only the rows of its page, for any number of sessions and tenants. The query plans use an index and do
-// not sort.
+// A list must read only the rows of its page, for any number of sessions and tenants.
 func TestListsUseIndexes(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
@@ -60,7 +59,6 @@ func TestListsUseIndexes(t *testing.T) {
 	}
 }
 
-// sessionsStart is the start of the first session of writeSessions.
 func sessionsStart() time.Time { return time.Unix(1_900_000_000, 0) }
 
 // writeSessions writes n sessions of the tenant "many", a second apart, and one session of the tenant "few".
@@ -79,7 +77,6 @@ func writeSessions(t *testing.T, s *Store, n int) {
 	}
 }
 
-// queryPlan returns SQLite's plan of a query.
 func queryPlan(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	plan, err := read(t.Context(), s, func(c *conn) (out string) {
@@ -96,8 +93,6 @@ func queryPlan(t *testing.T, s *Store, query string) string {
 	return plan
 }
 
-// A store of a schema without list indexes keeps its data when it is migrated. After the migration, its lists use the
-// indexes.
 func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)

@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivilegedUser returns the path of the test binary, and nil for the current user. For root, which may write to any
-// directory, it returns a copy of the binary and the user nobody.
+// unprivilegedUser returns the path of the test binary, and nil for the current user. For root, which may write to
+// every directory, it returns a copy of the binary and the user nobody.
 func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +40,6 @@ func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	return binary, &syscall.Credential{Uid: 65534, Gid: 65534}
 }
 
-// worldAccessibleDir returns a temporary directory that all users can enter.
 func worldAccessibleDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

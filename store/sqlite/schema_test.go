@@ -32,7 +32,6 @@ func downgradeStatements() map[int][]string {
 	}
 }
 
-// downgrade changes a store to an earlier schema and closes it.
 func downgrade(t *testing.T, s *Store, schema int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -58,7 +57,8 @@ func createSchema(t *testing.T, path string, schema int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first two blocks belong to one row of echo_runs. The third is a row of echo_log with a later time for echo 3.
+	// The first two blocks belong to one row of echo_runs. The third is a row of echo_log with a later time for echo
+	// 3.
 	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
@@ -98,7 +98,6 @@ func oldEchoes(keysTimesSessions ...int64) string {
 	return string(b)
 }
 
-// A store of any earlier schema keeps its data and accepts new data.
 func TestMigrationsKeepTheData(t *testing.T) {
 	t.Parallel()
 	id, later := session.ID{1}, time.UnixMicro(3000)
@@ -148,8 +147,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 	}
 }
 
-// A failed migration leaves the store at the earlier schema. After a repair, the next start migrates the store without
-// losing data.
+// After a repair, the next start migrates the store without losing data.
 func TestFailedMigrationRollsBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "precept.db")
@@ -211,8 +209,7 @@ func writeClosedSessions(t *testing.T, s *Store, noon time.Time) (settled, unset
 	return ids[0], ids[1], ids[2]
 }
 
-// After the migration, a session that an earlier release closed without a settlement is due. Settled and imported
-// sessions are not due.
+// Settled and imported sessions are not due.
 func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -232,8 +229,8 @@ func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 	}
 }
 
-// The migration from a schema before 4 makes sessions unsettled if their newest exchange is later than their samples.
-// The learner rebuilds the samples of unsettled sessions.
+// In a schema before 4, the newest exchange may be later than the samples. The learner rebuilds the samples of
+// unsettled sessions.
 func TestMigrationMakesSessionWithLateExchangeUnsettled(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

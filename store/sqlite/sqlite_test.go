@@ -47,7 +47,6 @@ func TestForgottenSessionsLeaveNoRows(t *testing.T) {
 	})
 }
 
-// countRows returns the number of rows of every table.
 func countRows(t *testing.T, path string) map[string]int64 {
 	t.Helper()
 	db, counts := openRaw(t, path), map[string]int64{}

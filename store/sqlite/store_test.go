@@ -18,7 +18,7 @@ import (
 	"precept/internal/session"
 )
 
-// Packed cells are sorted by field, and each holds the sum of the values added for its field. A sum of 0 has no cell.
+// Cells are sorted by field. A sum of 0 has no cell.
 func TestPackedCellsHoldSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}
@@ -87,7 +87,7 @@ func TestTimesRoundTrip(t *testing.T) {
 	}
 }
 
-// On a full disk, Write returns ErrDiskFull and stores no part of the batch. Once the disk has space, Write succeeds.
+// Once the disk has space, Write succeeds.
 func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	setMaxPages := func(pages string) {
@@ -129,8 +129,7 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 	}
 }
 
-// The number of a new tenant leaves the cache if its transaction is rolled back, because the next new tenant gets the
-// same number.
+// The next new tenant gets the same number.
 func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -173,7 +172,7 @@ func TestPanicRollsBack(t *testing.T) {
 	}
 }
 
-// A read whose connection hangs returns when its context ends, and Close waits for the hanging read.
+// Close waits for the hanging read.
 func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})
@@ -256,8 +255,8 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	}
 }
 
-// A read whose context ends is interrupted, and frees its connection. A read that waits for the disk cannot be
-// interrupted and keeps its connection, and the next read uses a different connection.
+// A read that waits for the disk cannot be interrupted and keeps its connection, and the next read uses a different
+// connection.
 func TestInterruptedReadFreesItsConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})

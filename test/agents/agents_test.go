@@ -15,19 +15,16 @@ import (
 	"precept/test/harness"
 )
 
-// agentScript returns the steps of loopScript and the steps after the follow-up. The last command of loopScript is not
-// repeated: gptme asks for the next step itself, without a turn of the user, so a repetition would be a second loop.
+// agentScript returns the steps of loopScript and of the follow-up. The last command is not repeated: gptme asks for
+// the next step itself, without a turn of the user, so a repetition would be a second loop.
 func agentScript() []harness.Step {
 	return append(loopScript(), harness.Step{Command: "cat README.md"}, harness.Step{Text: "The other script works."})
 }
 
-// faultScript returns a short script without a loop.
 func faultScript() []harness.Step {
 	return []harness.Step{{Command: "sh ./build.sh --target demo"}, {Command: "sh ./other.sh"}, {Command: "cat README.md"}, {Text: "Done."}}
 }
 
-// agentFaults returns four faults of the model: status 429, status 500, a truncated stream, and a stream without an end
-// marker.
 func agentFaults() []harness.Fault {
 	return []harness.Fault{
 		{Name: "429", FirstRequest: 1, Times: 1, Status: 429},
@@ -37,13 +34,13 @@ func agentFaults() []harness.Fault {
 	}
 }
 
-// TestAgents runs real agents directly against the scripted model and through precept, and prints a row of results for
-// each agent. TestAgents takes hours and runs only if PRECEPT_AGENTS is set. tools/agents.sh installs the agents.
+// TestAgents runs real agents directly against the scripted model and through precept, and prints a row of results
+// for each agent. It takes hours and runs only if PRECEPT_AGENTS is set. tools/agents.sh installs the agents.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
 	}
-	if signal.Ignored(os.Interrupt) { // a shell that starts the test in the background ignores SIGINT, and agents would inherit the setting
+	if signal.Ignored(os.Interrupt) { // a background shell ignores SIGINT, and agents would inherit the setting
 		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	var rows []*row
@@ -114,7 +111,6 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.measureParallel(t, a)
 }
 
-// measureRefused runs the agent through precept with a model that refuses requests with lessons.
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
@@ -150,8 +146,8 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	r.checkInterrupt(tr, agentEnded)
 }
 
-// measureCompaction makes an agent shorten its history: the model reports a long prompt as usage, or refuses a request
-// as too long.
+// measureCompaction makes an agent shorten its history: the model reports a long prompt as usage, or refuses a
+// request as too long.
 func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
@@ -169,23 +165,23 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.checkCompaction(direct, through)
 }
 
-// sandboxedAgent is an agent in a sandbox, with its own home and project. The tap records the requests of the agent and
-// forwards them to precept, or in a direct run to the model.
+// sandboxedAgent is an agent with its own home and project. The tap records the requests of the agent and forwards
+// them to precept, or in a direct run to the model.
 type sandboxedAgent struct {
 	t     *testing.T
 	agent *agent
 	box   *sandbox
 	model *harness.Model
 	tap   *tap
-	// When interrupt receives a value, ask sends ^C to the agent.
+	// A value makes ask send ^C to the agent.
 	interrupt     <-chan struct{}
 	exitCodes     []int
 	outputs       []string
-	requestsAtEnd []int // number of requests that had reached the model at the end of each call
+	requestsAtEnd []int // requests that had reached the model at the end of each call
 }
 
-// newSandboxedAgent returns an agent that sends its requests to the model. After a call of startPrecept, the agent
-// sends them to precept.
+// newSandboxedAgent returns an agent that sends its requests to the model, or after a call of startPrecept to
+// precept.
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
 	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
@@ -195,8 +191,7 @@ func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent
 	return tr
 }
 
-// startPrecept starts a precept between the agent and the model. Its lesson directory has a lesson that matches the
-// task, and a lesson for each keyword.
+// startPrecept starts a precept between the agent and the model, with a lesson for the task and one for each keyword.
 func (s *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)
@@ -208,7 +203,6 @@ func (s *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness
 	return p
 }
 
-// runTurns runs the task and the follow-up in one conversation.
 func (s *sandboxedAgent) runTurns() {
 	s.ask(loopTask, false)
 	if !s.agent.inProcess && !s.agent.cannotResume {
@@ -216,8 +210,7 @@ func (s *sandboxedAgent) runTurns() {
 	}
 }
 
-// runWithCompaction runs the task, the command of the agent for a shorter history (if the agent has a command), and the
-// follow-up.
+// runWithCompaction runs the task, the agent's command that shortens the history, if there is one, and the follow-up.
 func (s *sandboxedAgent) runWithCompaction() {
 	if s.agent.compactMessage == "" {
 		s.runTurns()
@@ -228,8 +221,7 @@ func (s *sandboxedAgent) runWithCompaction() {
 	s.ask(followUp, true)
 }
 
-// ask runs the agent once with a message of the user, and records exit code, output and number of requests. If resume
-// is true, the agent continues its last conversation.
+// ask runs the agent once with a message of the user. If resume is true, the agent continues its last conversation.
 func (s *sandboxedAgent) ask(text string, resume bool) {
 	code, out := s.box.call(s.agent.ask(s.box, text, resume), s.interrupt)
 	s.exitCodes, s.outputs, s.requestsAtEnd = append(s.exitCodes, code), append(s.outputs, out), append(s.requestsAtEnd, len(s.requests()))
@@ -247,7 +239,6 @@ func (s *sandboxedAgent) requests() []harness.ModelRequest {
 	})
 }
 
-// mainRequests returns the requests of the main conversation.
 func (s *sandboxedAgent) mainRequests() []harness.ModelRequest {
 	return slices.DeleteFunc(s.requests(), func(a harness.ModelRequest) bool { return !a.Main })
 }
@@ -262,7 +253,7 @@ func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	return out
 }
 
-// saveRecords writes the requests and the output of the agent to the directory AGENTS_KEEP, if the variable is set.
+// saveRecords writes the requests and the output of the agent to the directory AGENTS_KEEP.
 func (s *sandboxedAgent) saveRecords() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {

@@ -16,7 +16,6 @@ import (
 	"precept/test/harness"
 )
 
-// sandbox is the environment of an agent: a home directory, a project, and the address of the API.
 type sandbox struct {
 	t        *testing.T
 	home     string
@@ -27,7 +26,6 @@ type sandbox struct {
 	limit    time.Duration
 }
 
-// newSandbox returns a sandbox with an empty home and a project, for an agent that sends its requests to base.
 func newSandbox(t *testing.T, base string) *sandbox {
 	t.Helper()
 	// t.TempDir would fail the test if a daemon of the agent writes while the directory is removed.
@@ -55,7 +53,6 @@ func newSandbox(t *testing.T, base string) *sandbox {
 	return b
 }
 
-// agentsHome returns the directory into which tools/agents.sh installs the agents.
 func agentsHome(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("AGENTS_HOME"); dir != "" {
@@ -73,7 +70,6 @@ func (s *sandbox) path(folder, rest string) string {
 	return filepath.Join(s.programs, folder, "node_modules", rest)
 }
 
-// writeFile writes a file in the agent's home.
 func (s *sandbox) writeFile(name, text string) {
 	s.t.Helper()
 	path := filepath.Join(s.home, name)
@@ -85,8 +81,8 @@ func (s *sandbox) writeFile(name, text string) {
 	}
 }
 
-// call runs a command of the agent, and returns its exit code and output. The command has its own process group, so
-// that child processes end with the command. When interrupt receives a value, call sends ^C; a nil channel means never.
+// call runs a command of the agent in its own process group, so that child processes end with the command. A value in
+// interrupt makes call send ^C.
 func (s *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), s.limit)

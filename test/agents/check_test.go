@@ -18,12 +18,10 @@ const (
 	loopEnd   = "[END LOOP DETECTED]"
 )
 
-// The methods of row in this file compare the requests that reach the model with the requests that the agent sent, and
-// with those of a direct run, which is a run without precept. A main request asks for the next step of the task; a side
-// request asks for a title or a summary. A block is a text that precept inserts into a request: a lesson or a loop
-// warning.
+// The methods of row in this file compare the requests that reach the model with the requests that the agent sent,
+// and with a direct run, which is a run without precept. A main request asks for the next step of the task; a side
+// request asks for a title or a summary. A block is a text that precept inserts: a lesson or a loop warning.
 
-// checkOutcome compares the exit codes and the numbers of requests of a direct run and of a run through precept.
 func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
 		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "%v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
@@ -41,7 +39,6 @@ func (r *row) checkOutcome(direct, through *sandboxedAgent) {
 		problemUnless(slices.Equal(wantOthers, others), "other requests: %v directly, %v through precept", wantOthers, others))...)
 }
 
-// requestCounts returns the number of main requests in each call of the agent.
 func requestCounts(calls [][]harness.ModelRequest) (n []int) {
 	for _, c := range calls {
 		n = append(n, len(c))
@@ -56,8 +53,7 @@ func (s *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	return sent.Items()
 }
 
-// checkLists checks that the list of each request begins with the list of the previous request. A change by the agent
-// is not a fault.
+// checkLists checks that each request repeats the list of the previous request, unless the agent changed it.
 func (r *row) checkLists(tr *sandboxedAgent) {
 	if tr.agent.sendsDeltas {
 		r.notApplicable("prefix")
@@ -78,8 +74,7 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), problems...)
 }
 
-// checkBlocks checks the number and the text of the inserted blocks, and that the rest of each request is equal to the
-// agent's request.
+// checkBlocks checks the inserted blocks, and that the rest of each request is equal to the agent's request.
 func (r *row) checkBlocks(tr *sandboxedAgent) {
 	mains := tr.mainRequests()
 	var lesson, loop, altered []string
@@ -109,7 +104,6 @@ func (r *row) checkBlocks(tr *sandboxedAgent) {
 	r.set("bytes", "", nonEmpty(altered...)...)
 }
 
-// equalWithoutBlocks reports whether got is equal to sent, apart from inserted blocks in got.
 func equalWithoutBlocks(got, sent string) bool {
 	const anchorLength = 200 // number of equal bytes by which the end of a block is found
 	for {
@@ -131,7 +125,6 @@ func equalWithoutBlocks(got, sent string) bool {
 	}
 }
 
-// checkSideRequests checks that side requests reach the model unchanged.
 func (r *row) checkSideRequests(tr *sandboxedAgent) {
 	n := 0
 	var problems []string
@@ -149,7 +142,6 @@ func (r *row) checkSideRequests(tr *sandboxedAgent) {
 	r.set("side", fmt.Sprintf("ok %d", n), nonEmpty(problems...)...)
 }
 
-// checkSessions checks that all main requests belong to one session.
 func (r *row) checkSessions(tr *sandboxedAgent) {
 	var names []string
 	for _, m := range tr.mainRequests() {
@@ -159,7 +151,7 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 	r.set("session", "", nonEmpty(problemUnless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
 }
 
-// checkNewSession checks that the last call, which begins a new conversation with the same words, begins a new session.
+// checkNewSession checks that the last call, a new conversation with the same words, begins a new session.
 func (r *row) checkNewSession(tr *sandboxedAgent) {
 	calls := tr.requestsByCall()
 	if len(calls[0]) == 0 {
@@ -196,7 +188,6 @@ func (r *row) checkRestart(tr *sandboxedAgent) {
 		problemUnless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.Items(), after.Items()), "the first request after the restart does not begin with the list of the last request before it, although the agent's request does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
-// checkParallel checks simultaneous agents with the same first message.
 func (r *row) checkParallel(runs ...*sandboxedAgent) {
 	var problems []string
 	sessions := map[string]int{}
@@ -225,7 +216,6 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 	r.set("parallel", "", nonEmpty(problems...)...)
 }
 
-// checkErrorLesson checks that each request with the first tool error has the lesson for this error.
 func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	if tr.agent.editsWithoutTools {
 		r.notApplicable("error")
@@ -247,8 +237,7 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	r.set("error", "", nonEmpty(problems...)...)
 }
 
-// checkInterrupt checks a conversation that is resumed after an interrupt during a reply. agentEnded is the time at
-// which the interrupted agent ended.
+// checkInterrupt checks a conversation that is resumed after an interrupt during a reply.
 func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var problems []string
 	select {
@@ -277,7 +266,6 @@ func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	r.set("interrupt", "", nonEmpty(problems...)...)
 }
 
-// checkCompaction checks a conversation in which the agent replaces its history by a summary.
 func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 	if !direct.hasCompacted() {
 		r.notApplicable("compact")
@@ -302,8 +290,8 @@ func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 	r.set("compact", "", nonEmpty(problems...)...)
 }
 
-// checkRefused checks a conversation with a model that refuses requests with blocks. counted is the number of refusals
-// in the metrics of precept.
+// checkRefused checks a conversation with a model that refuses requests with blocks. counted is the number of
+// refusals in the metrics of precept.
 func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 	mains := tr.mainRequests()
 	withBlocks := 0
@@ -321,7 +309,6 @@ func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 		problemUnless(counted == 1, "refusals that precept counted: %d, want 1", counted))...)
 }
 
-// hasCompacted reports whether the agent replaced its history by a shorter one.
 func (s *sandboxedAgent) hasCompacted() bool {
 	mains := s.mainRequests()
 	for i := 1; i < len(mains); i++ {
@@ -356,7 +343,6 @@ func (r *row) checkRetries(direct, through *sandboxedAgent) {
 	}
 }
 
-// Reactions of agents to a fault.
 const (
 	faultNotReached = "-"     // the run ended before the fault
 	agentStopped    = "stops" // no request follows
@@ -364,16 +350,14 @@ const (
 	requestChanged  = "on"    // a request with a different list follows
 )
 
-// reaction is the reaction of an agent to a fault.
 type reaction struct {
 	kind string // unseen, stopped, repeated or changed
 
-	// The facts about a repeated request.
+	// These fields describe a repeated request.
 	sameList, sameSession, oneLesson bool
 }
 
-// reactionTo returns the reaction of the agent to a fault. reactionTo compares the request that got the fault with the
-// next main request.
+// reactionTo compares the request that got the fault with the next main request.
 func (s *sandboxedAgent) reactionTo(name string) reaction {
 	mains := s.mainRequests()
 	faultIndex := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })

@@ -14,7 +14,6 @@ import (
 	"precept/test/harness"
 )
 
-// newProject creates a project directory with two scripts: build.sh fails, other.sh succeeds.
 func newProject(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +30,6 @@ func newProject(t *testing.T) string {
 
 const loopTask = "Precept e2e task: run the build script and tell me whether it works. Do not change files."
 
-// loopScript returns steps: a failing command three times, another command, and an answer.
 func loopScript() []harness.Step {
 	return []harness.Step{
 		{Text: "I will run the build script.", Command: "sh ./build.sh --target demo"},
@@ -62,7 +60,6 @@ func installedProgram(t *testing.T, path, hint string) string {
 	return path
 }
 
-// clientRun is the outcome of one run of a client.
 type clientRun struct {
 	code         int
 	out          string
@@ -70,7 +67,6 @@ type clientRun struct {
 	all          []harness.ModelRequest
 }
 
-// runClient runs a client against baseURL, which has no /v1.
 func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, env ...string) clientRun {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -91,9 +87,8 @@ func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, en
 	return res
 }
 
-// compareRuns checks that a run through precept and a direct run have exit code 0 and equal numbers of main requests.
-// Through precept, the list of each main request begins with the previous list, and the last main request has one
-// lesson and one loop warning.
+// compareRuns checks that a run through precept has as many main requests as a direct run, each with the list of the
+// previous request, and that the last main request has one lesson and one loop warning.
 func compareRuns(t *testing.T, direct, through clientRun) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
@@ -120,8 +115,8 @@ func compareRuns(t *testing.T, direct, through clientRun) {
 	}
 }
 
-// extends reports whether list b begins with list a. It ignores cache_control, and treats a string content as a list of
-// one text part.
+// extends reports whether list b begins with list a. It ignores cache_control, and treats a string content as a list
+// of one text part.
 func extends(a, b []any) bool {
 	if len(a) > len(b) {
 		return false
@@ -136,7 +131,6 @@ func extends(a, b []any) bool {
 	return true
 }
 
-// canonical returns v without cache_control, and with each string content as a list of one text part.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -161,8 +155,7 @@ func canonical(v any) any {
 	return v
 }
 
-// clients returns small agents that use the official SDKs. needs is the installed program, program the script, and mode
-// an argument of the script.
+// clients returns small agents that use the official SDKs.
 func clients() []struct{ name, needs, program, mode string } {
 	const python, node = ".cache/venv/bin/python", ".cache/node/node_modules"
 	return []struct{ name, needs, program, mode string }{
@@ -176,7 +169,6 @@ func clients() []struct{ name, needs, program, mode string } {
 	}
 }
 
-// clientCommand returns the command and the environment variable of a client.
 func clientCommand(t *testing.T, needs, program, mode string) (argv []string, env string) {
 	t.Helper()
 	path := installedProgram(t, needs, "make e2e-deps installs it")
@@ -190,7 +182,6 @@ func clientCommand(t *testing.T, needs, program, mode string) (argv []string, en
 	return append(argv, loopTask), "MODULES=" + path
 }
 
-// Agents on the official SDKs complete the task through precept as in a direct run.
 func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
@@ -208,8 +199,8 @@ func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	}
 }
 
-// After a 429 or a 500, an official SDK repeats the request, and the model gets the same request with the same block. A
-// stream that the model truncates is truncated for the client: the SDK reports an error and does not retry.
+// A retry of the SDK reaches the model with the same block. After a stream that the model truncates, the SDK reports
+// an error and does not retry.
 func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {FirstRequest: 1, Times: 1, Status: 429}, "500": {FirstRequest: 2, Times: 1, Status: 500}, "cut": {FirstRequest: 2, Times: 1, Cut: true},

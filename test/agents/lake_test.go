@@ -20,7 +20,6 @@ import (
 	"precept/test/harness"
 )
 
-// sqlRecipe returns the first block of SQL in docs/SAMPLES.md after a heading.
 func sqlRecipe(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/SAMPLES.md")
@@ -35,7 +34,6 @@ func sqlRecipe(t *testing.T, heading string) string {
 	return found[1]
 }
 
-// runPython runs a Python program in dir and returns its output.
 func runPython(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it"), append([]string{"-c", program}, args...)...)
@@ -47,7 +45,6 @@ func runPython(t *testing.T, dir, program string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// importConversations imports n conversations of a tenant into a store.
 func importConversations(t *testing.T, store []string, tenant string, n int) {
 	t.Helper()
 	var lines strings.Builder
@@ -67,13 +64,12 @@ func importConversations(t *testing.T, store []string, tenant string, n int) {
 	harness.MustRun(t, append([]string{"import", path, "--tenant", tenant}, store...)...)
 }
 
-// countProgram is a Python program that reads the lake in the directory lake with DuckDB and with pandas, and prints
-// counts of its rows and samples.
+// countProgram reads the lake in the directory lake with DuckDB and with pandas, and prints counts of its rows and
+// samples.
 const countProgram = `import sys, duckdb, pandas
 print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
-// DuckDB and pandas read the lake of an embedded store and of a store in Redis. Repeated exports write each sample
-// once. The recipes in docs/SAMPLES.md run.
+// Repeated exports write each sample once. The recipes in docs/SAMPLES.md run.
 func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it")
 	server := storetest.StartRedis(t)
@@ -118,8 +114,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	}
 }
 
-// startS3 starts an S3-compatible server with the bucket "bucket", sets its credentials in the environment of the test,
-// and returns its address.
+// startS3 starts an S3-compatible server with the bucket "bucket", and sets its credentials in the environment.
 func startS3(t *testing.T) (endpoint string) {
 	t.Helper()
 	moto := installedProgram(t, ".cache/venv/bin/moto_server", "make e2e-deps installs it")
@@ -160,8 +155,7 @@ for prefix in sys.argv[2:]:
 	return runPython(t, t.TempDir(), read, append([]string{endpoint}, prefixes...)...)
 }
 
-// A lake in a bucket of an S3-compatible server has each sample once. An export to a missing bucket or to the lake of
-// another store fails.
+// An export to a missing bucket or to the lake of a different store fails.
 func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	endpoint := startS3(t)
 	dir := t.TempDir()
@@ -188,8 +182,8 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	}
 }
 
-// While one write of an export to S3 is delayed, a second process exports the same store. The test repeats this for
-// each write. The bucket has each sample once, and the delayed process fails.
+// While one write of an export is delayed, a second process exports the same store. The delayed process fails. The
+// test repeats this for each write.
 func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	endpoint := startS3(t)
 	to, err := url.Parse(endpoint)

@@ -8,11 +8,10 @@ import (
 
 // agent is one row of the matrix: the configuration and the commands of an unmodified agent.
 type agent struct {
-	name string
-	// prepare writes the configuration of the agent.
+	name    string
 	prepare func(b *sandbox)
-	// ask returns the command of a turn. If resume is true, the command continues the last conversation. With
-	// inProcess, one command runs both turns.
+	// ask returns the command of a turn, which continues the last conversation if resume is true. With inProcess, one
+	// command runs both turns.
 	ask                func(b *sandbox, words string, resume bool) []string
 	inProcess          bool
 	program            string                            // if the program is missing, the row is skipped
@@ -138,7 +137,6 @@ func claude() agent {
 	}
 }
 
-// programs returns small programs that use common agent libraries.
 func programs() []agent {
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{

@@ -16,8 +16,7 @@ import (
 // crowdSize is the number of simultaneous conversations with the same message.
 const crowdSize = 50
 
-// TestAgentsLoad begins fifty conversations of each framework with the same message at once, and compares the requests
-// that the model got, the metrics of precept, and the report.
+// TestAgentsLoad begins fifty conversations of each framework with the same message at once.
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
@@ -32,7 +31,7 @@ func TestAgentsLoad(t *testing.T) {
 	}
 }
 
-// runLoad runs crowd copies of the agent at once, and checks sessions, metrics and rewards.
+// runLoad runs crowdSize copies of the agent at once, and checks sessions, metrics and rewards.
 func (a *agent) runLoad(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())
@@ -67,11 +66,11 @@ func (a *agent) runLoad(t *testing.T) {
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
-// insertions holds the numbers of inserted blocks and of loop warnings. A block that later requests repeat counts once.
+// insertions counts a block that later requests repeat once.
 type insertions struct{ blocks, loops int }
 
-// sessionsOfCrowd groups the main requests by the first answer of the model, checks that each group is one session, and
-// returns the sessions and the numbers of inserted blocks.
+// sessionsOfCrowd groups the main requests by the first answer of the model, checks that each group is one session,
+// and returns the sessions and the numbers of inserted blocks.
 func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}

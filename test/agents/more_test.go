@@ -63,7 +63,6 @@ func continueCLI() agent {
 	}
 }
 
-// pythonAgents returns programs that use Python frameworks.
 func pythonAgents(home string) []agent {
 	program := func(name, folder, file string, env ...string) agent {
 		return agent{
@@ -159,7 +158,6 @@ func frameworks() []framework {
 	}
 }
 
-// formatMiniSWE formats a command as an answer to mini-SWE-agent.
 func formatMiniSWE(command, text string) string {
 	if command == "" {
 		command = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -167,7 +165,6 @@ func formatMiniSWE(command, text string) string {
 	return text + "\n\n```mswea_bash_command\n" + command + "\n```"
 }
 
-// formatCode formats a command as an answer with code to smolagents.
 func formatCode(command, text string) string {
 	if command == "" {
 		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
@@ -175,7 +172,6 @@ func formatCode(command, text string) string {
 	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
 }
 
-// formatDSPy formats the fields of a step and of the last answer to dspy.
 func formatDSPy(command, text string) string {
 	tool, args := "finish", "{}"
 	if command != "" {

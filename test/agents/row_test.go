@@ -7,20 +7,17 @@ import (
 	"testing"
 )
 
-// row holds the measurements of one agent, one cell for each column.
 type row struct {
 	name  string
 	cells map[string]cell
 }
 
-// cell is the result of one agent in one column.
 type cell struct {
 	note         string // shown instead of ok; may be empty
 	problem      string // "" if the check passed
 	inapplicable bool   // the column does not apply to this agent
 }
 
-// columns returns the columns of the matrix.
 func columns() []string {
 	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact", "refused", "scan", "kept", "cutout"}
 }
@@ -49,7 +46,6 @@ cutout    the section that the coin cuts is in no main request; all other bytes 
 -         does not apply to this agent
 `
 
-// set sets a cell to a note and the joined faults.
 func (r *row) set(column, note string, problems ...string) {
 	if r.cells == nil {
 		r.cells = map[string]cell{}
@@ -57,7 +53,6 @@ func (r *row) set(column, note string, problems ...string) {
 	r.cells[column] = cell{note: note, problem: strings.Join(problems, "; ")}
 }
 
-// notApplicable marks cells as not applicable.
 func (r *row) notApplicable(columns ...string) {
 	for _, c := range columns {
 		r.set(c, "")
@@ -65,7 +60,6 @@ func (r *row) notApplicable(columns ...string) {
 	}
 }
 
-// report fails the test for each cell with a fault.
 func (r *row) report(t *testing.T) {
 	t.Helper()
 	for _, c := range append(columns(), "control") {
@@ -75,7 +69,6 @@ func (r *row) report(t *testing.T) {
 	}
 }
 
-// String returns FAIL, the note, ok, or - for an inapplicable cell.
 func (c cell) String() string {
 	switch {
 	case c.problem != "":
@@ -104,7 +97,6 @@ func matrix(rows []*row) string {
 	return b.String() + "\n" + legend
 }
 
-// line returns the row as a line of the table.
 func (r *row) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-26s", r.name)
@@ -118,12 +110,10 @@ func (r *row) line() string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// nonEmpty returns the nonempty faults.
 func nonEmpty(problems ...string) []string {
 	return slices.DeleteFunc(problems, func(s string) bool { return s == "" })
 }
 
-// problemUnless returns "" if ok is true, else the formatted fault.
 func problemUnless(ok bool, format string, args ...any) string {
 	if ok {
 		return ""

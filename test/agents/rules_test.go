@@ -12,15 +12,14 @@ import (
 	"precept/test/harness"
 )
 
-// The rules file of the project and two of its sections.
 const (
 	lostSection = "## Voice of the crew\n\n- Speak \"plainly\" about `paths` & <tags>, as in the café.\n- Be brief.\n\n"
 	keptSection = "## Tests of the crew\n\n1. Run the whole suite.\n2. Say which test fails.\n\n"
 	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent in a project with a rules file, of which two sections are measured. The random decisions
-// (coins) cut one section and keep the other. Each main request must be the agent's request without the cut section.
+// measureRules runs an agent in a project with a rules file. Precept always cuts one section and keeps the other, so
+// each main request must be the agent's request without the cut section.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rules == "" {
@@ -34,7 +33,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
-	// A share must be above 0 and below 1: in one of 100,000 sessions the coin falls the other way.
+	// Shares of 0 and 1 are invalid. With these shares, the other decision is taken in one of 100,000 sessions.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -68,7 +67,6 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	r.checkScan(t, p, filepath.Base(file))
 }
 
-// writeRulesFile writes the rules file into the agent's project.
 func (s *sandboxedAgent) writeRulesFile(name string) string {
 	s.t.Helper()
 	file := filepath.Join(s.box.work, name)
@@ -81,8 +79,8 @@ func (s *sandboxedAgent) writeRulesFile(name string) string {
 	return file
 }
 
-// withoutSection returns a body without the first occurrence of a section, in each JSON encoding that agents use, and
-// the number of occurrences.
+// withoutSection returns a body without the first occurrence of a section, and the number of occurrences in every
+// JSON encoding that agents use.
 func withoutSection(body, section string) (without string, places int) {
 	without = body
 	for _, encode := range []func(string) string{encodeRaw, encodeHTML, encodeASCII} {
@@ -94,7 +92,7 @@ func withoutSection(body, section string) (without string, places int) {
 	return without, places
 }
 
-// encodeRaw returns s as a JSON string without quotes, and without escapes of <, >, & and é.
+// encodeRaw returns s as a JSON string without quotes, with <, >, & and é unescaped.
 func encodeRaw(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -103,16 +101,15 @@ func encodeRaw(s string) string {
 	return strings.Trim(strings.TrimSpace(b.String()), `"`)
 }
 
-// encodeHTML returns s as a JSON string without quotes, with escapes of <, > and &.
+// encodeHTML returns s as a JSON string without quotes, with <, > and & escaped.
 func encodeHTML(s string) string {
 	b, _ := json.Marshal(s)
 	return strings.Trim(string(b), `"`)
 }
 
-// encodeASCII returns s as a JSON string without quotes, with escapes of é.
+// encodeASCII returns s as a JSON string without quotes, with é escaped.
 func encodeASCII(s string) string { return strings.ReplaceAll(encodeRaw(s), "é", `\u00e9`) }
 
-// checkScan checks the sections of the rules file that precept rules scan finds in the session.
 func (r *row) checkScan(t *testing.T, p *harness.Process, name string) {
 	t.Helper()
 	type seenFile struct {

@@ -19,8 +19,7 @@ import (
 // compared with the request that the agent sent.
 const tapHeader = "X-Tap"
 
-// tap is a proxy between the agent and precept, or in a direct run between the agent and the model. It records the
-// agent's requests and precept's sessions.
+// tap is a proxy between the agent and precept, or in a direct run between the agent and the model.
 type tap struct {
 	*httptest.Server
 	name   string // distinguishes the taps of a model
@@ -29,7 +28,6 @@ type tap struct {
 	sent   []sentRequest
 }
 
-// sentRequest is a recorded request of the agent.
 type sentRequest struct {
 	method, path string
 	body         []byte
@@ -37,7 +35,6 @@ type sentRequest struct {
 	session      string // header Precept-Session of the response
 }
 
-// newTap returns a proxy that records the requests of an agent and forwards them to target.
 func newTap(t *testing.T, target string) *tap {
 	t.Helper()
 	tp := &tap{name: harness.RandomHex(4)}
@@ -65,7 +62,6 @@ func newTap(t *testing.T, target string) *tap {
 	return tp
 }
 
-// redirect sets the address to which the tap forwards requests.
 func (tp *tap) redirect(t *testing.T, target string) {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -77,7 +73,6 @@ func (tp *tap) redirect(t *testing.T, target string) {
 	tp.target = to
 }
 
-// currentTarget returns the current target.
 func (tp *tap) currentTarget() *url.URL {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -99,7 +94,6 @@ func (tp *tap) requestNumber(h http.Header) (int, bool) {
 	return n, err == nil && name == tp.name
 }
 
-// recordResponse records the status and the session of a response.
 func (tp *tap) recordResponse(res *http.Response) {
 	if n, ok := tp.requestNumber(res.Request.Header); ok {
 		tp.mu.Lock()
@@ -119,7 +113,6 @@ func (tp *tap) agentRequest(a *harness.ModelRequest) sentRequest {
 	return tp.sent[n]
 }
 
-// countAnswers returns the number of requests with the given method and response status.
 func (tp *tap) countAnswers(method string, status int) (n int) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()

@@ -51,7 +51,6 @@ func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harn
 	return out
 }
 
-// withAnswer returns the list followed by an answer and a result for each call in the answer.
 func withAnswer(list []harness.Object, answer harness.Object, result string) []harness.Object {
 	list = append(append([]harness.Object{}, list...), answer)
 	calls, _ := answer["tool_calls"].([]any)
@@ -62,8 +61,7 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 	return list
 }
 
-// newManyAnswersModel starts a model that returns the requested number of choices, each with a different call. For each
-// request, the model calls inspect with the sender and the body.
+// newManyAnswersModel starts a model that returns the requested number of choices, each with a different call.
 func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,9 +83,8 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 	return up
 }
 
-// Fifty conversations begin with the same message at once, and continue as search programs do: with one of several
-// choices, with several answers to one list, in branches, from an earlier message, or after a kill. Each conversation
-// is one session with one lesson in each request, and no two conversations share a session.
+// Fifty conversations begin with the same message at once, and continue as search programs do. Each conversation is
+// one session with one lesson in each request.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(c *branchingChat, i int, turn int){
 		"one of three choices": func(c *branchingChat, i, _ int) {
@@ -130,8 +127,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	}
 }
 
-// growTrees runs branching conversations concurrently. shape sends one turn of a conversation. If kill is true, the
-// server is killed and restarted halfway.
+// growTrees runs branching conversations concurrently. If kill is true, the server is killed and restarted halfway.
 func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
@@ -144,8 +140,8 @@ func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill 
 		}
 	})
 	flags := harness.AlwaysInject(&harness.Model{Server: up}, harness.LessonDir(t))
-	// After the kill all conversations are looked up at once, on new connections. With the race detector the look-ups
-	// take longer than the default limit, beyond which a conversation counts as new.
+	// After the kill all conversations are looked up at once, on new connections. With the race detector this takes
+	// longer than the default limit, beyond which a conversation counts as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")
 	p := harness.Start(t, t.TempDir(), flags...)
 	all := make([]*branchingChat, crowdSize)

@@ -13,10 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// Fifty conversations begin with the same message. Half of them stay equal byte for byte, so precept cannot distinguish
-// them and excludes them from the experiment. The others call a tool with different arguments. All conversations get
-// the lesson in each request, and all get feedback. Before and after a restart, the report counts the different half,
-// and counts the equal half as excluded.
+// Half of the fifty conversations stay equal byte for byte, so precept cannot distinguish them and excludes them from
+// the experiment. The others call a tool with different arguments. All get the lesson and feedback.
 func TestReportExcludesEqualConversations(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
@@ -92,7 +90,6 @@ func TestReportExcludesEqualConversations(t *testing.T) {
 	}
 }
 
-// postAsSender sends a request with the header X-Who, and returns the status, the body and the session of the response.
 func postAsSender(t *testing.T, url, sender, body string) (status int, reply, session string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -48,8 +48,7 @@ func paintSize(t *testing.T) (lessons, sessions int) {
 	return lessons, sessions
 }
 
-// With many lessons and sessions in the store, every page is painted with at least the expected rows. The time of the
-// first paint is logged and has no limit, because the machine may be busy.
+// The time of the first paint is logged and has no limit, because the machine may be busy.
 func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -122,8 +121,8 @@ func TestFirstPaint(t *testing.T) {
 	}
 }
 
-// firstPaint opens a page and returns the time of the first contentful paint, in milliseconds from
-// the start of the navigation.
+// firstPaint opens a page and returns the time of the first contentful paint, in milliseconds from the start of the
+// navigation.
 func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	t.Helper()
 	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
@@ -201,8 +200,8 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	return n
 }
 
-// multiplySessions copies every session with its rows, and spreads the copies and the daily counters over
-// the previous 60 days, as in a store after long use.
+// multiplySessions copies every session with its rows, and spreads the copies over the previous 60 days, as in a
+// store after long use.
 func multiplySessions(t *testing.T, file string, copies int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)

@@ -33,8 +33,8 @@ import (
 // pictureLimit is the maximum size of a picture in bytes, because the pictures are kept in the repository.
 const pictureLimit = 150 << 10
 
-// TestPictures writes screenshots of every page of the demo's dashboard, in both themes, into the
-// directory PRECEPT_PICTURES, which make pictures sets. PRECEPT_PICTURE_WIDTHS adds further widths.
+// TestPictures writes screenshots of every page of the demo's dashboard, in both themes, into the directory
+// PRECEPT_PICTURES, which make pictures sets.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("PRECEPT_PICTURES")
 	if dir == "" {
@@ -76,7 +76,6 @@ func TestPictures(t *testing.T) {
 
 const pictureWidth = 1280
 
-// widths returns the widths of the pictures: the default, and those of PRECEPT_PICTURE_WIDTHS.
 func widths(t *testing.T) []int {
 	t.Helper()
 	out := []int{pictureWidth}
@@ -90,8 +89,7 @@ func widths(t *testing.T) []int {
 	return out
 }
 
-// playDemo starts the demo, waits until all sessions are played, and returns the link of the dashboard. The demo runs
-// until the test ends.
+// playDemo starts the demo, waits until all sessions are played, and returns the link of the dashboard.
 func playDemo(t *testing.T, sessions int) string {
 	t.Helper()
 	cmd := exec.Command("precept", "demo", "--sessions", strconv.Itoa(sessions)) //nolint:gosec // the program under test
@@ -122,8 +120,7 @@ func playDemo(t *testing.T, sessions int) string {
 	return ""
 }
 
-// pictureCandidate is a lesson that waits for approval and supersedes an existing lesson, so that
-// the queue has an entry.
+// pictureCandidate is a lesson that waits for approval, so that the queue has an entry.
 const pictureCandidate = `---
 schema: learning/v1
 slug: run-the-suite-of-the-package
@@ -145,7 +142,7 @@ metadata: {precept: {state: candidate}}
 Run the tests of the package after each change, and the full suite once, before you report.
 `
 
-// openOverview adds a lesson to the queue of the demo, and requests the overview every two seconds until the test ends.
+// openOverview adds a lesson to the queue, and requests the overview every two seconds until the test ends.
 func openOverview(t *testing.T, link string) {
 	t.Helper()
 	base, key, _ := strings.Cut(link, "/login?token=")
@@ -239,7 +236,6 @@ func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 	return pages
 }
 
-// takePicture writes a picture of the upper part of a page.
 func takePicture(t *testing.T, ctx context.Context, address, file string, width int) {
 	t.Helper()
 	size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: int64(max(width*5/8, 800)), DeviceScaleFactor: 1}
@@ -280,7 +276,7 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 }
 
 // reduceColours returns a picture with at most 256 colours, which makes the file smaller. The palette starts with the
-// most common colour of each family of similar colours, so that a single red word on a grey page stays red.
+// most common colour of each family, so that a single red word on a grey page stays red.
 func reduceColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

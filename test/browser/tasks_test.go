@@ -10,8 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The overview shows the costs of the week and the lessons to retire. Approving a lesson, seeing the author of the
-// change, retiring a lesson and restoring it take at most three clicks each from the overview.
+// The clicks count from the overview.
 func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -82,7 +81,8 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	}
 }
 
-// waitForTrue reports whether an expression becomes true within about 20 seconds. A click may still be loading a page.
+// waitForTrue reports whether an expression becomes true within about 20 seconds, while a click may still load a
+// page.
 func waitForTrue(ctx context.Context, expression string) bool {
 	for range 400 {
 		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {

@@ -17,7 +17,6 @@ import (
 	"precept/test/harness"
 )
 
-// failingBackend is a backend that fails every write.
 type failingBackend struct{ store.NullBackend }
 
 func (failingBackend) Write(context.Context, session.Batch) error {
@@ -59,8 +58,7 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	}
 }
 
-// A server that starts with a backlog in its outbox delivers every exchange of the backlog. With PRECEPT_CHAOS, the
-// backlog has 1 GiB. The test logs the durations.
+// With PRECEPT_CHAOS, the backlog has 1 GiB.
 func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	launch := func(dir string) (*harness.Process, time.Duration) {

@@ -19,7 +19,6 @@ import (
 	"precept/test/harness"
 )
 
-// openIdleConnections opens n connections to a process, which stay open and idle until the test ends.
 func openIdleConnections(t *testing.T, p *harness.Process, n int) {
 	t.Helper()
 	for i := range n {
@@ -31,8 +30,7 @@ func openIdleConnections(t *testing.T, p *harness.Process, n int) {
 	}
 }
 
-// Clients open more idle connections than the process may have open files. Streams continue, and new requests are
-// served.
+// Clients open more idle connections than the process may have open files.
 func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	const files = 256
 	model, finish := harness.SlowModel(t)
@@ -68,7 +66,6 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	p.Stop()
 }
 
-// durations holds the durations of requests.
 type durations struct {
 	mu  sync.Mutex
 	all []time.Duration
@@ -80,7 +77,6 @@ func (ds *durations) add(d time.Duration) {
 	ds.all = append(ds.all, d)
 }
 
-// p99 returns the 99th percentile of the durations.
 func (ds *durations) p99() time.Duration {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -88,7 +84,6 @@ func (ds *durations) p99() time.Duration {
 	return ds.all[(len(ds.all)-1)*99/100]
 }
 
-// sendTimed sends a request and returns the status and the header of the response, and the duration.
 func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code int, header http.Header, elapsed time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"messages":[{"role":"user","content":"%s %s"}]}`, text, strings.Repeat("x", 32<<10))
@@ -104,10 +99,11 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// Ten times as many clients as limits.requests allows send requests at once. Each request is answered, or refused with
-// 503 and Retry-After. Afterwards all requests are answered. With PRECEPT_CHAOS, on a dedicated machine, the test also
-// checks the 99th percentile of the durations of answered requests. The percentile in the crowd and in the two seconds
-// after it is at most twice the percentile of a load at the limit.
+// Ten times as many clients as limits.requests allows send requests at once. Each request is answered, or refused
+// with 503 and Retry-After.
+//
+// With PRECEPT_CHAOS, on a dedicated machine, the 99th percentile of the durations of answered requests must stay
+// below twice the percentile of a load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64
@@ -174,8 +170,8 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
-// Clients do not read the long streams that they request. The server reads no stream to its end, uses at most
-// maxResident bytes of memory, and closes the streams after limits.client_write_timeout.
+// Clients do not read the long streams that they request. The server uses at most maxResident bytes of memory, and
+// closes the streams after limits.client_write_timeout.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.UsualOrChaos(200, 1000)
 	const size = 200 << 20

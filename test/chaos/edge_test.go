@@ -22,7 +22,6 @@ import (
 	"precept/test/harness"
 )
 
-// goroutinesAndFiles returns the numbers of goroutines and open files of a process.
 func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int) {
 	t.Helper()
 	_, text := harness.Get(t, p.AdminURL+"/debug/pprof/goroutine?debug=1", "token")
@@ -52,8 +51,7 @@ func residentMemory(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Clients disconnect during a stream. The upstream sees each disconnect, the goroutines and connections of the streams
-// end, and the text that the clients received is stored.
+// The text that the clients received is stored.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
 	var disconnected, completed atomic.Int64
@@ -96,7 +94,8 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	p.Eventually("the upstream to see every disconnect", func() bool { return disconnected.Load() == clients })
-	// The check adds up to 4 goroutines and files: it needs a connection, and the server keeps idle goroutines.
+	// The check allows up to 4 more goroutines and files: it needs a connection, and the server keeps idle
+	// goroutines.
 	p.Eventually("the goroutines and files of the streams to end", func() bool {
 		g, f := goroutinesAndFiles(t, p)
 		return g <= goroutines+4 && f <= files+4
@@ -113,8 +112,8 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	}
 }
 
-// A header of 2 MB is refused, 10,000 headers are forwarded or refused, and a header of 500 MB costs the server at most
-// 64 MiB of memory. A parallel stream continues.
+// A header of 2 MB is refused, 10,000 headers are forwarded or refused, and a header of 500 MB costs the server at
+// most 64 MiB of memory.
 func TestChaosLargeHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL)
@@ -163,7 +162,6 @@ func TestChaosLargeHeadersAreBounded(t *testing.T) {
 	p.Stop()
 }
 
-// Requests are forwarded unchanged if the lesson directory is empty, missing or unreadable, or has no valid lesson.
 func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 	var got atomic.Pointer[string]
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,7 +214,6 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 	}
 }
 
-// Requests fail while the upstream is down, and succeed after the outage without a restart of precept.
 func TestChaosRequestsSucceedAfterUpstreamOutage(t *testing.T) {
 	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()

@@ -14,9 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// A flood of concurrent new sessions exceeds limits.sessions. Every request is forwarded. Sessions beyond the limit are
-// counted as excluded, sessions that began before the flood continue, and no exchange of a session within the limit is
-// lost.
+// Sessions beyond limits.sessions are counted as excluded, and sessions that began before the flood continue.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (

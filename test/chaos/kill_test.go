@@ -22,7 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// Kills (SIGKILL) under load lose no turn whose response ended at least harness.DurableAfter before the kill.
+// A turn is durable if its response ended at least harness.DurableAfter before the kill.
 func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -62,7 +62,7 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	t.Logf("%d answered, %+v", len(durable), d)
 }
 
-// SIGKILL during streams leaves one stub for each stream: an incomplete exchange without messages and without a reply.
+// A stub is an incomplete exchange without messages and without a reply.
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -107,8 +107,6 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 }
 
-// streamInSession sends a streaming request in a named session and reads the stream to its end. The channel holds the
-// error.
 func streamInSession(t *testing.T, baseURL, name string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -129,8 +127,7 @@ func streamInSession(t *testing.T, baseURL, name string) <-chan error {
 	return ended
 }
 
-// The outbox is damaged while rows of several processes wait in it. The damaged rows are counted as dropped, and all
-// other rows are stored.
+// Rows of several processes wait in the outbox when it is damaged. The damaged rows are counted as dropped.
 func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	// While the store is unreachable, exchanges stay in the outbox.
@@ -166,7 +163,6 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	t.Logf("%d answered, %+v", answered, d)
 }
 
-// closingListener returns the address of a listener that accepts connections and closes them at once.
 func closingListener(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -186,9 +182,8 @@ func closingListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// damageOutbox moves the content of the outbox's write-ahead log into its file, clears every third page of rows, and
-// flips a bit in one page of twelve. Pages that refer to pages of rows stay intact, because without them most rows
-// would be lost.
+// damageOutbox clears every third page of rows, and flips a bit in one page of twelve. Pages that refer to pages of
+// rows stay intact, because without them most rows would be lost.
 func damageOutbox(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")

@@ -11,7 +11,6 @@ import (
 	"precept/test/harness"
 )
 
-// disruptDuringLoad runs a load of about 100 requests per second, calls disrupt during the load, and returns the load.
 func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness.Load)) *harness.Load {
 	t.Helper()
 	l := harness.NewLoad(t, 40*time.Millisecond)
@@ -25,8 +24,8 @@ func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness
 	return l
 }
 
-// checkStoredOnce checks that every answered request is in the store exactly once, and that the log has at most 10
-// warnings. checkStoredOnce stops the process.
+// checkStoredOnce stops the process, and checks that the store has every answered request once and that the log has
+// at most 10 warnings.
 func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.CountAnswered()
@@ -45,8 +44,6 @@ func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harne
 	t.Logf("%d answered, %+v", n, d)
 }
 
-// While Redis is frozen, requests are answered and exchanges wait. When Redis answers again, each exchange is stored
-// once.
 func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -60,7 +57,7 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis is killed, which may lose its last acknowledged writes. Precept writes them again.
+// A kill may lose the last acknowledged writes of Redis. Precept writes them again.
 func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
@@ -78,8 +75,7 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis restarts without its data. The outbox still has some delivered rows (in this test, all rows). Precept writes
-// these rows again.
+// Redis restarts without its data. The outbox still has the delivered rows, and precept writes them again.
 func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {
@@ -109,7 +105,6 @@ func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	}
 }
 
-// While Redis has no memory left, exchanges wait. When Redis has memory again, each exchange is stored once.
 func TestChaosFullRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -124,8 +119,7 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// While the store is a server that accepts connections and never answers, requests are answered and exchanges wait in
-// the outbox. When the store is a Redis, each exchange is stored once.
+// The silent server accepts connections and never answers.
 func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -146,7 +140,6 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// While the local disk is full, exchanges are still stored in Redis, and none is dropped.
 func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")

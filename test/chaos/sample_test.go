@@ -39,8 +39,7 @@ func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 	return samples
 }
 
-// waitForSamples waits until every exchange of a store is in exactly one sample. exchanges returns the
-// exchanges of the store; flags select the store.
+// waitForSamples waits until every exchange of a store is in exactly one sample. flags select the store.
 func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
@@ -83,15 +82,13 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 	}
 }
 
-// waitForClosed waits until n more sessions have closed.
 func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	t.Helper()
 	until := p.Health().SinceStart.Closed + n
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().SinceStart.Closed >= until })
 }
 
-// breakDuringLoad breaks and repairs the store during a load. breakStore breaks the store, and its result repairs the
-// store. Sessions of the load close before, during and after the outage.
+// breakDuringLoad breaks and repairs the store, while sessions of a load close before, during and after the outage.
 func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
@@ -111,7 +108,7 @@ func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair
 	t.Logf("%d answered", l.CountAnswered())
 }
 
-// While sessions close, the database is locked for longer than a write waits. No sample is lost.
+// The database is locked for longer than a write waits.
 func TestChaosLockedDatabaseLosesNoSample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -121,7 +118,6 @@ func TestChaosLockedDatabaseLosesNoSample(t *testing.T) {
 	p.Stop()
 }
 
-// While sessions close, Redis is frozen. No sample is lost.
 func TestChaosFrozenRedisLosesNoSample(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -135,7 +131,6 @@ func TestChaosFrozenRedisLosesNoSample(t *testing.T) {
 	p.Stop()
 }
 
-// While sessions close, precept is killed repeatedly. No sample is lost.
 func TestChaosKillsLoseNoSample(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)
@@ -154,7 +149,7 @@ func TestChaosKillsLoseNoSample(t *testing.T) {
 	p.Stop()
 }
 
-// A session that has closed may continue, in the same process or after a restart. Its later turns become samples.
+// The session continues in the same process or after a restart.
 func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)

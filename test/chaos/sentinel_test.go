@@ -7,8 +7,7 @@ import (
 	"precept/test/harness"
 )
 
-// The master of a Sentinel group is killed, and its replica becomes the master. Every answered request is stored once,
-// even if the old master had not replicated it.
+// The killed master may have accepted writes that its replica lacks.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()
@@ -29,7 +28,6 @@ func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, g.URL(), l)
 }
 
-// precept stores exchanges in a server, a Sentinel group and a Cluster that require client certificates.
 func TestServeStoresExchangesOverTLSWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	for kind, start := range map[string]func(t *testing.T, secrets *storetest.TLSFiles) (url string){

@@ -40,12 +40,10 @@ func lockDatabase(t *testing.T, dir string) (unlock func()) {
 	}
 }
 
-// countWarnings returns the number of warnings and errors in the log of a process.
 func countWarnings(p *harness.Process) int {
 	return strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR")
 }
 
-// While another program locks the database, exchanges wait in the outbox. When the lock ends, each exchange is stored.
 func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	p := harness.StartWithUpstream(t, dir, model.URL)
@@ -73,8 +71,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	}
 }
 
-// The database is overwritten with garbage while precept runs. After a restart, the file is set aside, and exchanges
-// are stored in a new database.
+// After a restart, the file is set aside, and exchanges are stored in a new database.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -119,8 +116,6 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	}
 }
 
-// With a read-only data directory, precept serves requests from memory. After a restart with a writable directory,
-// precept stores exchanges again.
 func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 64<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -158,8 +153,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	}
 }
 
-// While the disk is full, exchanges wait, or are dropped and counted. When the disk has free space, exchanges are
-// stored again.
+// While the disk is full, exchanges wait, or are dropped and counted.
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -201,8 +195,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	t.Logf("the disk was full until request %d of %d; doctor: %+v", full, n, d)
 }
 
-// A start on a full disk, with and without an existing store, serves requests from memory and logs a warning. The next
-// start on a disk with free space uses the store.
+// The next start on a disk with free space uses the store.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -240,7 +233,6 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	p.Stop()
 }
 
-// A stop waits for the end of open streams and stores their text. A stop under load stores every answered request.
 func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	model, finish := harness.SlowModel(t)
 	quick := harness.InstantModel(t)
@@ -278,7 +270,6 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 		}
 	}
 
-	// A stop under load.
 	p = harness.StartWithUpstream(t, dir, quick.URL)
 	l := harness.NewLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
@@ -297,7 +288,7 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	}
 }
 
-// A stop cuts a stream that lasts longer than limits.drain_timeout, and stores its exchange, but not as complete.
+// The cut exchange is stored as incomplete.
 func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()

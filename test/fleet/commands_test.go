@@ -13,8 +13,6 @@ import (
 	"precept/test/harness"
 )
 
-// Export, report and doctor read a store in Redis that requires a password, from any machine. A wrong password is an
-// error.
 func TestCommandsReadTheStoreInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-52")
@@ -55,8 +53,7 @@ func TestCommandsReadTheStoreInRedis(t *testing.T) {
 	}
 }
 
-// lessons push, list and pull work on Redis, and replicas inject pushed lessons. A push of an invalid or empty
-// directory changes nothing.
+// A push of an invalid or empty directory changes nothing.
 func TestLessonCommandsWorkOnRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -122,8 +119,7 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 	}
 }
 
-// precept check counts the lessons in Redis. If Redis is down, check and lessons list name the address (without the
-// password) and the remedy.
+// If Redis is down, check and lessons list name the remedy and the address without the password.
 func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-53")

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// precept forget removes sessions from Redis while a server runs, without a server, and from another machine.
+// precept forget runs beside a server, without a server, and on another machine.
 func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -90,11 +90,9 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
-// importCounts are the counts in the output of precept import. Fresh is the number of samples that were not known.
+// importCounts is the output of precept import. Fresh counts the samples that were not known.
 type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 
-// A second import of the same transcripts adds no samples, in both kinds of store, also while a server uses the data
-// directory.
 func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	t.Parallel()
 	const transcripts = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}

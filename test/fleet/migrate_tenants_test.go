@@ -26,9 +26,8 @@ import (
 
 var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants of TestMigrateManyTenants") //nolint:gochecknoglobals // a flag of the tests
 
-// The test migrates a store in the old layout, with many idle tenants and 100 tenants that send requests. During
-// precept migrate, Redis processes at most 500 commands per tenant on average, and no session and no exchange is lost.
-// The test logs the duration.
+// The store has the old layout, and 100 of its tenants send requests. During precept migrate, Redis processes at most
+// 500 commands per tenant on average, and no session and no exchange is lost.
 func TestMigrateManyTenants(t *testing.T) {
 	const busyTenants = 100
 	server := storetest.StartRedis(t)
@@ -102,8 +101,8 @@ func TestMigrateManyTenants(t *testing.T) {
 	})
 }
 
-// fillOldLayout writes idle tenants, each with a settled (counted) session, an exchange, an echo (a key by which a
-// later request finds the session), a sample and counters.
+// fillOldLayout writes idle tenants, each with a session that is already counted. An echo is a key by which a later
+// request finds the session.
 func fillOldLayout(t *testing.T, url string, tenants int) {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})

@@ -12,9 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// Shards spread the keys of a store over the nodes of a Redis Cluster. Two replicas start on a store without shards and
-// log a warning. After precept migrate has moved the keys to shards, they continue the sessions. A replica also warns
-// if an older release, without shards, has written new keys to the store.
+// Shards spread the keys of a store over the nodes of a Redis Cluster. Replicas warn about a store without shards,
+// and about new keys of an older release.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -55,7 +54,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		t.Errorf("precept migrate = %s, error %v, want 1 tenant and at least 2 sessions", out, err)
 	}
 	history := first + `,{"role":"assistant","content":"One."},{"role":"user","content":"Two?"}`
-	turn(other, "a", history) // the other replica continues each session
+	turn(other, "a", history)
 	turn(one, "b", history)
 	one.Eventually("four samples of two sessions", func() bool {
 		n := stored()

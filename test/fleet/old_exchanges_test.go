@@ -11,8 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// With learning.hot, the exchanges of a session are deleted from Redis after the lake has its samples, and not before.
-// The session stays, gets samples of later turns, and is deleted by precept forget.
+// With learning.hot, the exchanges are deleted, but not their session.
 func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"

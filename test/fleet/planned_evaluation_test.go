@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// Replicas share the planned evaluation of a trial. All replicas report the same result, although half of the rewards
-// reach a replica that did not serve the session. A replica that starts later reports the same result, too.
+// Half of the rewards reach a replica that did not serve the session. A replica that starts later reports the same
+// result, too.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL

@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// When the client has a reply, all replicas know the picks of the session (the lessons chosen for it), because the next
-// turn may reach another replica at once. Every second session is named; the others are recognised by tool-call ids.
+// The next turn may reach a different replica at once. Every second session is named; the others are recognised by
+// tool-call ids.
 func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -60,8 +60,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// precept forget removes a session from Redis and from the files of all replicas, also from the outbox of a replica
-// that was down.
+// precept forget also removes the session from the outbox of a replica that was down.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, otherWord, lateWord = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -148,8 +147,8 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// A replica publishes data of a session to Redis before the reply ends. If a tool call of the session has an opted-out
-// path, Redis gets no data of the session. Redis gets the data of the other session.
+// A tool call of the session has an opted-out path. Redis gets only the data of the other session, although replicas
+// publish sessions before the reply ends.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const optedOutWord, learnedWord = "heliotrope-4711", "marigold-0815"

@@ -18,15 +18,14 @@ import (
 	"precept/test/harness"
 )
 
-// balancer is a load balancer: it picks replicas that were ready at the last check of /readyz.
+// balancer picks replicas that were ready at the last check of /readyz.
 type balancer struct {
 	mu        sync.Mutex
-	all       []string // base URLs of all replicas
+	all       []string
 	ready     []string
 	nextIndex int
 }
 
-// set adds the replica with the given base URL, or removes it if present is false.
 func (b *balancer) setReplica(baseURL string, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +72,6 @@ func (b *balancer) pick() string {
 	return b.ready[b.nextIndex%len(b.ready)]
 }
 
-// count returns the number of ready replicas.
 func (b *balancer) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,8 +102,7 @@ func startModel(t *testing.T) *httptest.Server {
 	return s
 }
 
-// Two replicas on one Redis are restarted one after the other, under load with streams. No request fails, each request
-// is stored once, and there are as many samples as requests.
+// The replicas are restarted one after the other, under load with streams. Each request is stored once.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)

@@ -21,7 +21,7 @@ import (
 	"precept/test/harness"
 )
 
-// recordingModel is a model that records the requests of each sender, the value of the X-Who header.
+// recordingModel records the requests of each sender, the value of the X-Who header.
 type recordingModel struct {
 	*httptest.Server
 	mu         sync.Mutex
@@ -29,7 +29,6 @@ type recordingModel struct {
 	replyCount int
 }
 
-// newRecordingModel starts a recordingModel that answers each request with a tool call.
 func newRecordingModel(t *testing.T) *recordingModel {
 	t.Helper()
 	s := &recordingModel{requests: map[string][]string{}}
@@ -48,7 +47,6 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return s
 }
 
-// lastRequest returns the newest request of a sender.
 func (m *recordingModel) lastRequest(sender string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,21 +54,19 @@ func (m *recordingModel) lastRequest(sender string) string {
 	return list[len(list)-1]
 }
 
-// conversation is an agent with its history. Each turn sends the history, including the last reply and the result of
-// its call.
+// conversation is an agent that sends its history with every turn.
 type conversation struct {
 	sender   string
-	named    bool // the requests name the session; otherwise tool-call ids identify it
+	named    bool // if false, tool-call ids identify the session
 	messages []any
 	turns    int
 }
 
-// newConversation returns a new conversation. If named is true, its requests carry the sender as the session name.
 func newConversation(sender string, named bool) *conversation {
 	return &conversation{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
-// sendTurn sends the conversation to a replica and appends the reply and the result of its call.
+// sendTurn sends the history to a replica, and appends the reply and the result of its call.
 func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": c.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
@@ -106,8 +102,8 @@ func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	c.turns++
 }
 
-// startReplicas starts n replicas on one Redis. By default, half of the picked lessons are withheld, and no session is
-// a control session. Extra flags override the defaults.
+// startReplicas starts n replicas on one Redis. By default, half of the picked lessons are withheld, and no session
+// is a control session. Extra flags override the defaults.
 func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, extraFlags ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
@@ -120,7 +116,6 @@ func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, extr
 	return list
 }
 
-// manyLessons returns a directory with 8 lessons that match the conversations.
 func manyLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,8 +125,7 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
-// waitForTurn waits until Redis has the session with at least the given number of turns and with the reply of the last
-// turn, and returns the session.
+// waitForTurn waits until Redis has the session with the given number of turns and with the last reply.
 func waitForTurn(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -156,8 +150,8 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// checkPrefix checks that the newer request begins with the messages of the older request, byte for byte, including the
-// inserted lessons.
+// checkPrefix checks that the newer request begins with the messages of the older request, byte for byte, including
+// the inserted lessons.
 func checkPrefix(t *testing.T, older, newer string) {
 	t.Helper()
 	list := func(body string) []json.RawMessage {
@@ -192,8 +186,7 @@ func countLookups(lines []string) (n int) {
 	return n
 }
 
-// A session continues on any replica with its picks and its inserted lessons. A replica looks up a session in Redis
-// only if it does not have the session in memory.
+// A replica looks up a session in Redis only if it does not have the session in memory.
 func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -202,8 +195,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// The session is named, so that the test knows the session id. A coin decides for each lesson whether the
-		// lesson is injected; 4 sessions without any lesson are unlikely.
+		// Half of the lessons are withheld at random. 4 sessions without any lesson are unlikely.
 		c := newConversation(fmt.Sprint("talk-", n), true)
 		id := session.IDOf("default", session.NamespaceSession, c.sender)
 		var first *session.Record
@@ -243,7 +235,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Errorf("look-ups by 6 turns of a nameless session on one replica: got %d, want 0", n)
 	}
 
-	// A replica reads its own session from memory. Another replica looks up the session in Redis once.
+	// Another replica looks up the session in Redis once.
 	stays := newConversation("stays", true)
 	stays.sendTurn(t, fleet[0])
 	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 1)
@@ -262,7 +254,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	}
 }
 
-// A replica recognises a session without a name by the tool-call ids that its requests repeat.
+// The next requests repeat the tool-call ids of the session.
 func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -295,8 +287,8 @@ func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	}
 }
 
-// Requests are answered while Redis is frozen. A session continues from memory; a session that moves to another replica
-// continues without lessons until Redis answers again.
+// A session continues from memory. A session that moves to a different replica continues without lessons until Redis
+// answers again.
 func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -339,8 +331,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// While Redis was frozen, the second replica made a stand-in: a new session instead of the stored one. Now it
-	// replaces the stand-in by the stored session.
+	// While Redis was frozen, the second replica began a new session (a stand-in) instead of the stored one.
 	p := fleet[1]
 	p.Eventually("the lesson in the moved session", func() bool { moved.sendTurn(t, p); return strings.Contains(model.lastRequest("moved"), lesson) })
 	p.Eventually("the lesson in the nameless session, once", func() bool {
@@ -372,7 +363,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 }
 
-// Each replica reports the sessions of all replicas, and each session counts once, whichever replica closes it.
+// Each session counts once, whichever replica closes it.
 func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -436,8 +427,8 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	}
 }
 
-// A replica starts while Redis is down. It injects no lesson until it knows the salt that all replicas use for their
-// coins. With a copy of the salt from an earlier run, the replica injects lessons into new sessions.
+// The replica starts while Redis, which holds the salt of all random decisions, is down. With a copy of the salt from
+// an earlier run, the replica injects lessons into new sessions.
 func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -484,7 +475,7 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	}
 }
 
-// A session that moves between replicas within a second counts each turn and its tokens once.
+// The session moves between replicas within a second.
 func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

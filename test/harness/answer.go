@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// answer is a reply of the scripted model in the dialect of the request.
+// answer is a reply of the scripted model.
 type answer struct {
 	kind             string
 	body             map[string]any
 	text             string
-	mark             string // step marker, part of each id in a reply: the next request contains the marker even without the text
+	mark             string // step marker, part of each id in a reply; the next request contains it even without the text
 	callID           string // "" for none
 	code             string // argument of a tool that takes a program
 	tool             string
@@ -25,8 +25,8 @@ type answer struct {
 	hang             func() // returns when the client is gone
 }
 
-// write writes the answer in the dialect of the request, and streams it if the request asks for a stream. f
-// is the fault of a streamed answer, or nil.
+// write writes the answer in the API of the request, and streams it if the request asks for a stream. f is the fault
+// of a streamed answer, or nil.
 func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	stream, _ := a.body["stream"].(bool)
 	s := &sse{w: w, hang: a.hang}
@@ -43,13 +43,11 @@ func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	}
 }
 
-// sse writes server-sent events, each flushed.
 type sse struct {
 	w    http.ResponseWriter
 	hang func()
 }
 
-// event writes one event of a stream.
 func (s *sse) event(name string, v any) {
 	if name != "" {
 		fmt.Fprintf(s.w, "event: %s\n", name)
@@ -77,7 +75,6 @@ func (s *sse) writeFault(f *Fault) bool {
 	return f.Unfinished
 }
 
-// pieces splits a string into the deltas of a stream, each of at most 12 bytes.
 func pieces(s string) []string {
 	var out []string
 	for len(s) > 12 {
@@ -87,7 +84,6 @@ func pieces(s string) []string {
 	return append(out, s)
 }
 
-// argsText returns the arguments of a tool call as JSON text.
 func argsText(args map[string]any) string {
 	b, _ := json.Marshal(args)
 	return string(b)
@@ -96,7 +92,6 @@ func argsText(args map[string]any) string {
 // Object is a JSON object of a request or a reply.
 type Object = map[string]any
 
-// writeChat writes the answer as a chat completion.
 func (a *answer) writeChat(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id, usage := "chatcmpl-"+RandomHex(12), Object{"prompt_tokens": a.tokens, "completion_tokens": 10, "total_tokens": a.tokens + 10, "prompt_tokens_details": Object{"cached_tokens": 64}}
 	finish := "stop"
@@ -137,7 +132,6 @@ func (a *answer) writeChat(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
-// asksForCompaction reports whether the last item of the request asks the provider to compact the conversation.
 func (a *answer) asksForCompaction() bool {
 	list, _ := a.body["input"].([]any)
 	if len(list) == 0 {
@@ -165,7 +159,6 @@ func (a *answer) asksForSummary() bool {
 	return false
 }
 
-// writeResponses writes the answer in the format of the Responses API.
 func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id := "resp_" + a.mark
 	response := func(status string, output []Object) Object {
@@ -236,7 +229,6 @@ func (a *answer) writeResponses(w http.ResponseWriter, s *sse, stream bool, f *F
 	e("response.completed", Object{"response": response("completed", output)})
 }
 
-// writeMessages writes the answer in the format of the Messages API.
 func (a *answer) writeMessages(w http.ResponseWriter, s *sse, stream bool, f *Fault) {
 	id, usage := "msg_"+RandomHex(12), Object{"input_tokens": a.tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
 	var blocks []Object

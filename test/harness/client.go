@@ -43,7 +43,8 @@ func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
-// Post sends a body and returns the status and the body of the reply. A reply without Content-Length may be truncated.
+// Post sends a body and returns the status and the body of the reply. A reply without Content-Length may be
+// truncated.
 func Post(t *testing.T, url string, header http.Header, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -64,8 +65,7 @@ func Post(t *testing.T, url string, header http.Header, body string) (int, strin
 	return res.StatusCode, string(b)
 }
 
-// Files returns the content of every file under a directory. The keys are paths below the directory, such as
-// /precept.db.
+// Files returns the content of every file under a directory, by its path below the directory, such as /precept.db.
 func Files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -99,7 +99,7 @@ func FilesWith(files map[string]string, text string) (found []string) {
 	return found
 }
 
-// Get sends a GET request with an admin token ("" means no token) and returns status and body of the reply.
+// Get sends a GET request with an admin token ("" for none) and returns status and body of the reply.
 func Get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -121,8 +121,7 @@ func Get(t *testing.T, url, token string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// SlowModel starts a server that answers each chat request with a stream. The stream ends when the client
-// disconnects or stop is closed.
+// SlowModel starts a server that answers with streams. A stream ends when the client disconnects or stop is closed.
 func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	t.Helper()
 	stop = make(chan struct{})
@@ -145,8 +144,8 @@ func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	return s, stop
 }
 
-// Stream starts a streamed chat completion through precept and returns after the first byte. The channel receives the
-// error that ended the stream, or nil after a complete stream.
+// Stream starts a streamed chat completion and returns after the first byte. The channel receives the error that
+// ended the stream, or nil.
 func Stream(t *testing.T, baseURL string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)

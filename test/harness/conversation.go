@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Conversation is an agent that sends its whole history with each turn. A request has a session id only if Header
-// contains one.
+// Conversation is an agent that sends its whole history with each turn.
 type Conversation struct {
 	T                *testing.T
 	BaseURL, Dialect string
@@ -27,7 +26,7 @@ func (c *Conversation) Assistant(text string) {
 	c.Messages = append(c.Messages, map[string]any{"role": "assistant", "content": text})
 }
 
-// Send sends the history. The test fails unless the reply has status 200.
+// Send sends the history, and fails the test unless the reply has status 200.
 func (c *Conversation) Send(stream bool) {
 	c.T.Helper()
 	body := map[string]any{"model": "m", "stream": stream, "messages": c.Messages, "max_tokens": 50}

@@ -1,12 +1,11 @@
 // Package harness starts precept for the whole-system tests.
 //
-// The tests run the program as users do. Main builds the command once per test process and puts the directory of the
-// binary first in PATH, so that servers, commands and scripts find precept. Tests with the race detector run a binary
-// with the race detector.
+// Main builds the command once per test process and puts the directory of the binary first in PATH, so that servers,
+// commands and scripts find precept. Tests with the race detector run a binary with the race detector.
 //
-// The package has a server in a separate process (Process), a scripted model for real agents
-// (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands
-// (RunCommand, MustRun) and readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
+// The package has a server in a separate process (Process), a scripted model for real agents (Model), simpler models
+// (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands (RunCommand, MustRun) and
+// readers of stored exchanges (ExchangesInFile, ExchangesInRedis).
 package harness
 
 import (
@@ -37,9 +36,9 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds precept and returns the directory of the binary. All test packages share the directory: go build links
-// only after a change and replaces the file atomically. A child process of a test, such as an agent, reads the
-// directory from the environment.
+// build returns the directory of the binary. All test packages share it: go build links only after a change and
+// replaces the file atomically. A child process of a test, such as an agent, reads the directory from the
+// environment.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {

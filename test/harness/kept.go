@@ -69,7 +69,6 @@ func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, sessionsIn(t, raw))
 }
 
-// sessionsIn returns the ids of all sessions in an SQLite store.
 func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
 	t.Helper()
 	rows, err := raw.QueryContext(t.Context(), "SELECT id FROM sessions")
@@ -109,8 +108,8 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	return exchangesIn(t, db, ids)
 }
 
-// CheckOneExchangePerRequest fails the test unless each request has exactly one exchange, and this exchange is
-// complete, with a reply and one new message. The failure message begins with subject.
+// CheckOneExchangePerRequest fails the test unless each request has exactly one exchange, complete and with a reply.
+// The failure message begins with subject.
 func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, faulty []string
@@ -127,7 +126,7 @@ func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string,
 	}
 }
 
-// RepeatedRequests returns the ids of the requests that have more than one exchange, sorted.
+// RepeatedRequests returns the sorted ids of the requests with more than one exchange.
 func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 	for id, list := range got {
 		if len(list) > 1 {
@@ -139,7 +138,7 @@ func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 }
 
 // Dump returns, for each key of a Redis server, the result of DUMP followed by the key. The server must run with
-// --rdbcompression no, because a compressed dump cannot be searched for a text.
+// --rdbcompression no: a compressed dump cannot be searched for a text.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	dumps := map[string]string{}

@@ -23,11 +23,10 @@ func UsualOrChaos[T any](usualValue, chaosValue T) T {
 	return usualValue
 }
 
-// DurableAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make chaos`,
-// which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
+// DurableAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make
+// chaos`, which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
 func DurableAfter() time.Duration { return UsualOrChaos(1500*time.Millisecond, 100*time.Millisecond) }
 
-// answered is a request with a response of status 200.
 type answered struct {
 	request string    // Precept-Request-Id
 	ended   time.Time // end of the response, as seen by the client
@@ -36,15 +35,15 @@ type answered struct {
 // Load sends requests to precept until the context of Start ends, and records the responses.
 type Load struct {
 	t                *testing.T
-	pause            time.Duration // pause of each worker between two requests
+	pause            time.Duration
 	Client           *http.Client
-	BaseURL          func() string      // returns the base URL of the next request; nil means the base URL of Start
+	BaseURL          func() string      // base URL of the next request; nil means the base URL of Start
 	IsStream         func(n int64) bool // reports whether the nth request asks for a stream; nil means no request does
 	SeparateSessions bool               // each request has a session of its own
-	Started          atomic.Int64       // number of started requests
+	Started          atomic.Int64
 	Mu               sync.Mutex
 	Answers          []answered
-	failures         []string // errors of failed requests
+	failures         []string
 }
 
 // NewLoad returns a Load whose workers sleep for pause between requests.
@@ -120,7 +119,7 @@ func (l *Load) Send(ctx context.Context, baseURL string) {
 	}
 }
 
-// EndedBefore returns the ids of the requests whose responses ended at the client before a point in time.
+// EndedBefore returns the ids of the requests whose responses ended at the client before limit.
 func (l *Load) EndedBefore(limit time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -132,7 +131,7 @@ func (l *Load) EndedBefore(limit time.Time) (requests []string) {
 	return requests
 }
 
-// CountAnswered returns the number of requests with status 200. The test fails if a request failed.
+// CountAnswered returns the number of requests with status 200, and fails the test if a request failed.
 func (l *Load) CountAnswered() int {
 	l.t.Helper()
 	l.Mu.Lock()

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// Step is an action of the scripted model: a call of the agent's shell tool if Command is set, otherwise an answer.
+// Step is a call of the agent's shell tool if Command is set, otherwise an answer.
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // prompt tokens in the usage of this answer; 0 means 100; a large number makes the agent shorten its history
+	Tokens  int // prompt tokens in the usage; 0 means 100; a large number makes the agent shorten its history
 }
 
 // ModelRequest is a generation request that reached the model.
@@ -35,8 +35,8 @@ type ModelRequest struct {
 	Raw    string
 }
 
-// Fault is a failure that the model returns instead of an answer. The model returns the Fault for the main requests At
-// to At+Times-1. With Overflow or Strict, the model returns the Fault for each request that meets the condition.
+// Fault is a failure that the model returns instead of an answer, for the main requests FirstRequest to
+// FirstRequest+Times-1. With Overflow or Strict, every request that meets the condition fails.
 type Fault struct {
 	Name                string
 	FirstRequest, Times int
@@ -44,15 +44,14 @@ type Fault struct {
 	Cut                 bool // the model starts a stream and drops the connection
 	Unfinished          bool // the model starts a stream and ends it without a finish reason
 	Hang                bool // the model starts a stream and is silent until the client disconnects, at most a minute
-	// Overflow means that the model refuses the history as too long from the third step on, until the agent asks for a
-	// summary or sends a shorter history.
+	// Overflow refuses the history as too long from the third step on, until the agent asks for a summary or sends a
+	// shorter history.
 	Overflow bool
 	Strict   bool // the model refuses requests that contain lessons
 }
 
-// Model is a scripted LLM for chat completions, responses and messages, streamed or not. The model
-// reads the step from the request (the highest step_N). A retry therefore gets the same answer, in
-// any order of arrival.
+// Model is a scripted LLM for chat completions, responses and messages, streamed or not. The model reads the step
+// from the request (the highest step_N), so a retry gets the same answer in any order of arrival.
 type Model struct {
 	*httptest.Server
 	steps []Step
@@ -62,7 +61,7 @@ type Model struct {
 	Mu           sync.Mutex
 	Requests     []ModelRequest
 	others       []string // method and path of each request that is not a generation request
-	mainRequests int      // number of main requests
+	mainRequests int
 	Faults       []Fault
 
 	overflow  overflow
@@ -77,12 +76,11 @@ type overflow struct {
 	reported  map[int]bool // steps whose long prompt the model has reported
 	tokens    int          // last reported number of prompt tokens
 	maxItems  int          // number of items in the longest history
-	shortened bool         // the agent has shortened the history
+	shortened bool
 }
 
-// gathering is the state of Model.Gather.
 type gathering struct {
-	wait  int           // number of first requests that have not arrived yet
+	wait  int           // first requests that have not arrived yet
 	ready chan struct{} // closed when all have arrived
 }
 
@@ -103,7 +101,7 @@ var StepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
 
 // ServeHTTP implements http.Handler.
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != "" { // an API without WebSockets refuses the upgrade with this status; agents then use HTTP
+	if r.Header.Get("Upgrade") != "" { // agents use HTTP after this refusal
 		w.WriteHeader(http.StatusUpgradeRequired)
 		return
 	}
@@ -140,7 +138,6 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Gather makes the first n requests for step 0 wait until all n have arrived, at most a minute.
 func (m *Model) Gather(n int) { m.gathering.wait, m.gathering.ready = n, make(chan struct{}) }
 
-// waitForGathering delays a request for step 0 until all requests that Gather expects have arrived.
 func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	if m.gathering.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
 		return
@@ -157,8 +154,8 @@ func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	}
 }
 
-// errorBody returns the body of an error response. Agents recognize a history that is too long by the text of the real
-// API.
+// errorBody returns the body of an error response. Agents recognize a history that is too long by the text of the
+// real API.
 func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {
@@ -171,7 +168,6 @@ func (f *Fault) errorBody(kind string) any {
 	return map[string]any{"type": "error", "error": map[string]any{"type": errorType, "message": text, "code": code}}
 }
 
-// hang waits until the client disconnects, at most a minute.
 func (m *Model) hang(ctx context.Context) {
 	m.Hung <- struct{}{}
 	select {
@@ -181,7 +177,7 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// respond appends a request to Requests and fills in its answer. It returns the fault that replaces the answer, or nil.
+// respond records a request and fills in its answer. It returns the fault that replaces the answer, or nil.
 func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -210,7 +206,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.Step) + "_" + RandomHex(8)
 	a.text, a.mark = s.Text, mark
-	if s.Tokens > 0 && !m.overflow.reported[rec.Step] { // report the token count once per step, because a second report would make the agent shorten the history again
+	if s.Tokens > 0 && !m.overflow.reported[rec.Step] { // a second report would make the agent shorten the history again
 		m.overflow.reported[rec.Step], a.tokens, m.overflow.tokens = true, s.Tokens, s.Tokens
 	}
 	if m.FormatCommand != nil {
@@ -282,7 +278,6 @@ func ReplyJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// tool is a tool that an agent offers.
 type tool struct {
 	name, namespace string
 	schema          map[string]any
@@ -327,7 +322,6 @@ func requestTools(body map[string]any) []tool {
 	return out
 }
 
-// findShellTool returns the tool that runs commands, by the names that agents use.
 func findShellTool(tools []tool) (tool, bool) {
 	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command", "terminal"} {
 		for _, t := range tools {
@@ -339,7 +333,7 @@ func findShellTool(tools []tool) (tool, bool) {
 	return tool{}, false
 }
 
-// arguments returns the arguments of a call that runs command. The arguments are valid for the schema of the tool.
+// arguments returns the arguments of a call that runs command, valid for the schema of the tool.
 func (t *tool) arguments(command string) map[string]any {
 	props, _ := t.schema["properties"].(map[string]any)
 	args := map[string]any{}

@@ -30,13 +30,13 @@ type Process struct {
 	Dir    string // data directory
 	Flags  []string
 	Cmd    *exec.Cmd
-	Log    LockedBuffer  // standard output and standard error
-	Exited chan struct{} // closed at the end of the process
-	err    error         // the result of Cmd.Wait, valid after Exited is closed
-	killed bool          // Kill has ended the process
+	Log    LockedBuffer // standard output and standard error
+	Exited chan struct{}
+	err    error // result of Cmd.Wait, valid after Exited is closed
+	killed bool
 }
 
-// LockedBuffer collects the output of a process. A test may call String while the process writes.
+// LockedBuffer collects the output of a process, also while a test calls String.
 type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -60,8 +60,8 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchWith(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchWith is like Launch. The command line to start precept ends in precept, and may begin with another program,
-// such as a shell that limits the number of open files.
+// LaunchWith is like Launch. The command line ends in precept, and may begin with another program, such as a shell
+// that limits the number of open files.
 func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -89,8 +89,8 @@ func StartWithUpstream(t *testing.T, dir, upstream string, flags ...string) *Pro
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).WaitUntilReady(dir)
 }
 
-// Start starts precept with the admin token "e2e-token" and waits for run.json. At the end of the test, Start stops
-// precept and fails the test if the exit code is not 0, unless Kill ended the process.
+// Start starts precept with the admin token "e2e-token" and waits for run.json. At the end of the test, it stops
+// precept and expects exit code 0, unless Kill ended the process.
 func Start(t *testing.T, dir string, flags ...string) *Process {
 	t.Helper()
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
@@ -107,7 +107,7 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 	return p.WaitUntilReady(dir)
 }
 
-// WaitUntilReady waits until this process has written run.json, and reads the addresses from the file.
+// WaitUntilReady waits for run.json of this process, and reads the addresses from the file.
 func (p *Process) WaitUntilReady(dir string) *Process {
 	p.T.Helper()
 	p.Eventually("run.json", func() bool {
@@ -168,7 +168,7 @@ func (p *Process) Signal(s os.Signal) {
 	}
 }
 
-// Stop ends the process with SIGTERM and fails the test if the exit code is not 0.
+// Stop ends the process with SIGTERM and expects exit code 0.
 func (p *Process) Stop() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
@@ -219,8 +219,8 @@ func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	return d
 }
 
-// GetAdmin requests a path of the admin listener with the token "e2e-token" and returns the status. If the result
-// pointer is a *string, it receives the body as text; any other pointer receives the decoded JSON.
+// GetAdmin requests a path of the admin listener with the token "e2e-token". A result of type *string receives the
+// text of the body; every other pointer receives the decoded JSON.
 func (p *Process) GetAdmin(t *testing.T, path string, result any) int {
 	t.Helper()
 	status, body := Get(t, p.AdminURL+path, "e2e-token")

@@ -18,8 +18,6 @@ import (
 	"precept/test/harness"
 )
 
-// Two servers share a store and lessons in Redis. A lesson that an agent writes at one server, through the API or by a
-// writ (a command in a reply), appears at the other server, and so do a change and a deletion.
 func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
@@ -76,8 +74,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
-// precept distill is killed while it waits for the judge. The next precept distill continues after the last judged
-// session and repeats at most four questions. A second precept distill does not start while the first runs. The lock of
+// The next precept distill continues after the last judged session and repeats at most four questions. The lock of
 // the killed process ends with the process on an embedded store, and expires on Redis.
 func TestDistillContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
@@ -146,8 +143,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// expireKey checks that exactly one key has part in its name, and that the key expires within two minutes. Then
-// expireKey makes the key expire at once.
+// expireKey makes the only key with part in its name expire at once. The key must expire within two minutes anyway.
 func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.MustDo(t, "KEYS", "*"+part+"*").([]any)

@@ -13,7 +13,6 @@ import (
 	"precept/test/harness"
 )
 
-// lessonAnswer is a response of /v1/lessons.
 type lessonAnswer struct {
 	ID         string   `json:"id"`
 	Signature  string   `json:"signature"`
@@ -26,14 +25,12 @@ type lessonAnswer struct {
 	Keywords   []string `json:"keywords"`
 }
 
-// lessonsClient is a client of /v1/lessons that sends the name of an agent and an API key.
 type lessonsClient struct {
 	t          *testing.T
 	base       string
 	agent, key string
 }
 
-// do sends a request to /v1/lessons and returns the status and the body of the response.
 func (c lessonsClient) do(method, path string, body any) (int, []byte) {
 	c.t.Helper()
 	text := []byte{}
@@ -55,7 +52,6 @@ func (c lessonsClient) do(method, path string, body any) (int, []byte) {
 	return res.StatusCode, b
 }
 
-// create creates a lesson of the agent and returns the response.
 func (c lessonsClient) create(signature, text string) lessonAnswer {
 	c.t.Helper()
 	code, b := c.do("POST", "", map[string]any{"signature": signature, "lesson_text": text})
@@ -66,7 +62,7 @@ func (c lessonsClient) create(signature, text string) lessonAnswer {
 	return l
 }
 
-// list returns the ids of the agent's lessons that match the query, and the cursor of the next page.
+// list returns the ids of the lessons that match the query, and the cursor of the next page.
 func (c lessonsClient) list(query string) (ids []string, next string) {
 	c.t.Helper()
 	code, b := c.do("GET", query, nil)
@@ -83,8 +79,7 @@ func (c lessonsClient) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// Lessons of an agent are private: other agents and other keys do not see them. A request cannot set the counts, the
-// state or the scope of a lesson. The lessons survive a restart.
+// A request cannot set the counts, the state or the scope of a lesson.
 func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -109,7 +104,6 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 
-	// Fields that a client cannot set are ignored, and an invalid lesson is refused.
 	code, b := a.do("POST", "", map[string]any{"signature": "claims much", "lesson_text": "x y", "confidence": 1, "success_count": 9999, "hit_count": 9, "state": "active", "tenant": "other", "agent": "reviewer"})
 	if code != http.StatusCreated || !strings.Contains(string(b), `"hit_count":0`) {
 		t.Errorf("POST with fields that a client cannot set: got status %d, body %s, want 201 and %q", code, b, `"hit_count":0`)
@@ -145,7 +139,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("PATCH with the misspelt key lesson_txt: got status %d, body %s, want 400 and the suggestion lesson_text", code, b)
 	}
 
-	// A change keeps the id. The lesson with the most recent match is the first in the list.
+	// A change keeps the id. The lesson with the most recent match comes first in the list.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf(`PATCH of the lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
 	}
@@ -183,7 +177,6 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("search for PARSER: got %v, want 1 lesson", found)
 	}
 
-	// A lesson exists after a restart, and is not found after its deletion.
 	p.Stop()
 	p = harness.Start(t, dir, flags...)
 	a.base = p.DataURL
@@ -200,7 +193,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 }
 
-// Without --writ-trust own, an agent's lesson needs human approval, and the number of lessons that wait is bounded.
+// Without --writ-trust own, the number of lessons that wait for approval is bounded.
 func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := t.TempDir()

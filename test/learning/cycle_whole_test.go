@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The demo runs the whole cycle through a proxy: agents fail, and a lesson is proposed, injected, measured and proven.
-// A harmful lesson is detected, and a poisoned lesson reaches no model.
+// Agents fail, and a lesson is proposed, injected, measured and proven. A harmful lesson is detected, and a poisoned
+// lesson reaches no model.
 func TestWholeCycleFromFailureToProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")

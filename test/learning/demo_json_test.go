@@ -7,7 +7,6 @@ import (
 	"precept/test/harness"
 )
 
-// demo --json prints the true and the measured effect of each lesson, and nothing else, on standard output.
 func TestDemoPrintsJSON(t *testing.T) {
 	t.Parallel()
 	var got struct {
@@ -41,7 +40,7 @@ func TestDemoPrintsJSON(t *testing.T) {
 			measured++
 		}
 	}
-	// A lesson with few withheld picks has no effect yet: one to two hundred sessions match a lesson.
+	// One to two hundred sessions match a lesson, so a rarely withheld lesson may have no effect yet.
 	if measured == 0 {
 		t.Errorf("no lesson has a measured effect, want at least one of 8:\n%s", out)
 	}

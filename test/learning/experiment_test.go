@@ -22,8 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// sendSessions sends the sessions with the numbers first to end-1 to a server. Up to three lessons match a session,
-// nine of ten sessions get a reward, and only the lesson look-at-apples has an effect.
+// sendSessions sends the sessions first to end-1. Up to three lessons match a session, nine of ten sessions get a
+// reward, and only the lesson look-at-apples has an effect.
 func sendSessions(t *testing.T, baseURL string, first, end int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
@@ -88,7 +88,7 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 	workers.Wait()
 }
 
-// A script that shares no code with precept computes the same effects and intervals from the export.
+// The script shares no code with precept.
 func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -154,7 +154,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Evaluated != 1 {
 		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Evaluated)
 	}
-	// Feedback after the close corrects the row, and does not change the finished evaluation.
+	// Feedback after the close changes the reward of a session, but not the finished evaluation.
 	before := r
 	for n := range 60 {
 		name := fmt.Sprintf("season-%d", n)
@@ -321,7 +321,6 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Errorf("report --explain --json: got error %v, rows %+v, want one row with the reported effect %v", err, rows, *r.Lessons[0].Effect)
 	}
 
-	// Under a different definition of reward, the report counts no session and lists the number of omitted sessions.
 	p.Stop()
 	var other report.Report
 	if err := json.Unmarshal(runPrecept("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {

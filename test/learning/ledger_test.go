@@ -18,7 +18,6 @@ import (
 	"precept/test/harness"
 )
 
-// recordInto runs precept record, which adds a rule about a source file to a ledger.
 func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "precept", "record", "--ledger-file", ledgerFile, "--intent-id", "INT-1", "--type", "test", "--file", sourceFile,
@@ -28,8 +27,7 @@ func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	}
 }
 
-// requestContains sends a request of an agent about a file, and reports whether the request that reaches the model
-// contains the text of a lesson.
+// requestContains reports whether an agent's request about a file reaches the model with the text of a lesson.
 func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, file, lessonText string) bool {
 	t.Helper()
 	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
@@ -39,8 +37,7 @@ func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, 
 	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, lessonText)
 }
 
-// With --ledger-trust own, a recorded lesson reaches its agent, and no other agent, without approval. With
-// --ledger-trust quarantined, the lesson needs approval.
+// With --ledger-trust own, a recorded lesson reaches its own agent without approval, and no other agent.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
@@ -85,8 +82,7 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	}
 }
 
-// A bank stores a lesson from a ledger as active if the agent of the lesson is trusted (Own), and as quarantined
-// otherwise. An active lesson matches if its agent mentions its file. The lesson does not match for another agent.
+// An active lesson matches if its own agent mentions the lesson's file.
 func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {

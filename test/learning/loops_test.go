@@ -11,8 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// If a command fails twice, the request to the model has a loop warning. There is no warning if the agent waits before
-// it repeats the command, or if the command polls.
+// A repeated failed command causes a loop warning, unless the agent waits in between or the command polls.
 func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 	t.Parallel()
 	var forwarded string

@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge, a model that reads stored sessions, and returns its URL. The judge always has the opinion
-// "ignored" on look-first, has an opinion on a lesson that was never injected, and proposes no lesson.
+// startJudge starts a judge (a model that reads stored sessions). It always has the opinion "ignored" on look-first,
+// has an opinion on a lesson that was never injected, and proposes no lesson.
 func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,6 @@ func startJudge(t *testing.T) string {
 	return judge.URL + "/v1"
 }
 
-// The running server, precept report and lessons show print the opinions of a judge on a lesson.
 func TestJudgeOpinionsAreShown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

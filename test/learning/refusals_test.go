@@ -15,8 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// startRefusingModel starts a model, and returns its URL. The model refuses requests that contain both lessons and
-// "please refuse".
+// startRefusingModel starts a model that refuses requests that contain both lessons and "please refuse".
 func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,8 +32,8 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// A treated session stays in the experiment, with its arm and reward, if the model refuses the lessons, if a compaction
-// removes the lessons, or if the client forbids insertions. The report counts refusals by arm, also after a restart.
+// A treated session keeps its arm and reward when the lessons no longer reach the model: after a refusal, a
+// compaction, or if the client forbids insertions.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -87,8 +86,8 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// sendRefusedSession sends session n. If n modulo 3 is 0, the model refuses the requests with lessons. If it is 1, a
-// compaction removes the lessons. If it is 2, the client forbids insertions in the second turn.
+// sendRefusedSession sends session n. By n modulo 3, the model refuses requests with lessons (0), a compaction
+// removes the lessons (1), or the client forbids insertions in the second turn (2).
 func sendRefusedSession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)

@@ -19,8 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of a rules file. A coin decides for each session and section whether precept cuts the section from the
-// requests. The coins cut cutSection, keep keptSection, and cut halfSection in half of the sessions.
+// Sections of a rules file. For each session and section, precept decides at random (by a coin) whether to cut the
+// section from the requests. It always cuts cutSection, never keptSection, and halfSection in half of the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
@@ -28,8 +28,7 @@ const (
 	agentPrompt = "You are opencode.\nInstructions from: /shop/AGENTS.md\n# Shop\n\nA shop.\n\n" + cutSection + keptSection + halfSection + "## Last\n\nEnd.\n"
 )
 
-// rulesModel is a model that records the bodies of requests. A request without cutSection that contains "please refuse
-// with STATUS" is refused.
+// rulesModel refuses a request without cutSection that contains "please refuse with STATUS".
 type rulesModel struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -64,7 +63,7 @@ func newRulesModel(t *testing.T) *rulesModel {
 	return m
 }
 
-// newReply returns the nth reply, in the dialect of the path.
+// newReply returns the nth reply, in the API of the path.
 func newReply(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -75,7 +74,7 @@ func newReply(path string, n int) string {
 	return harness.ChatReply(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
 }
 
-// newStream returns the nth reply as a stream, in the dialect of the path.
+// newStream returns the nth reply as a stream, in the API of the path.
 func newStream(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -90,7 +89,6 @@ func newStream(path string, n int) string {
 	return fmt.Sprintf("data: {\"id\":\"c%d\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Fine.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", n)
 }
 
-// takeBodies returns the recorded bodies and removes them from the record.
 func (m *rulesModel) takeBodies() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,12 +106,11 @@ func jsonString(s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// unquotedJSON returns s as a JSON string without its quotes.
 func unquotedJSON(s string) string { return strings.Trim(jsonString(s), `"`) }
 
 const toolsJSON = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
 
-// dialectRequest returns the path and the body of a request in a dialect; each message is a role and a text.
+// dialectRequest returns the path and the body of a request; each message is a role and a text.
 func dialectRequest(dialect, system string, stream bool, messages ...[2]string) (path, body string) {
 	var list []string
 	for _, m := range messages {
@@ -129,7 +126,7 @@ func dialectRequest(dialect, system string, stream bool, messages ...[2]string) 
 	return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[%s]%s}`, stream, strings.Join(list, ","), toolsJSON)
 }
 
-// rulesServer is a precept process that measures sections of a rules file, with its recording model.
+// rulesServer is a precept process that measures sections of a rules file.
 type rulesServer struct {
 	*harness.Process
 	t     *testing.T
@@ -144,7 +141,7 @@ func newRulesServer(t *testing.T) *rulesServer {
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// A share must be above 0 and below 1: in one of 100,000 sessions the coin falls the other way.
+	// Shares of 0 and 1 are invalid. With these shares, the other decision is taken in one of 100,000 sessions.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -164,8 +161,8 @@ func (s *rulesServer) send(header http.Header, path, body string) []string {
 	return s.model.takeBodies()
 }
 
-// bodyAfterCuts returns the body that the model should get, without the sections that are cut. halfSection counts as
-// cut if it is not in the first sent body.
+// bodyAfterCuts returns the body that the model should get. halfSection counts as cut if the first sent body lacks
+// it.
 func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
@@ -174,8 +171,7 @@ func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	return want, halfCut
 }
 
-// The coins of a session cut sections from its requests, in each API, with and without streaming. Requests with
-// Precept-Rules: off, opted-out requests and side requests reach the model unchanged.
+// Requests with Precept-Rules: off, opted-out requests and side requests reach the model unchanged.
 func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -203,7 +199,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		}
 	}
 
-	// A side request, such as a request for a title, keeps the sections that are cut in its session.
+	// A side request, here for a title, keeps the sections that are cut in its session.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
 	body = strings.Replace(body, toolsJSON, "", 1)
 	if sent := s.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
@@ -211,8 +207,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 }
 
-// The same sections are cut from all requests of a session, including a retry, the requests after a fork or a
-// compaction of the history, and the requests after a kill or a restart of precept.
+// The same sections are cut from every request of a session: a retry, a fork, a compacted history, and after a kill.
 func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -259,7 +254,6 @@ func TestSessionCutsAreStable(t *testing.T) {
 	}
 }
 
-// Replicas share the registered sections in Redis, and each replica cuts the same sections from a session.
 func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	t.Parallel()
 	url := storetest.StartRedis(t).URL()
@@ -309,8 +303,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// If the model refuses a request without its sections, precept sends the client's bytes once, and later requests of the
-// session keep their sections. The report and a metric count the refusals.
+// If the model refuses a request without its sections, precept sends the client's bytes once, and later requests of
+// the session keep their sections.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)

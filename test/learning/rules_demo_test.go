@@ -9,7 +9,6 @@ import (
 	"precept/test/harness"
 )
 
-// The demo of rules files measures all twelve sections through the real proxy, three at a time.
 func TestRulesDemoMeasuresEverySection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 400 sessions in four rounds")

@@ -13,8 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// The 1,500 sessions of a run share their coins (random decisions) and their feedback. After a restart, the run still
-// counts as one unit of the experiment.
+// The sessions share their coins (random decisions) and their feedback, also after a restart.
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500

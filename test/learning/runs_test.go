@@ -22,7 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// agentsModel is a model that records the lessons that each agent of each run has seen.
+// agentsModel records the lessons that each agent of each run has seen.
 type agentsModel struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -35,7 +35,6 @@ var (
 	lessonPattern = regexp.MustCompile(`- \[([a-z0-9-]+)\] `)
 )
 
-// newAgentsModel starts an agentsModel.
 func newAgentsModel(t *testing.T) *agentsModel {
 	t.Helper()
 	m := &agentsModel{seen: map[string]map[string]bool{}}
@@ -67,7 +66,6 @@ func newAgentsModel(t *testing.T) *agentsModel {
 	return m
 }
 
-// lessonsOfRun returns the slugs of the lessons in the requests of all agents of the run.
 func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +80,6 @@ func (m *agentsModel) lessonsOfRun(run string) map[string]bool {
 	return all
 }
 
-// runAgent is an agent of a run that sends its history in each request.
 type runAgent struct {
 	run, name string
 	history   []map[string]any
@@ -90,13 +87,12 @@ type runAgent struct {
 	withheld  map[string]bool // slugs of the withheld lessons
 }
 
-// newRunAgent returns an agent of a run, with an empty history.
 func newRunAgent(run, name string) *runAgent {
 	return &runAgent{run: run, name: name, injected: map[string]bool{}, withheld: map[string]bool{}}
 }
 
 // sendMessage appends a message of the user and sends the history. The run is named in the path if inPath is true,
-// otherwise in a header. The lessons in the debugging headers of the response are added to given and withheld.
+// otherwise in a header.
 func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, text)})
@@ -135,15 +131,14 @@ func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	}
 }
 
-// exportedTrial is a line of the exported experiment: one coin of a run. A coin is the random decision to inject or to
-// withhold a lesson, or to make the run a control run.
+// exportedTrial is one coin of a run: the random decision to inject or to withhold a lesson, or to make the run a
+// control run.
 type exportedTrial struct {
 	Run, Coin, Arm, Slug, Assigned string
 	Outcome                        *float64
 	Closed                         bool
 }
 
-// exportedTrials returns the lines of the exported experiment.
 func exportedTrials(t *testing.T, args ...string) (all []exportedTrial) {
 	t.Helper()
 	for line := range strings.Lines(harness.MustRun(t, append([]string{"export", "--format", "experiment"}, args...)...)) {
@@ -165,7 +160,6 @@ func topicWords(first, end int) string {
 	return strings.Join(words, " and ")
 }
 
-// runFlags returns flags for a server on which a coin injects or withholds each matching lesson.
 func runFlags(m *agentsModel, lessons string, extraFlags ...string) []string {
 	return append([]string{
 		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
@@ -173,7 +167,6 @@ func runFlags(m *agentsModel, lessons string, extraFlags ...string) []string {
 	}, extraFlags...)
 }
 
-// writeTopicLessons returns a directory with a lesson on each of 20 topics.
 func writeTopicLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -183,9 +176,8 @@ func writeTopicLessons(t *testing.T) string {
 	return dir
 }
 
-// Each of 200 runs has two agents. Precept is restarted and killed during some runs. A run is one unit of the
-// experiment: both agents have the same coins, the report counts runs, and the counts match the requests that the model
-// received.
+// Each of 200 runs has two agents, and precept is restarted and killed during some runs. Both agents of a run have
+// the same coins, and the report counts runs.
 func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
@@ -255,8 +247,8 @@ func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	}
 }
 
-// checkClosedRuns waits until all runs are closed and counted, and checks the coins, the report, the export and the
-// samples. flags select the store.
+// checkClosedRuns waits until all runs are closed and counted, then checks coins, report, export and samples. flags
+// select the store.
 func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents [][2]*runAgent, flags ...string) {
 	t.Helper()
 	var r report.Report
@@ -288,8 +280,7 @@ func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents []
 	checkRunSamples(t, harness.MustRun(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
-// The two agents of a run use two replicas, alternately or at the same time. The agents share their coins, and the run
-// counts once.
+// The two agents of a run use two replicas, alternately or at the same time.
 func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -330,7 +321,6 @@ func TestRunAcrossReplicasIsOneUnit(t *testing.T) {
 	checkClosedRuns(t, p, m, agents, "--store-url", server.URL())
 }
 
-// sendAndReadSession sends another turn of the agent and returns the session name in the response.
 func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "m", "messages": append(slices.Clone(a.history), map[string]any{"role": "user", "content": "thank you"})})
@@ -348,8 +338,7 @@ func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 	return res.Header.Get("Precept-Session")
 }
 
-// checkRuns checks that the exported coins agree with the lessons that the model received, and that the report has
-// their counts.
+// checkRuns checks that the exported coins agree with the lessons that the model received and with the report.
 func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedTrial, r *report.Report) {
 	t.Helper()
 	type coins struct{ injected, withheld map[string]bool } // slugs of lessons
@@ -429,8 +418,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 	}
 }
 
-// checkRecomputedReport compares the counts and effects of the report with those of a script that shares no code with
-// precept.
+// checkRecomputedReport compares the report with the output of a script that shares no code with precept.
 func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -474,7 +462,7 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	}
 }
 
-// checkRunSamples checks that the feedback on each run is in the exported samples of both of its sessions.
+// checkRunSamples checks that both sessions of each run have the feedback in their samples.
 func checkRunSamples(t *testing.T, exported string, runs int) {
 	t.Helper()
 	sessions := map[string]map[string]bool{}
@@ -507,7 +495,6 @@ func checkRunSamples(t *testing.T, exported string, runs int) {
 	}
 }
 
-// waitForScore waits until the given number of sessions of a run have a sample with the score.
 func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
 	t.Helper()
 	exported := ""
@@ -535,8 +522,7 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 	})
 }
 
-// Feedback on a run reaches all of its sessions, before the start and after the close of the run. The run has one
-// reward.
+// The feedback arrives before the start and after the close of the run.
 func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
@@ -588,7 +574,6 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	}
 }
 
-// Forgetting a run, through the API or by precept forget, removes the sessions of the run and no other sessions.
 func TestForgetRunRemovesOnlyItsSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)

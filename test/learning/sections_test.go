@@ -9,7 +9,6 @@ import (
 	"precept/test/harness"
 )
 
-// A new lesson has the sections of AIP-11, whether a user or an agent writes it.
 func TestNewLessonHasAIP11Sections(t *testing.T) {
 	dir := t.TempDir()
 	harness.MustRun(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",

@@ -41,8 +41,8 @@ evidence:
 Add the new name and keep the old one for a release.
 `
 
-// A lesson with like: true matches a paraphrase of its keywords by likeness, the similarity of words, if the store has
-// at least 200 sessions and match.like is on, which is the default.
+// Likeness, the similarity of words, needs at least 200 sessions in the store, and match.like, which is on by
+// default.
 func TestLessonMatchesByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
@@ -120,8 +120,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 	}
 }
 
-// precept lessons phrases proposes phrases from near misses (sessions that almost match the lesson), and adds an
-// accepted phrase to the lesson. A judge proposes further phrases.
+// A near miss is a session that almost matches the lesson. An accepted phrase is added to the lesson.
 func TestNearMissPhrasesAreProposed(t *testing.T) {
 	t.Parallel()
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -190,8 +189,8 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}
 }
 
-// A request that contains no phrase of a lesson can match the lesson by embeddings, but not in its first turn. Secrets,
-// the client's key and the text of a request with Precept-Learn: off are not sent to the embeddings endpoint.
+// The request contains no phrase of the lesson. Secrets, the client's key and requests with Precept-Learn: off are
+// not sent to the embeddings endpoint.
 func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder

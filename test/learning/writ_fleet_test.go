@@ -10,8 +10,8 @@ import (
 	"precept/test/harness"
 )
 
-// A conversation alternates between two servers. The turn after a writ (a command in a reply) contains the answer once,
-// and earlier turns stay the same, byte for byte. The servers share the hit count of a lesson, also after a restart.
+// Earlier turns stay the same, byte for byte, when a conversation alternates between the servers. A writ is a command
+// in a reply.
 func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8

@@ -27,8 +27,8 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries returns a value of each kind of secret and personal data, by kind. The values are joined at run time, so
-// that secret scanners do not report this repository.
+// canaries returns a value of each kind of secret and personal data. The values are joined at run time, so that
+// secret scanners do not report this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 	j := func(parts ...string) string { return strings.Join(parts, "") }
@@ -45,8 +45,8 @@ func canaries() map[string]string {
 	}
 }
 
-// findLeaks finds canaries in texts, which are by name. It returns each occurrence with the kind of canary, the name of
-// the text and the surrounding bytes. The first two thirds of a canary count as an occurrence.
+// findLeaks finds canaries in texts, and returns each occurrence with the kind of canary, the name of the text and
+// the surrounding bytes. The first two thirds of a canary count as an occurrence.
 func findLeaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -104,8 +104,7 @@ func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 	return s
 }
 
-// Agents, the model and users write a canary of each kind wherever they can. No file of the data directory, no log
-// line, no metric and no export contains a canary.
+// Agents, the model and users write a canary of each kind wherever they can.
 func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()
 	var list []string
@@ -202,7 +201,6 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	}
 }
 
-// storedDocuments returns the exchanges, samples, sessions and feedback of the SQLite store in dir as JSON.
 func storedDocuments(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})
@@ -233,7 +231,6 @@ func jsonString(s string) string {
 	return string(b)
 }
 
-// parquetRows returns the rows of a Parquet file.
 func parquetRows(t *testing.T, file []byte) []lake.Row {
 	t.Helper()
 	rows, err := parquet.Read[lake.Row](bytes.NewReader(file), int64(len(file)))

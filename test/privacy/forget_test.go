@@ -9,8 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// precept forget removes a session while a server runs, and a tenant without a server. Afterwards no file contains text
-// of either.
+// precept forget removes a session while a server runs, and a tenant without a server.
 func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
@@ -81,7 +80,6 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	}
 }
 
-// A running server deletes a session that is older than learning.retention.
 func TestRunningServerDeletesOldSessions(t *testing.T) {
 	const word = "cornflower-1234"
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+word+"."))

@@ -16,9 +16,9 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge, a model that rates sessions and drafts lessons, and returns its URL. The judge repeats
-// text in each draft, in the reason of each rating, and in some ratings also as the outcome. If status is not 200, the
-// judge answers only with an error whose body ends in text.
+// startJudge starts a judge, a model that rates sessions and drafts lessons. The judge repeats text in each draft, in
+// the reason of each rating, and in some ratings also as the outcome. If status is not 200, every answer is an error
+// whose body ends in text.
 func startJudge(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64
@@ -50,8 +50,6 @@ func startJudge(t *testing.T, text string, status int) string {
 	return s.URL + "/v1"
 }
 
-// A judge repeats a secret in a draft, in a reason or in an error. Neither the output of precept distill, as text or as
-// JSON, with or without --dry-run, nor a written lesson file contains the secret.
 func TestDistillRedactsSecretsFromTheJudge(t *testing.T) {
 	t.Parallel()
 	for kind, canary := range canaries() {

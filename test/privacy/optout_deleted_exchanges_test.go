@@ -12,7 +12,6 @@ import (
 	"precept/test/harness"
 )
 
-// sendTurn sends a request of the session name with a message of the user, and expects status 200.
 func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	t.Helper()
 	header := http.Header{"Precept-Session": {name}}
@@ -21,8 +20,8 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	}
 }
 
-// After learning.hot has deleted the exchanges of a session, the paths of its tool calls are unknown. A pattern that is
-// added to learning.opt_out_patterns then hides all samples of the session. Without a new pattern, they stay visible.
+// After learning.hot has deleted the exchanges of a session, the paths of its tool calls are unknown. A new pattern
+// in learning.opt_out_patterns then hides all samples of the session.
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -80,8 +79,7 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	}
 }
 
-// A damaged exchange hides the content of its session, and each export and the server log report the damage once.
-// Exports and pages still show another session, and an export to a lake succeeds.
+// Each export and the server log report the damage once.
 func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	const damagedText, intactText = "larkspur-1414", "snapdragon-1732"
 	t.Parallel()
@@ -126,7 +124,6 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	}
 }
 
-// damageExchanges overwrites all exchanges in Redis with a text that cannot be decoded.
 func damageExchanges(t *testing.T, server *storetest.Redis) {
 	t.Helper()
 	keys, _ := server.MustDo(t, "KEYS", "*x:*").([]any)

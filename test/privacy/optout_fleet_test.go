@@ -14,9 +14,7 @@ import (
 )
 
 // A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn reaches
-// another replica at once and repeats the opted-out text without the header. No file of a replica and no key of Redis
-// contains the opted-out text, and the new text is stored. Two further sessions behave differently: one returns to the
-// first replica, and in the other only the second of three turns opts out.
+// another replica at once and repeats the opted-out text without the header.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"

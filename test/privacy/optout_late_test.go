@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-// Texts of sessions whose tenant, agent or path opts out after they are stored, and a text that stays visible.
+// Texts of sessions whose tenant, agent or path opts out later, and a text that stays visible.
 const (
 	tenantCanary = "heliotrope-2718"
 	agentCanary  = "marigold-3141"
@@ -49,10 +49,8 @@ func importSessions(t *testing.T, store []string) {
 	}
 }
 
-// optOutConfig is the configuration that excludes the tenant, the agent and the path of the canaries from learning.
 const optOutConfig = "learning: {opt_out_tenants: [acme], opt_out_agents: ['nightly-*'], opt_out_patterns: ['*.vault']}\n"
 
-// parquetText returns the agents, inputs, outputs and sessions of the rows of a Parquet file.
 func parquetText(t *testing.T, file string) string {
 	t.Helper()
 	rows, err := parquet.Read[struct {
@@ -67,8 +65,8 @@ func parquetText(t *testing.T, file string) string {
 	return fmt.Sprint(rows)
 }
 
-// commandOutputs runs the commands that read stored content, and returns their outputs by command. The output of
-// distill includes the requests to its judge.
+// commandOutputs runs the commands that read stored content. The output of distill includes the requests to its
+// judge.
 func commandOutputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	run := func(args ...string) string {
@@ -106,7 +104,6 @@ func commandOutputs(t *testing.T, store []string) map[string]string {
 	return all
 }
 
-// serverOutputs starts a server, and returns its exports, API responses and pages by path.
 func serverOutputs(t *testing.T, flags []string) map[string]string {
 	t.Helper()
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "hi"))
@@ -131,11 +128,9 @@ func serverOutputs(t *testing.T, flags []string) map[string]string {
 	return all
 }
 
-// dataDir returns the value of --data-dir in flags.
 func dataDir(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// Content is stored, and its tenant, agent or path opts out later. Afterwards no export, distill, backtest, rules scan
-// or page shows the content. Other content stays visible, also of a session that has an opted-out path.
+// Other content stays visible, also of a session that has an opted-out path.
 func TestLaterOptOutHidesStoredContent(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {

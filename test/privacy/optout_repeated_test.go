@@ -12,9 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out by the header Precept-Learn or by a path in a tool call. After a restart, or after the session has
-// left memory, the next turn repeats the opted-out text without the header. No file contains the opted-out text, and
-// the new text of this turn is stored.
+// After a restart, or after the session has left memory, the next turn repeats the opted-out text without the header.
+// Only the new text of this turn is stored.
 func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -94,8 +93,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	}
 }
 
-// skipReason sends a request of a session, and returns the header Precept-Skip of the response. The header has the
-// reason why no lesson is injected.
+// skipReason sends a request, and returns the reason in Precept-Skip why no lesson is injected.
 func skipReason(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -19,19 +19,16 @@ import (
 	"precept/test/harness"
 )
 
-// toolCallReply returns a chat completion with a tool call.
 func toolCallReply(id, tool, args string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%s","type":"function","function":{"name":%q,"arguments":%q}}]}}]}`, id, id, tool, args)
 }
 
-// sha256Hex returns the SHA-256 hash of s in hexadecimal.
 func sha256Hex(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])
 }
 
-// Sessions opt out by header, key, tenant, agent or path, with a canary in each place that could be stored. No file
-// contains the canary, the name of a session or its hash.
+// A canary is in each place that could be stored. No file contains the canary, the name of a session or its hash.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()
@@ -111,7 +108,6 @@ reward: {close_after: 300ms}
 	}
 	p.Eventually("removal of the turn that opts out by a path in its reply", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	checkNoTrace("while precept runs")
-	// Feedback on a session that is not stored.
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)
 	}
@@ -138,8 +134,6 @@ reward: {close_after: 300ms}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
 
-// doctorCounts returns the numbers of sessions, exchanges, samples, feedback entries and parked feedback entries in
-// doctor --json.
 func doctorCounts(t *testing.T, dir string) string {
 	t.Helper()
 	out, stderr, code := harness.RunCommand(t, "", "doctor", "--json", "--data-dir", dir)
@@ -154,8 +148,8 @@ func doctorCounts(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// A session of four turns reads an opted-out file in its second turn. This turn and the next one, which has the content
-// of the file and a reply that quotes it, are not stored. The first and the last turn are stored.
+// The second of four turns reads an opted-out file. This turn and the next one, which has the content of the file and
+// a reply that quotes it, are not stored.
 func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()

@@ -11,8 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// prompts holds, by dialect, the path of the API, the beginning of a request with a system prompt and tools, and a
-// reply.
+// prompts holds, by API, its path, the beginning of a request with a system prompt and tools, and a reply.
 var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",
@@ -52,7 +51,6 @@ func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, hea
 	}
 }
 
-// startModel starts a model that answers in each dialect, and returns its URL.
 func startModel(t *testing.T) string {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,8 +66,6 @@ func startModel(t *testing.T) string {
 	return up.URL
 }
 
-// For each API, the system prompt and the tools are stored once per session, redacted. The export and the page of the
-// session show them.
 func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -114,8 +110,6 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	}
 }
 
-// A prompt is not stored if the session opted out, if learning is disabled, or if the prompt exceeds
-// learning.capture_limit.
 func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

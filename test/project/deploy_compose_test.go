@@ -92,7 +92,6 @@ func readCompose(t *testing.T) (c composeFile, secrets string) {
 	return c, secrets
 }
 
-// readSecret returns the text of a secret in the directory secrets.
 func readSecret(t *testing.T, secrets, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(secrets, name))
@@ -102,8 +101,7 @@ func readSecret(t *testing.T, secrets, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// preceptEnv returns the environment of precept in a service: the variables of the image, overridden by those of the
-// service.
+// preceptEnv returns the variables of the image, overridden by those of the service.
 func preceptEnv(t *testing.T, s composeService, secrets string) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -113,8 +111,8 @@ func preceptEnv(t *testing.T, s composeService, secrets string) map[string]strin
 	return env
 }
 
-// Each service drops all capabilities, each file system except Grafana's is read-only, and no secret is on a command
-// line or in an environment variable.
+// Grafana's file system is the only one that is not read-only. No secret is on a command line or in an environment
+// variable.
 func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
@@ -145,8 +143,7 @@ func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 	}
 }
 
-// The services in compose.yaml name existing services, files and volumes, and publish ports on 127.0.0.1 only. nginx
-// and Prometheus use the ports of precept.
+// All ports are published on 127.0.0.1 only.
 func TestComposeNamesAndPortsAgree(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)
@@ -200,7 +197,6 @@ func TestComposeNamesAndPortsAgree(t *testing.T) {
 	}
 }
 
-// prometheusConfig is the part of deploy/prometheus.yaml that the tests check.
 type prometheusConfig struct {
 	ScrapeConfigs []struct {
 		Authorization struct {
@@ -210,7 +206,6 @@ type prometheusConfig struct {
 	} `yaml:"scrape_configs"`
 }
 
-// readPrometheus returns the configuration of Prometheus.
 func readPrometheus(t *testing.T) (p prometheusConfig) {
 	t.Helper()
 	if err := yaml.Unmarshal([]byte(readRepoFile(t, "deploy/prometheus.yaml")), &p); err != nil {
@@ -219,7 +214,7 @@ func readPrometheus(t *testing.T) (p prometheusConfig) {
 	return p
 }
 
-// promtool accepts the configuration of Prometheus with its files at the paths at which Compose mounts them.
+// promtool needs the files at the paths at which Compose mounts them.
 func TestComposePrometheusConfigIsValid(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
@@ -246,7 +241,6 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 	}
 }
 
-// Grafana's data source is the service prometheus, and the directory of Grafana's dashboards is mounted.
 func TestComposeGrafanaHasDataSourceAndDashboards(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
@@ -274,8 +268,7 @@ func TestComposeGrafanaHasDataSourceAndDashboards(t *testing.T) {
 	}
 }
 
-// Precept runs with the variables of compose.yaml and with a Redis that the command in compose.yaml starts. The admin
-// listener accepts the name of the service as Host, and refuses another name.
+// The admin listener accepts only the name of the service as Host.
 func TestComposeSettingsRun(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)

@@ -18,8 +18,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The types of the Kubernetes API with the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field,
-// which the API server may ignore.
+// The types of the Kubernetes API with the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt
+// field, which the API server may ignore.
 type (
 	kubeMeta struct {
 		Name   string
@@ -151,7 +151,6 @@ type (
 	}
 )
 
-// kubernetes holds the manifests in deploy/kubernetes.
 type kubernetes struct {
 	config           kubeConfigMap
 	secret           kubeSecret
@@ -160,7 +159,6 @@ type kubernetes struct {
 	disruptionBudget kubeBudget
 }
 
-// readKubernetes decodes the manifests in deploy/kubernetes.
 func readKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{services: map[string]*kubeService{}}
@@ -208,7 +206,7 @@ func (k *kubernetes) container() *kubeContainer {
 	return &k.statefulSet.Spec.Template.Spec.Containers[0]
 }
 
-// env returns the environment of the container: the variables of the image, overridden by those of the manifest.
+// env returns the variables of the image, overridden by those of the manifest.
 func (k *kubernetes) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -223,9 +221,9 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does. The files are in dir/version, and dir/..data is a symbolic link to
-// this directory. Each file in dir is a symbolic link into ..data. A later mount replaces the link ..data. change edits
-// the text of each file.
+// mount writes the ConfigMap as the kubelet does: the files are in dir/version, dir/..data is a symbolic link to this
+// directory, and each file in dir is a symbolic link into ..data. A later mount replaces the link ..data. change
+// edits the text of each file.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -247,7 +245,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 	}
 }
 
-// args returns the arguments of the container, with dir instead of the directory at which the ConfigMap is mounted.
+// args returns the arguments of the container, with dir instead of the directory of the ConfigMap.
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()
@@ -274,7 +272,6 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 	return out
 }
 
-// The names, labels, ports and durations in the manifests agree with each other and with the program.
 func TestKubernetesManifestsAgree(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
@@ -322,7 +319,6 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 }
 
-// Precept runs with the mounted ConfigMap, answers the probes, and applies a change of the ConfigMap.
 func TestKubernetesConfigMapRuns(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
@@ -345,7 +341,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
-// kubectl kustomize builds 6 objects, but no Secret, because the user creates the Secret.
+// The user creates the Secret, so the 6 objects include none.
 func TestKustomizeBuildsTheManifests(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("kubectl"); err != nil {

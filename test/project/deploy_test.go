@@ -24,11 +24,11 @@ import (
 // lastWrite is the time limit of the store's last write at a stop (writeLimit of package store).
 const lastWrite = 10 * time.Second
 
-// maxStopDuration is the maximum duration of a stop with the default settings. A supervisor must wait longer before it
-// kills precept.
+// maxStopDuration is the maximum duration of a stop with the default settings. A supervisor must wait longer before
+// it kills precept.
 const maxStopDuration = 30*time.Second + server.CutWait + lastWrite
 
-// readRepoFile returns the text of a file. name is relative to the root of the project.
+// readRepoFile returns the text of a file, named relative to the root of the project.
 func readRepoFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repo, filepath.FromSlash(name)))
@@ -38,8 +38,8 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly decodes the documents of a YAML file, and fails the test for an unknown or repeated key. next returns
-// a pointer into which a document is decoded.
+// decodeStrictly decodes the documents of a YAML file, and fails the test for an unknown or repeated key. target
+// returns a pointer into which a document is decoded.
 func decodeStrictly(t *testing.T, name string, target func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
@@ -50,7 +50,6 @@ func decodeStrictly(t *testing.T, name string, target func(document []byte) any)
 	}
 }
 
-// imageEnv returns the variables that the image sets.
 func imageEnv(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -66,7 +65,6 @@ func imageEnv(t *testing.T) map[string]string {
 	return out
 }
 
-// effectiveConfig is the part of the configuration of precept serve that the tests check.
 type effectiveConfig struct {
 	Listen string
 	Admin  struct {
@@ -102,7 +100,6 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 	return out
 }
 
-// environ returns the variables as NAME=value, sorted by name.
 func environ(env map[string]string) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
@@ -111,7 +108,7 @@ func environ(env map[string]string) (out []string) {
 }
 
 // checkVariables fails the test for each variable PRECEPT_* that precept does not read and that no other variable
-// refers to. file is the file that sets the variables.
+// refers to.
 func checkVariables(t *testing.T, file string, env map[string]string) {
 	t.Helper()
 	known := gatherNames(t).env
@@ -124,7 +121,7 @@ func checkVariables(t *testing.T, file string, env map[string]string) {
 	}
 }
 
-// checkCommandLine fails the test for an unknown command or flag of precept. file is the file with the command line.
+// checkCommandLine fails the test for an unknown command or flag of precept.
 func checkCommandLine(t *testing.T, file string, args []string) {
 	t.Helper()
 	p := gatherNames(t)
@@ -135,7 +132,6 @@ func checkCommandLine(t *testing.T, file string, args []string) {
 	p.checkFlags(cmd, strings.Join(args, " "), t.Errorf)
 }
 
-// port returns the port of an address.
 func port(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
@@ -160,8 +156,6 @@ func TestYAMLFilesUnderDeployHaveNoDuplicateKeys(t *testing.T) {
 	}
 }
 
-// The Dockerfile uses existing variables, commands and ports, has a health check, and builds with the Go version of
-// go.mod.
 func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	t.Parallel()
 	text, env := readRepoFile(t, "Dockerfile"), imageEnv(t)
@@ -188,7 +182,7 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	}
 }
 
-// A binary that is built with the linker flags of the Dockerfile or the Makefile prints the version in these flags.
+// The linker flags of the Dockerfile and the Makefile set the version.
 func TestBinariesPrintTheVersionOfTheBuild(t *testing.T) {
 	t.Parallel()
 	flags := map[string]string{"Dockerfile": `-ldflags="(.*)"`, "Makefile": `(?m)^LDFLAGS +:= (.*)$`}
@@ -219,7 +213,6 @@ func TestBinariesPrintTheVersionOfTheBuild(t *testing.T) {
 	}
 }
 
-// goVersion returns the major and minor version of Go in go.mod.
 func goVersion(t *testing.T) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readRepoFile(t, "go.mod"))
@@ -250,8 +243,7 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	return out
 }
 
-// The systemd unit starts an existing command, has only directories of precept as state directories, reloads with
-// SIGHUP, and allows more time for a stop than the longest stop takes.
+// The unit allows more time for a stop than the longest stop takes.
 func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	t.Parallel()
 	text := readRepoFile(t, "deploy/precept.service")
@@ -285,8 +277,7 @@ func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	verifyUnit(t, text)
 }
 
-// verifyUnit checks the unit with systemd-analyze verify, and its exposure level with systemd-analyze security, if
-// systemd-analyze is installed.
+// verifyUnit runs systemd-analyze, if it is installed, on the syntax and the exposure level of the unit.
 func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")
@@ -310,7 +301,6 @@ func verifyUnit(t *testing.T, text string) {
 	}
 }
 
-// statusAs returns the response status of a GET request with a Host header and a token.
 func statusAs(t *testing.T, url, host, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -328,7 +318,6 @@ func statusAs(t *testing.T, url, host, token string) int {
 	return res.StatusCode
 }
 
-// exists reports whether there is a file or directory at path.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

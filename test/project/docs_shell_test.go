@@ -21,7 +21,6 @@ import (
 	"precept/store/storetest"
 )
 
-// docBlock is a fenced block of a document.
 type docBlock struct {
 	line       int    // line number of the opening fence
 	kind, text string // language and content
@@ -58,7 +57,7 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 	return blocks, indented
 }
 
-// docBlocks finds commands in fenced and in indented blocks. An indented table is not a command.
+// An indented table is not a command.
 func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
@@ -68,8 +67,8 @@ func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	}
 }
 
-// The shell blocks of each document run in order, in the environment docEnv. A block with the comment "not run" is
-// skipped. JSON and YAML blocks are valid.
+// The blocks of a document run in order, in the environment docEnv. A block with the comment "not run" is skipped.
+// JSON and YAML blocks are valid.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -120,8 +119,8 @@ func TestDocsShellBlocksRun(t *testing.T) {
 	}
 }
 
-// docEnv is the environment in which the blocks run: a git project with lessons, transcripts and a running precept,
-// the lessons of two other projects, and a Redis.
+// docEnv is a git project with lessons, transcripts and a running precept, the lessons of two other projects, and a
+// Redis.
 type docEnv struct {
 	dir, redis   string // directory of the project, and address of the Redis
 	env          []string
@@ -164,7 +163,6 @@ git config push.autoSetupRemote true`})
 	return w
 }
 
-// run runs a block, and fails the test if the block fails.
 func (d *docEnv) run(t *testing.T, b docBlock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -176,13 +174,11 @@ func (d *docEnv) run(t *testing.T, b docBlock) {
 	}
 }
 
-// sendSession sends the session ci-42, which has one turn.
 func sendSession(t *testing.T, p *harness.Process) {
 	t.Helper()
 	sendChat(t, p, "ci-42", `{"model":"m","messages":[{"role":"user","content":"Run the build script."}]}`)
 }
 
-// sendChat sends a chat request of a session.
 func sendChat(t *testing.T, p *harness.Process, session, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.DataURL+"/v1/chat/completions", strings.NewReader(body))
@@ -209,7 +205,6 @@ func (d *docEnv) addSampleToRedis(t *testing.T) {
 	})
 }
 
-// addPrevents adds metadata.precept.prevents with a phrase to a lesson file.
 func addPrevents(t *testing.T, file, phrase string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// snippet is a piece of code in a document: a span between backticks, or a line of a block.
+// snippet is a span between backticks, or a line of a block.
 type snippet struct {
 	text  string
 	block bool
@@ -32,7 +32,6 @@ var (
 	yamlPrefix    = regexp.MustCompile(`^\s*#\s?`)
 )
 
-// snippets returns the code in a document: spans between backticks, and lines of blocks in a Markdown file.
 func snippets(file, text string) []snippet {
 	var out []snippet
 	fenced := false
@@ -71,7 +70,6 @@ func (k *knownNames) findUnknownNames(file, text string) []string {
 	return out
 }
 
-// checkCommands reports unknown commands and flags of a precept command line.
 func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if cmd, rest := k.command([]string{m[1]}); len(rest) == 0 && len(cmd.subcommands) > 0 {
@@ -121,12 +119,10 @@ func (k *knownNames) checkFlags(cmd *command, text string, report func(string, .
 	}
 }
 
-// belongsToOtherProgram reports whether text belongs to another program.
 func belongsToOtherProgram(text string) bool {
 	return slices.Contains([]string{"--auth-type openai", "--model openai/MODEL", "--user", "/api/chat"}, text)
 }
 
-// checkNames reports unknown keys, variables, metrics, paths, headers, make targets and files.
 func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyPattern.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
@@ -184,7 +180,6 @@ func expandBraces(name string) []string {
 	return out
 }
 
-// inRepo reports whether the project has a file or folder.
 func inRepo(name string) bool {
 	_, err := fs.Stat(os.DirFS(repo), path.Clean(name))
 	return err == nil

@@ -26,7 +26,7 @@ import (
 	"precept/store"
 )
 
-// knownNames holds the names that the program defines, which are the names that a document may use.
+// knownNames holds the names that a document may use.
 type knownNames struct {
 	root     *command
 	keys     map[string]bool // configuration keys and sections
@@ -38,8 +38,6 @@ type knownNames struct {
 	sections map[string]bool // first segments of keys
 }
 
-// The documents name only existing commands, flags, configuration keys, variables, metrics, paths, headers, make
-// targets and files.
 func TestDocsHaveNoUnknownNames(t *testing.T) {
 	known := gatherNames(t)
 	files := documents(t)
@@ -63,7 +61,6 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 	}
 }
 
-// faults finds each kind of unknown name, and accepts existing names.
 func TestFindUnknownNamesFindsEachKind(t *testing.T) {
 	p := gatherNames(t)
 	for _, tc := range []struct{ text, want string }{
@@ -94,11 +91,9 @@ func TestFindUnknownNamesFindsEachKind(t *testing.T) {
 	}
 }
 
-// repo is the path of the project from this package.
 const repo = "../.."
 
-// documents returns the paths of the documents. Decisions and the changelog are omitted, because they may name removed
-// parts.
+// documents omits decisions and the changelog, because they may name removed parts.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -125,7 +120,6 @@ func documents(t *testing.T) []string {
 	return slices.DeleteFunc(out, func(f string) bool { return strings.HasPrefix(f, "configs/lessons/") && strings.Count(f, "/") > 2 })
 }
 
-// gatherNames collects the names from the program.
 func gatherNames(t *testing.T) *knownNames {
 	t.Helper()
 	p := &knownNames{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
@@ -173,7 +167,6 @@ func (d metricNameRecorder) MustRegister(cs ...prometheus.Collector) {
 
 func (d metricNameRecorder) Unregister(prometheus.Collector) bool { return true }
 
-// metricNames returns the names of all metrics of the program.
 func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	d := metricNameRecorder{names: map[string]bool{}}
@@ -190,7 +183,7 @@ func metricNames(t *testing.T) map[string]bool {
 	return d.names
 }
 
-// sourceFiles returns the parsed Go files in the directories dirs, without tests.
+// sourceFiles returns the parsed Go files in directories, without tests.
 func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	t.Helper()
 	var out []*ast.File
@@ -216,8 +209,8 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	return out
 }
 
-// routePatterns returns patterns of the paths that the two listeners answer. The source has these paths as the first
-// arguments of GET, POST and similar calls, and as keys of the map in proxy.endpoints.
+// routePatterns returns patterns of the paths that the two listeners answer. In the source, these paths are the first
+// arguments of GET, POST and similar calls, and the keys of the map in proxy.endpoints.
 func routePatterns(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
@@ -281,7 +274,6 @@ func headerNames(t *testing.T) map[string]bool {
 	return out
 }
 
-// makeTargets returns the names of the targets of the Makefile.
 func makeTargets(t *testing.T) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repo, "Makefile"))
@@ -295,7 +287,6 @@ func makeTargets(t *testing.T) map[string]bool {
 	return out
 }
 
-// command is a command of the program, or the program itself.
 type command struct {
 	path        string // such as precept lessons approve
 	flags       map[string]bool

@@ -54,7 +54,7 @@ func readConfig(t *testing.T, name string) []byte {
 	return b
 }
 
-// The rules and the dashboard query only metrics of the program. Prometheus reports no error for an unknown metric.
+// Prometheus reports no error for an unknown metric.
 func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := promQueries(t)
@@ -70,7 +70,6 @@ func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	}
 }
 
-// promtool accepts the rules and the configuration of Prometheus, and the tests of the rules pass.
 func TestPromtoolAcceptsTheRules(t *testing.T) {
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
@@ -82,7 +81,6 @@ func TestPromtoolAcceptsTheRules(t *testing.T) {
 	}
 }
 
-// promtool returns the path of promtool, or skips the test if promtool is not installed.
 func promtool(t *testing.T) string {
 	t.Helper()
 	tool, err := exec.LookPath("promtool")
@@ -98,7 +96,7 @@ func promtool(t *testing.T) string {
 	return tool
 }
 
-// The tests of the rules have, for each alert, data for which the alert fires, and data for which it does not.
+// Each alert has data for which the alert fires, and data for which it does not.
 func TestRuleTestsCoverEachAlert(t *testing.T) {
 	var ruleTests struct {
 		Tests []struct {

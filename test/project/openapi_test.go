@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the generated part of admin/ope
 
 const generatedMark = "# The following schemas are generated from Go types"
 
-// The generated part of admin/openapi.yaml has the schemas of responseTypes. With -update, the test writes this part.
+// With -update, the test writes the generated part of admin/openapi.yaml.
 func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	file := filepath.Join(repo, "admin", "openapi.yaml")
 	text, err := os.ReadFile(file)
@@ -67,10 +67,9 @@ type apiDescription struct {
 	t                *testing.T
 	doc              map[string]any
 	compiler         *jsonschema.Compiler
-	calledOperations map[string]bool // called operations, as "METHOD /path status"
+	calledOperations map[string]bool // "METHOD /path status"
 }
 
-// parseDescription reads an OpenAPI description in YAML.
 func parseDescription(t *testing.T, text string) *apiDescription {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -90,8 +89,8 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	return d
 }
 
-// resolve resolves a JSON pointer and follows references. It returns the node, or nil if the description has none, and
-// the pointer of the node without references.
+// resolve follows a JSON pointer and its references. It returns the node, or nil if there is none, and the pointer of
+// the node without references.
 func (d *apiDescription) resolve(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -109,7 +108,6 @@ func (d *apiDescription) resolve(pointer string) (any, string) {
 	return node, path
 }
 
-// pointerRest returns the part of a pointer after its resolved prefix.
 func pointerRest(pointer, resolved string) string { return strings.TrimPrefix(pointer, resolved) }
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
@@ -157,8 +155,8 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	}
 }
 
-// call sends a request to a running precept and checks the response. path is a path of the description. values holds
-// the names and values of the path's parameters, in turn.
+// call sends a request to a running precept and checks the response. values holds the names and values of the
+// parameters in path, in turn.
 func (d *apiDescription) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}
@@ -168,7 +166,6 @@ func (d *apiDescription) call(base, method, path, token, body string, values ...
 	return d.callWith(header, base, method, path, body, values...)
 }
 
-// callWith is like call, with a header instead of a token.
 func (d *apiDescription) callWith(header http.Header, base, method, path, body string, values ...string) []byte {
 	d.t.Helper()
 	url, query, _ := strings.Cut(path, "?")
@@ -199,8 +196,7 @@ func (d *apiDescription) callWith(header http.Header, base, method, path, body s
 	return got
 }
 
-// The test calls each described operation at least once, and each response of the running program matches the
-// description.
+// The test calls each described operation at least once.
 func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
 	r := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)
@@ -254,7 +250,6 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	d.checkAllTested()
 }
 
-// callStoredData calls the operations on stored sessions, samples and feedback, and on health.
 func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.t.Helper()
 	harness.Eventually(d.t, "the sample of the closed session", func() bool {
@@ -298,8 +293,7 @@ func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.call(r.AdminURL, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
-// Each of these schemas refuses an invalid value. If a schema accepted every value, the other tests would check
-// nothing.
+// If a schema accepted every value, the other tests would check nothing.
 func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
 	if err != nil {
@@ -325,7 +319,8 @@ func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	}
 }
 
-// checkAllTested fails the test for each described operation without a successful call. For /login any call is enough.
+// checkAllTested fails the test for each described operation without a successful call. For /login every call is
+// enough.
 func (d *apiDescription) checkAllTested() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {

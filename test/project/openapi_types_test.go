@@ -24,7 +24,6 @@ type schemas struct {
 	comments map[string]map[string]string // comments of fields, by package path and "Type.Field"
 }
 
-// newSchemas returns the schemas of the types and of all types that they contain.
 func newSchemas(t *testing.T, all ...reflect.Type) string {
 	t.Helper()
 	s := &schemas{t: t, done: map[string]string{}, comments: map[string]map[string]string{}}
@@ -75,7 +74,6 @@ func (s *schemas) typeSchema(typ reflect.Type) string {
 	}
 }
 
-// nullable returns a schema that also allows null.
 func nullable(schema string) string {
 	if kind, ok := strings.CutPrefix(schema, "type: "); ok && !strings.HasPrefix(kind, "[") {
 		kind, rest, more := strings.Cut(kind, ", ")
@@ -88,7 +86,7 @@ func nullable(schema string) string {
 	return "oneOf: [{" + schema + `}, {type: "null"}]`
 }
 
-// name returns the name of a schema: package and type, because two packages may have types with the same name.
+// name returns package and type, because two packages may have types with the same name.
 func (s *schemas) name(typ reflect.Type) string {
 	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
 	switch pkg := filepath.Base(typ.PkgPath()); {
@@ -99,7 +97,6 @@ func (s *schemas) name(typ reflect.Type) string {
 	}
 }
 
-// object returns the schema of a struct.
 func (s *schemas) object(name string, typ reflect.Type) string {
 	var required []string
 	var b strings.Builder
@@ -111,8 +108,8 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// writeFields writes the schemas of the fields that encoding/json encodes, including the fields of embedded structs. It
-// appends the names of the fields that are never omitted to required.
+// writeFields writes the schemas of the fields that encoding/json encodes, including the fields of embedded structs.
+// It appends the names of the fields that are never omitted to required.
 func (s *schemas) writeFields(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -139,7 +136,6 @@ func (s *schemas) writeFields(typ reflect.Type, required *[]string, b *strings.B
 	}
 }
 
-// fieldComment returns the comment of a field.
 func (s *schemas) fieldComment(typ reflect.Type, field string) string {
 	pkg := typ.PkgPath()
 	if s.comments[pkg] == nil {
@@ -156,7 +152,6 @@ func (s *schemas) fieldComment(typ reflect.Type, field string) string {
 	return s.comments[pkg][typ.Name()+"."+field]
 }
 
-// readComments adds the comments of the struct fields in a file to s.comments.
 func (s *schemas) readComments(pkg, file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {

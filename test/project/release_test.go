@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// tools/release.sh lists 6 targets that Go supports, and refuses a folder with uncommitted changes. The test does not
-// build a release.
+// The test does not build a release.
 func TestReleaseScriptListsTargetsAndRefusesChanges(t *testing.T) {
 	t.Parallel()
 	known, err := exec.CommandContext(t.Context(), "go", "tool", "dist", "list").Output()
@@ -53,8 +52,7 @@ func TestReleaseScriptListsTargetsAndRefusesChanges(t *testing.T) {
 	}
 }
 
-// The bill of materials of a binary lists the standard library and each linked module once. Two bills of the same
-// binary are equal.
+// Two bills of the same binary are equal.
 func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("precept")

@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// A backup of a running server is made and restored with the commands in docs/OPERATIONS.md. After the restore, the
-// report and the samples are as at the time of the backup, the files are private, and the server stores new exchanges.
+// The test runs the commands in docs/OPERATIONS.md. The restored files are private, and the server stores new
+// exchanges.
 func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	t.Parallel()
 	up, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()
@@ -128,7 +128,6 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	p.Stop()
 }
 
-// reportWithoutTime returns a JSON report without its creation time.
 func reportWithoutTime(t *testing.T, report string) string {
 	t.Helper()
 	var r map[string]any

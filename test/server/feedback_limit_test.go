@@ -12,8 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// limits.feedback limits the number of feedback entries of a session and of a run. A new entry above the limit is
-// refused, while the other entries of the same array are accepted. A stored entry may be posted again.
+// limits.feedback limits the entries of a session and of a run. A stored entry may be posted again.
 func TestFeedbackEntriesAreLimited(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -73,8 +72,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			})
 			postEntries(429, "limits.feedback", "later", "d")
 
-			// Four sessions of a run get one entry each. The limit of the run is 3, so one entry does not count for the
-			// run.
+			// The limit of the run is 3, so one of the four entries does not count for the run.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				sendTurn("Precept-Session", name, "Precept-Run", "r")
 				postEntries(202, "joined", name, "x")

@@ -10,7 +10,6 @@ import (
 	"precept/test/harness"
 )
 
-// The index _index.md lists a lesson that a user adds to the directory, and has the counts of the report.
 func TestIndexFollowsAManualEdit(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := harness.LessonDir(t)
@@ -33,7 +32,6 @@ func TestIndexFollowsAManualEdit(t *testing.T) {
 	})
 }
 
-// precept import next to a running server imports the valid line of a file and reports the invalid line.
 func TestImportNextToARunningServer(t *testing.T) {
 	p := harness.Start(t, t.TempDir(), "--upstream", "http://127.0.0.1:9/v1", "--lessons", t.TempDir())
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")

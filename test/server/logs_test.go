@@ -15,8 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// Each failed request has a log line with its Precept-Request-Id. No line, at any level, contains text of a request, a
-// reply, a lesson or feedback.
+// The line has the Precept-Request-Id. No line contains text of a request, a reply, a lesson or feedback.
 func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"

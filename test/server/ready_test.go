@@ -12,8 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// precept ready prints the answer of /readyz, finds the server by its data directory or address, and fails without a
-// server.
+// precept ready finds the server by its data directory or address.
 func TestReadyCommandPrintsReadyz(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -36,7 +35,7 @@ func TestReadyCommandPrintsReadyz(t *testing.T) {
 	}
 }
 
-// Precept notifies the service manager of its addresses when it is ready, and again when it begins to stop.
+// The service manager gets the addresses when precept is ready, and a second message when precept begins to stop.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	socketDir, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes
@@ -74,7 +73,6 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 }
 
-// If the service manager cannot be notified, precept starts and logs a warning.
 func TestMissingServiceManagerCausesAWarning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

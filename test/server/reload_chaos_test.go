@@ -13,16 +13,14 @@ import (
 	"precept/test/harness"
 )
 
-// The configuration is reloaded many times under load, by SIGHUP and by polling, and every tenth file is invalid. No
-// request fails, and the numbers of goroutines and open files do not grow. TestThousandReloadsFailNoRequest has more
-// reloads.
+// TestThousandReloadsFailNoRequest has more reloads.
 func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
 	reloadUnderLoad(t, harness.UsualOrChaos(150, 5000))
 }
 
-// reloadUnderLoad changes the configuration n times under load, and checks that no request fails, and that the numbers
-// of goroutines and open files do not grow.
+// reloadUnderLoad changes the configuration n times under load, by SIGHUP and by polling; every tenth file is
+// invalid. No request may fail, and the numbers of goroutines and open files may not grow.
 func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
 	firstModel, secondModel := harness.InstantModel(t), harness.InstantModel(t)
@@ -74,7 +72,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	s.Stop()
 }
 
-// countReloads returns the number of matches of line in the log. Each call reads only the new part of the log.
+// countReloads returns the number of matches of line in the part of the log that earlier calls did not read.
 func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1
@@ -83,7 +81,6 @@ func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	return s.reloadCount
 }
 
-// gauges returns the values of at most two metrics of the server.
 func (s *configFileServer) gauges(names ...string) (out [2]float64) {
 	s.T.Helper()
 	_, text := harness.Get(s.T, s.AdminURL+"/metrics", "token")

@@ -16,14 +16,12 @@ import (
 	"precept/test/harness"
 )
 
-// configFileServer is a running precept that reads a configuration file.
 type configFileServer struct {
 	*harness.Process
 	file, dir              string
-	readBytes, reloadCount int // number of bytes of the log that countReloads has read, and of reloads in them
+	readBytes, reloadCount int // of the log read by countReloads, and reloads found in it
 }
 
-// startWithFile starts precept with a configuration file that contains text.
 func startWithFile(t *testing.T, text string, flags ...string) *configFileServer {
 	t.Helper()
 	s := &configFileServer{Process: &harness.Process{T: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
@@ -32,7 +30,6 @@ func startWithFile(t *testing.T, text string, flags ...string) *configFileServer
 	return s
 }
 
-// writeConfig replaces the configuration file.
 func (s *configFileServer) writeConfig(text string) {
 	s.T.Helper()
 	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
@@ -40,14 +37,12 @@ func (s *configFileServer) writeConfig(text string) {
 	}
 }
 
-// acceptsToken reports whether the admin listener accepts a token.
 func (s *configFileServer) acceptsToken(token string) bool {
 	status, _ := harness.Get(s.T, s.AdminURL+"/api/report", token)
 	return status == http.StatusOK
 }
 
-// If the configuration file is removed, the last configuration stays in effect, and the log has a warning. The log also
-// has a warning if the lesson directory is removed.
+// The last configuration stays in effect.
 func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	t.Parallel()
 	lessons := filepath.Join(t.TempDir(), "lessons")
@@ -67,7 +62,7 @@ func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	}
 }
 
-// A reload while the file is missing fails. The fault ends when the file is back, also with its old content.
+// The fault also ends if the restored file has its old content.
 func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 	t.Parallel()
 	const text = "admin: {tokens: [first]}\n"
@@ -85,8 +80,7 @@ func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 	s.Eventually("the end of the fault in the metrics", succeeded)
 }
 
-// A configuration file is changed, reloaded by SIGHUP, and changed back before the next poll. The change back is
-// applied.
+// The file is changed back before the next poll.
 func TestReloadAppliesARevertedChange(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
@@ -100,8 +94,7 @@ func TestReloadAppliesARevertedChange(t *testing.T) {
 	}
 }
 
-// An empty configuration file is refused: it may be half written, and the defaults would send requests to another
-// upstream.
+// An empty file may be half written, and the defaults would send requests to a different upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "admin: {tokens: [first]}\n")
@@ -115,7 +108,6 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	s.Eventually("the second token", func() bool { return s.acceptsToken("second") })
 }
 
-// A setting that needs a restart keeps its old value and is reported until the restart. Other settings are applied.
 func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	t.Parallel()
 	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
@@ -154,7 +146,6 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	})
 }
 
-// A reload can switch on the redaction of personal data in later requests.
 func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	t.Parallel()
 	model := harness.InstantModel(t)
@@ -177,7 +168,6 @@ func TestReloadSwitchesOnAnonymization(t *testing.T) {
 	}
 }
 
-// SIGTERM stops precept while it handles many SIGHUP.
 func TestSIGTERMStopsDuringManyReloads(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "log: {level: error}\n")

@@ -22,8 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// The first start logs the ready line and a working login link with a new token, and writes run.json. The stop removes
-// run.json. A later start logs no link.
+// Only the first start logs the link. The stop removes run.json.
 func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).WaitUntilReady(dir)
@@ -71,8 +70,7 @@ func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
 	}
 }
 
-// Secrets in mounted files often end with a line feed. Precept removes the line feed from the admin token and from the
-// key of the upstream.
+// Secrets in mounted files often end with a line feed.
 func TestLineFeedAfterASecretIsTrimmed(t *testing.T) {
 	keys := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get("Authorization") }))
@@ -137,7 +135,6 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// During the drain precept lets open streams finish and refuses new connections.
 func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -195,7 +192,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	}
 }
 
-// A changed configuration file is applied. An invalid one is refused, and the log and the dashboard report why.
+// The log and the dashboard report why an invalid file is refused.
 func TestServeReloadsConfig(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
 	write := func(text string) {
@@ -251,8 +248,6 @@ func TestServeReloadsConfig(t *testing.T) {
 	}
 }
 
-// If the data directory cannot be created, precept still starts, is ready and accepts the login link, and logs that it
-// runs from memory.
 func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	const dir = "/proc/precept" // even root cannot create a directory in /proc
 	if runtime.GOOS != "linux" {
@@ -274,8 +269,7 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	}
 }
 
-// The commands that read the store work while a server runs and after its stop. Neither the log nor a file contains the
-// client's key or the admin token.
+// No log line and no file contains the client's key or the admin token.
 func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -369,7 +363,6 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	})
 }
 
-// A command exits with ExitOK, with ExitMisuse for wrong arguments, or with ExitFailed. Each failure prints a message.
 func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 	cases := []struct {
 		args string

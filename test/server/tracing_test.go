@@ -14,8 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Precept sends one span per turn to the configured collector, at the latest when it stops. A span has the slug of the
-// injected lesson, but no text of the session.
+// Precept sends the spans at the latest when it stops. A span has the slug of the injected lesson.
 func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string

@@ -17,8 +17,6 @@ import (
 
 const userText = "Run the build script. <script>alert(1)</script> \x1b[31m"
 
-// A session is listed, read, watched, rated, exported and forgotten through the admin listener, with a store in SQLite
-// and in Redis.
 func TestAdminListenerServesSessions(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	redis := storetest.StartRedis(t)
@@ -27,7 +25,6 @@ func TestAdminListenerServesSessions(t *testing.T) {
 	}
 }
 
-// The facets and the filter error_kind find a session with a failed reply of the model API.
 func TestFacetsCountFailedReplies(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		harness.ReplyJSON(w, http.StatusTooManyRequests, map[string]any{"error": map[string]string{"message": "slow down"}})
@@ -48,7 +45,7 @@ func TestFacetsCountFailedReplies(t *testing.T) {
 	}
 }
 
-// Watch finds a session named "..", which a path in a URL cannot name.
+// A path in a URL cannot name a session named "..".
 func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	p := harness.Start(t, t.TempDir(), "--upstream", harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL+"/v1")
@@ -59,8 +56,6 @@ func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	})
 }
 
-// checkSessionViews sends a session and an opted-out session, and checks the pages and API responses of the admin
-// listener.
 func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -139,7 +134,6 @@ func checkSessionViews(t *testing.T, flags []string) {
 	}
 }
 
-// checkWatch checks the output of precept watch on the session, as text and as JSON, and its errors.
 func checkWatch(t *testing.T, dir, id string) {
 	t.Helper()
 	for _, args := range [][]string{{"watch", "one"}, {"watch", id}, {"watch", "--latest"}} {
@@ -173,7 +167,7 @@ func checkWatch(t *testing.T, dir, id string) {
 	}
 }
 
-// checkSameExports checks that the admin listener exports the same lines as precept export, in each format except
+// checkSameExports checks that the admin listener exports the same lines as precept export, in every format except
 // Parquet.
 func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	t.Helper()
@@ -188,8 +182,6 @@ func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []stri
 	}
 }
 
-// checkHealth checks that /api/health reports a balanced account of exchanges, a healthy store, the changed settings
-// and the audit log.
 func checkHealth(t *testing.T, p *harness.Process) {
 	t.Helper()
 	var h admin.Health

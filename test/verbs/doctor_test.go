@@ -20,7 +20,7 @@ import (
 	"precept/test/harness"
 )
 
-// A server and doctor warn of a Redis that deletes keys when its memory is full, and only of such a Redis.
+// Redis deletes keys when its memory is full, unless its policy is noeviction.
 func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
 	server := storetest.StartRedis(t)
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
@@ -38,8 +38,7 @@ func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
 	}
 }
 
-// Doctor reports the number of exchanges that the outbox has delivered and the store does not have. If the store has as
-// many exchanges as the outbox has delivered, doctor reports none.
+// Doctor reports exchanges that the outbox has delivered and the store does not have.
 func TestDoctorReportsMissingExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
@@ -86,8 +85,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	checkMissingReported(false)
 }
 
-// Doctor prints the answer of /readyz, and exits with 1 unless the answer is ok. The test reads four answers: with a
-// store, after a failure of the store, with a full outbox, and with a data directory that cannot be written.
+// Doctor exits with 1 unless the answer of /readyz is ok.
 func TestDoctorAgreesWithReadyz(t *testing.T) {
 	type answer struct {
 		OK    bool
@@ -97,8 +95,8 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		}
 		DataDir string `json:"data_dir_error"`
 	}
-	// waitForAnswer waits until both /readyz and doctor return the wanted answer. prepare runs before each attempt: it
-	// fills the outbox again, because a full outbox has room again after a moment.
+	// prepare runs before each attempt: it fills the outbox again, because a full outbox has room again after a
+	// moment.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" of /readyz and doctor", func() bool {
@@ -155,8 +153,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	}
 }
 
-// Doctor fails if the outbox cannot be read. The run.json of a killed server does not prevent the failure, although its
-// process id belongs to a running process of another program.
+// The process id in the run.json of the killed server belongs to a running process of another program.
 func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
@@ -172,8 +169,8 @@ func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	}
 }
 
-// If the data directory cannot be read, doctor fails with the cause, and does not ask the server of another directory.
-// Doctor names --store-url if the running server uses a store other than the default.
+// Doctor does not ask the server of another directory. It names --store-url if the running server uses a store other
+// than the default.
 func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	other := harness.StartWithUpstream(t, t.TempDir(), model.URL)
@@ -192,8 +189,8 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 }
 
-// Doctor names the faults of a configuration file, continues with the other checks and exits with 1. A fault of a key
-// that only a server needs is a warning. If a fault hides the data directory, doctor does not read another one.
+// A fault of a key that only a server needs is a warning. If a fault hides the data directory, doctor does not read
+// the default directory.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, tc := range []struct {

@@ -29,13 +29,11 @@ import (
 	"precept/store/sqlite"
 )
 
-// runExport runs precept export on a data directory and returns standard output.
 func runExport(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
 	return harness.MustRun(t, append([]string{"export", "--data-dir", dir}, flags...)...)
 }
 
-// sessionID returns the id of session n.
 func sessionID(n int) session.ID {
 	return session.IDOf("default", session.NamespaceSession, fmt.Sprint(n))
 }
@@ -53,8 +51,8 @@ func newExchange(tenant string, id session.ID, n int, at time.Time, lesson strin
 	return x
 }
 
-// storeFourSessions writes sessions 0 to 3, of two tenants and with different ratings, to a store, and returns its data
-// directory.
+// storeFourSessions writes sessions 0 to 3, of two tenants and with different ratings, to a store, and returns its
+// data directory.
 func storeFourSessions(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -107,8 +105,7 @@ func storeFourSessions(t *testing.T) string {
 
 func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
 
-// Each filter selects the same sessions in the formats mplp, openai and parquet. --lesson also selects the lines of the
-// format experiment.
+// --lesson also selects the lines of the format experiment.
 func TestExportFiltersApplyToEachFormat(t *testing.T) {
 	dir := storeFourSessions(t)
 	for _, tc := range []struct {
@@ -162,7 +159,6 @@ func readParquet(t *testing.T, file []byte) []lake.Row {
 	return rows
 }
 
-// parquetInputs returns the inputs of all rows of a Parquet file, concatenated.
 func parquetInputs(t *testing.T, file []byte) string {
 	t.Helper()
 	var b strings.Builder
@@ -172,7 +168,6 @@ func parquetInputs(t *testing.T, file []byte) string {
 	return b.String()
 }
 
-// The rows of a Parquet export have the values of the lines of the default export.
 func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	dir := storeFourSessions(t)
 	var lines []sample.Sample
@@ -216,7 +211,7 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	}
 }
 
-// An export of pairs without a pair says on standard error how many sessions it read, and which feedback is missing.
+// Standard error has the number of sessions that were read, and the feedback that is missing.
 func TestExportExplainsMissingPairs(t *testing.T) {
 	dir := storeFourSessions(t)
 	out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", "preference")
@@ -227,7 +222,6 @@ func TestExportExplainsMissingPairs(t *testing.T) {
 	}
 }
 
-// export --output --json prints the name of the file, its format and the number of its records.
 func TestExportCountsRecords(t *testing.T) {
 	dir, file := storeFourSessions(t), filepath.Join(t.TempDir(), "out")
 	for format, want := range map[string]int{"mplp": 4, "openai": 4, "preference": 0, "experiment": 2, "parquet": 4} {
@@ -320,9 +314,9 @@ func (hm *heapMeter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// An export of 60 MB uses at most 48 MiB of heap: it does not keep all samples in memory.
+// An export of 60 MB uses at most 48 MiB of heap.
 func TestExportMemoryIsBounded(t *testing.T) {
-	const samples, limit = 30_000, 48 << 20 // the limit is three times the measured heap, garbage included
+	const samples, limit = 30_000, 48 << 20 // three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
 		p := &heapMeter{}
 		x := &server.ExportJob{StoreReader: generatedSamples{n: samples}, Filter: &sample.Filter{}, Out: p}

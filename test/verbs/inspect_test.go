@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// precept inspect needs more memory than precept version: at most twice the size of a long transcript.
+// The memory of precept version does not count.
 func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes a transcript of 40 MB")

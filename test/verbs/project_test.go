@@ -15,8 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// precept run, doctor and dashboard find the running server of the user from any folder. The server removes the run
-// file of the user when it stops.
+// The server removes the run file of the user when it stops.
 func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 	t.Parallel()
 	runtimeDir, data, project := t.TempDir(), t.TempDir(), t.TempDir()
@@ -45,8 +44,7 @@ func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 	}
 }
 
-// In another folder, precept lessons uses the lesson directory of the user's running server, also with the
-// configuration file of this server, and precept run with this file uses the server.
+// The commands run in another folder, with and without the configuration file of the server.
 func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 	t.Parallel()
 	runtimeDir, work, project := t.TempDir(), t.TempDir(), t.TempDir()
@@ -109,7 +107,6 @@ func TestLessonsCommandsUseTheRunningServersDirectory(t *testing.T) {
 	}
 }
 
-// precept run starts its own server if the run file names a server that no longer runs.
 func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	t.Parallel()
 	runtimeDir, dataHome := t.TempDir(), t.TempDir()
@@ -127,7 +124,7 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	}
 }
 
-// A second start logs the address of the dashboard and the command that prints the login link.
+// The log also has the command that prints the login link.
 func TestSecondStartLogsTheDashboardAddress(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -139,7 +136,6 @@ func TestSecondStartLogsTheDashboardAddress(t *testing.T) {
 	}
 }
 
-// precept report and precept export say how many sessions are open and when they will count.
 func TestReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -161,7 +157,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	}
 }
 
-// precept report counts a closed session without a match, and does not claim that no session counts.
+// The report does not claim that no session counts.
 func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	t.Parallel()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})

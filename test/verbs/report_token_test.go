@@ -9,7 +9,6 @@ import (
 	"precept/test/harness"
 )
 
-// runReport runs precept report on a data directory with the admin token in PRECEPT_ADMIN_TOKEN.
 func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
 	t.Helper()
 	t.Setenv("PRECEPT_ADMIN_TOKEN", token)
@@ -17,8 +16,8 @@ func runReport(t *testing.T, dir, token string) (code int, out, stderr string) {
 	return code, out, stderr
 }
 
-// precept report reads the report from the running server, or without a token from the store, and says so. A wrong
-// token is an error, because the numbers in the store may be older than those of the server.
+// A wrong token is an error, because the numbers in the store may be older than those of the server. Without a token,
+// precept report reads the store and says so.
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)

@@ -11,8 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// newRulesFile writes a rules file. It returns a function that runs a subcommand of precept rules on the file, and the
-// lesson directory of these commands.
+// newRulesFile writes a rules file. It returns a function that runs a subcommand of precept rules on the file, and
+// the lesson directory of these commands.
 func newRulesFile(t *testing.T, text string) (call func(subcommand string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()
@@ -59,7 +59,6 @@ func TestRulesToLessonsWritesAQuarantinedLesson(t *testing.T) {
 	}
 }
 
-// Without a store, rules list prints a dash for an unknown number of sessions, not zero.
 func TestRulesListPrintsDashForUnknownNumbers(t *testing.T) {
 	file, flags := filepath.Join(t.TempDir(), "AGENTS.md"), []string{"--lessons", t.TempDir(), "--data-dir", t.TempDir()}
 	if err := os.WriteFile(file, []byte("## Style\n\nUse tabs.\n\n## Names\n\nName things well.\n"), 0o600); err != nil {
@@ -73,7 +72,7 @@ func TestRulesListPrintsDashForUnknownNumbers(t *testing.T) {
 	}
 }
 
-// With lessons in Redis, the file _rules.json has no effect, and the log has one warning.
+// With lessons in Redis, the file _rules.json has no effect.
 func TestServeWarnsAboutAnUnusedRulesFile(t *testing.T) {
 	dir, url := t.TempDir(), storetest.StartRedis(t).URL()
 	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {

@@ -17,8 +17,8 @@ import (
 	"precept/test/harness"
 )
 
-// TestTalk is the agent that the tests of precept run start: a program that reads OPENAI_BASE_URL and sends the text in
-// TALK twice. TestTalk is skipped if TALK is not set.
+// TestTalk is the agent that the tests of precept run start: a program that reads OPENAI_BASE_URL and sends the text
+// in TALK twice.
 func TestTalk(t *testing.T) {
 	text := os.Getenv("TALK")
 	if text == "" {
@@ -40,7 +40,6 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// runIn runs a precept command in a directory, and returns its exit code and output.
 func runIn(t *testing.T, dir string, env []string, args ...string) (code int, out, stderr string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -54,8 +53,8 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// precept run finds or starts a server for an agent that only reads OPENAI_BASE_URL. The requests of the agent are one
-// session, the verdict of the verifier is feedback on this session, and --record adds the failure to AGENT.md.
+// The agent only reads OPENAI_BASE_URL. The verdict of the verifier is feedback on its session, and --record adds the
+// failure to AGENT.md.
 func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
@@ -101,8 +100,6 @@ func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 	}
 }
 
-// With --run and without --session, all sessions of the agent belong to the run, and the verdict of the verifier rates
-// the run.
 func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
@@ -130,8 +127,7 @@ func TestRunFlagRatesAllSessionsOfTheAgent(t *testing.T) {
 	})
 }
 
-// If all requests of a run or session fail, the verifier gives no rating, because the result says nothing about a
-// lesson.
+// If all requests fail, the result of the verifier says nothing about a lesson.
 func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(upstream.Close)
@@ -172,7 +168,7 @@ func checkVerdict(t *testing.T, dir, dataDir string) {
 	})
 }
 
-// A signal to precept run reaches the agent. The verifier does not run if a signal stopped the agent.
+// The verifier does not run if a signal stopped the agent.
 func TestRunForwardsSignals(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, _ := os.Executable()
@@ -197,8 +193,6 @@ func TestRunForwardsSignals(t *testing.T) {
 	}
 }
 
-// precept feedback accepts each kind of feedback. It exits with 2 for missing, conflicting or invalid flags, and with 1
-// for a missing file, an unknown source or without a server.
 func TestFeedbackCommandExitCodes(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir := t.TempDir()
@@ -245,7 +239,6 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	}
 }
 
-// precept run --json exits with the exit code of the agent even if standard error cannot be written.
 func TestRunKeepsExitCodeOfAgentIfStderrIsFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

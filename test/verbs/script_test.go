@@ -10,7 +10,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestScripts runs the scripts of precept commands in testdata/script/*.txtar.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -29,8 +28,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits implements the script command exits, which checks the exit code of a command, as in
-// exits 2 precept serve --no-such-flag.
+// exits implements a script command that checks an exit code, as in exits 2 precept serve --no-such-flag.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND...")

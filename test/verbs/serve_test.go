@@ -10,7 +10,7 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// serve --json prints the content of run.json on standard output, and nothing else.
+// Standard output has the content of run.json, and nothing else.
 func TestServePrintsAddressesAsJSON(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "precept", "serve", "--json", "--upstream", "http://127.0.0.1:9/v1",

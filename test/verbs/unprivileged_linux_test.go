@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// unprivilegedUser is a user without the rights of root, with a binary and a directory that the user may read.
+// unprivilegedUser may read the binary and the directory, and has no rights of root.
 type unprivilegedUser struct {
 	binary, dir string
 	credential  *syscall.Credential
@@ -53,7 +53,6 @@ func newUnprivilegedUser(t *testing.T) unprivilegedUser {
 	return u
 }
 
-// run runs a precept command in the directory and returns its standard error and exit code.
 func (u unprivilegedUser) run(t *testing.T, args ...string) (stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), u.binary, args...)
@@ -68,7 +67,6 @@ func (u unprivilegedUser) run(t *testing.T, args ...string) (stderr string, code
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// A command that may not read a file, write into a folder or bind a port names the remedy.
 func TestErrorsAboutPermissionsNameTheRemedy(t *testing.T) {
 	u := newUnprivilegedUser(t)
 	lessonFile := strings.Join([]string{

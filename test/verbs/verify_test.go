@@ -16,7 +16,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// recordSchema returns the published schema of the input and the output of precept record.
 func recordSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile("../../docs/contracts/record.schema.json")
@@ -26,7 +25,6 @@ func recordSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// precept record accepts an input if and only if the input is valid for the published schema. The output is valid too.
 func TestRecordFollowsItsSchema(t *testing.T) {
 	schema := recordSchema(t)
 	const validEntry = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
@@ -67,8 +65,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 	}
 }
 
-// precept verify forwards a signal to the verified command, exits with the exit code of the command, and records
-// nothing.
+// The exit code is that of the command, and nothing is recorded.
 func TestVerifyForwardsSignals(t *testing.T) {
 	for _, tc := range []struct {
 		script string
@@ -107,7 +104,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 	}
 }
 
-// precept verify exits when the command exits, even if a background process keeps the output open.
+// The background process keeps the output of the command open.
 func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	out, _, code := harness.RunCommand(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+pidFile+"; exit 5")
@@ -135,7 +132,7 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	}
 }
 
-// If the command does not run its task, or if the ledger cannot be written, verify reports that it records nothing.
+// Nothing is recorded if the command does not run its task, or if the ledger cannot be written.
 func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
@@ -151,8 +148,7 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	}
 }
 
-// If neither the ledger nor the trace can be written, verify reports the reason once, and names no file with the
-// failures.
+// The reason is reported once.
 func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -164,8 +160,7 @@ func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// precept init writes a configuration that names ./lessons, so the printed command starts precept in the directory of
-// the configuration.
+// The configuration names ./lessons, so the printed command must start precept in the directory of the configuration.
 func TestInitPrintsACommandForItsDirectory(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
 		if out, stderr, code := harness.RunCommand(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {

@@ -14,7 +14,6 @@ import (
 	"strings"
 )
 
-// object is a part of a CycloneDX document.
 type object map[string]any
 
 func main() {
