@@ -55,8 +55,8 @@ func f() {
 	}
 }
 
-// wordlessFailures counts the failure messages in a file, and returns the positions of those without a word. A lone
-// error is accepted, as in t.Fatal(err) after err != nil.
+// wordlessFailures returns the positions of messages without a word. A lone error is accepted, as in t.Fatal(err)
+// after err != nil.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -96,7 +96,7 @@ func isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// hasWord reports whether a string literal in the arguments contains a word, apart from format verbs such as %d.
+// hasWord ignores format verbs such as %d.
 func hasWord(call *ast.CallExpr) (found bool) {
 	for _, a := range call.Args {
 		ast.Inspect(a, func(n ast.Node) bool {
@@ -110,8 +110,8 @@ func hasWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether the only argument of the call is an error, and the innermost if statement around the
-// call compares a value with nil. A call outside of every if statement or in an else branch is accepted as well.
+// isLoneError reports whether the only argument is an error, and the innermost if statement compares a value with
+// nil. A call outside of every if statement or in an else branch is accepted as well.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

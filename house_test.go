@@ -40,8 +40,7 @@ func TestArchitecturePageNamesExist(t *testing.T) {
 	}
 }
 
-// declarations returns the declared names and the packages of the program. Functions and types are named
-// package.Name, methods and mutexes package.Type.Name.
+// declarations returns functions and types as package.Name, methods and mutexes as package.Type.Name.
 func declarations(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = map[string]bool{}, map[string]bool{}
@@ -126,7 +125,6 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 	}
 }
 
-// addPackages adds the packages in a cell of a table to a set, which it creates if the set is nil.
 func addPackages(cell string, set map[string]bool) map[string]bool {
 	if set == nil {
 		set = map[string]bool{}
@@ -137,7 +135,7 @@ func addPackages(cell string, set map[string]bool) map[string]bool {
 	return set
 }
 
-// A TestMain finds leaked goroutines. cmd/precept is exempt, because its tests run the program as a separate process.
+// cmd/precept is exempt, because its tests run the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
@@ -205,7 +203,6 @@ func goroutineFiles(t *testing.T) map[string]bool {
 	return found
 }
 
-// mutexFields returns the mutexes in types, as package.Type.field.
 func mutexFields(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -249,7 +246,7 @@ func mutexes(t ast.Expr) (fields []string) {
 	return fields
 }
 
-// eachFile calls fn for each parsed Go file of the program, except for tests and test support.
+// eachFile calls fn for each parsed Go file, except for tests and test support.
 func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	t.Helper()
 	for _, name := range walk(t, ".go") {

@@ -45,7 +45,7 @@ func order() map[string][][]string {
 }
 
 // sameLayerImports lists the permitted imports inside a layer. The record of a session holds an assignment, a type of
-// package trial. Package configs uses spell for unknown keys, and price to read the key prices.
+// package trial. Package configs suggests known keys with spell, and reads the key prices with price.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
@@ -55,7 +55,6 @@ type place struct {
 	folder     string
 }
 
-// placeOf returns the position of a package, or false for an unlisted package.
 func placeOf(pkg string) (place, bool) {
 	folder, _, _ := strings.Cut(pkg, "/")
 	for n, names := range layers() {
@@ -81,7 +80,6 @@ func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isSystemTest(pkg)
 }
 
-// isSystemTest reports whether a package tests the whole program. A system test may import every package.
 func isSystemTest(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
 // importers lists the packages that may import each third-party library; "test" means all test files.
@@ -126,8 +124,8 @@ func importers() map[string][]string {
 	}
 }
 
-// separatedPackages lists packages that must not import another package, directly or indirectly. The packages that
-// compute effects and verdicts must not use the beliefs of package bandit.
+// separatedPackages lists packages that must not import another package, directly or indirectly. Effects and verdicts
+// must not depend on the beliefs of package bandit.
 func separatedPackages() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
@@ -138,9 +136,9 @@ func separatedPackages() map[string]string {
 }
 
 type source struct {
-	file    string // path relative to the module, with slashes
-	pkg     string // folder of the package
-	test    bool   // whether the file is a test or test support
+	file    string // relative to the module, with slashes
+	pkg     string
+	test    bool // or test support
 	imports []string
 }
 
@@ -164,7 +162,6 @@ func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	}
 }
 
-// forbiddenChains returns the chains of imports that separatedPackages forbids, except in tests.
 func forbiddenChains(sources []source) []string {
 	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -188,7 +185,6 @@ func forbiddenChains(sources []source) []string {
 	return out
 }
 
-// route returns a chain of imports from one package to another, or nil if no chain exists.
 func route(imports map[string][]string, from, to string, visited map[string]bool) []string {
 	if from == to {
 		return []string{to}
@@ -205,7 +201,7 @@ func route(imports map[string][]string, from, to string, visited map[string]bool
 }
 
 func unusedImporters(sources []source) []string {
-	used := map[string]bool{} // library and package, or library and "test"
+	used := map[string]bool{} // by library and package, or library and "test"
 	for _, s := range sources {
 		for _, imported := range s.imports {
 			for library := range importers() {
@@ -227,8 +223,6 @@ func unusedImporters(sources []source) []string {
 	return out
 }
 
-// readSources parses the imports of every Go file in the module, without nested modules, hidden folders and test
-// data.
 func readSources(root fs.FS) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
@@ -288,7 +282,6 @@ func violations(sources []source) []string {
 	return slices.Compact(out)
 }
 
-// violation returns the fault of an import, "" for a permitted import.
 func violation(s source, imported string) string {
 	own, isOwn := strings.CutPrefix(imported, module+"/")
 	switch first, _, _ := strings.Cut(imported, "/"); {

@@ -13,7 +13,6 @@ import (
 	"unicode"
 )
 
-// message is a text for an operator or a client.
 type message struct{ kind, text, place string }
 
 const (
@@ -53,7 +52,6 @@ var (
 	messageGoName  = regexp.MustCompile(`^[A-Z]+[A-Z0-9_]*\b|^[A-Z][a-z]+[A-Z]|^(Redis|Sentinel|SQLite|JSON|YAML|Retry|OpenTelemetry|Kubernetes|Content-Type|Host|Basic|Bearer|Cluster)\b`)
 )
 
-// messageFaults returns the broken rules.
 func messageFaults(m message) (faults []string) {
 	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines may be fragments
 	if word := messageDialect.FindString(text); word != "" {
@@ -124,7 +122,6 @@ func messagesOf(t *testing.T) (list []message) {
 	return list
 }
 
-// messagesOfCall calls add for each message among the arguments of a call.
 func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast.Expr)) {
 	receiver, method := "", ""
 	switch f := call.Fun.(type) {
@@ -185,8 +182,7 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 }
 
-// literalText returns the text of a string literal or of a concatenation, with "..." for each part that is not a
-// literal.
+// literalText returns "..." for each part of a concatenation that is not a literal.
 func literalText(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

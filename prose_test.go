@@ -9,11 +9,10 @@ import (
 	"testing"
 )
 
-// prose counts the words of a text, and the words and clauses that make the text hard to read.
 type prose struct{ words, pronouns, clauses, idioms int }
 
-// The limits for a package or page and, with the suffix All, for all of them together: pronouns per 100 words,
-// clauses that begin with What or Who per 1,000 words, and idioms per 1,000 words.
+// The limits for a package or page and, with the suffix All, for all together: pronouns per 100 words, clauses that
+// begin with What or Who per 1,000 words, and idioms per 1,000 words.
 const (
 	pronounLimit, clauseLimit, idiomLimit          = 5.0, 0.5, 2.0
 	pronounLimitAll, clauseLimitAll, idiomLimitAll = 4.0, 0.2, 1.0
@@ -80,7 +79,6 @@ func commentsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
-// paragraphsOf returns the paragraphs of a Markdown page without code, headings and link targets.
 func paragraphsOf(text string) (paragraphs []string) {
 	fenced := false
 	var block []string
@@ -102,7 +100,6 @@ func paragraphsOf(text string) (paragraphs []string) {
 	return paragraphs
 }
 
-// proseOf measures the comments of each package, tests included, and each page.
 func proseOf(t *testing.T) map[string]*prose {
 	t.Helper()
 	out := map[string]*prose{}

@@ -58,7 +58,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	}
 }
 
-// eachBuiltFile calls fn for each parsed Go file in a directory that is built for target, except for tests.
+// eachBuiltFile calls fn for each parsed Go file that is built for target, except for tests.
 func eachBuiltFile(t *testing.T, target *build.Context, dir string, fn func(*ast.File, *token.FileSet)) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -18,7 +18,6 @@ import (
 	"precept/store/storetest"
 )
 
-// The beginnings of the commands in docs/OPERATIONS.md that create the users of Redis and of a Sentinel.
 const (
 	storeRules    = "ACL SETUSER precept on >PASSWORD "
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
@@ -39,14 +38,12 @@ func documentedRules(t *testing.T, begin string) string {
 	return strings.Join(strings.Fields(rules), " ")
 }
 
-// permissions returns the command rules of precept's Redis user, without the key and channel patterns.
 func permissions(t *testing.T) []string {
 	t.Helper()
 	rules := strings.Fields(documentedRules(t, storeRules))
 	return rules[slices.Index(rules, "-@all"):]
 }
 
-// startRestricted starts a server with precept's Redis user, and returns a URL that logs in as this user.
 func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -59,7 +56,6 @@ func createUser(t *testing.T, server *storetest.Redis) {
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
-// callEveryMethod calls every method that a store, a lesson bank and a continuous export of samples use.
 func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
@@ -99,7 +95,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close() //nolint:errcheck // closes only a test connection
+	defer b.Close() //nolint:errcheck
 	w := b.Watch(nil, func(*lesson.Book, []lesson.Problem) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -159,7 +155,6 @@ func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	}
 }
 
-// The rule is the ACL command that permits the refused command, even if a script called the command.
 func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

@@ -30,7 +30,7 @@ func openLessonStore(t *testing.T, url string) *redis.Bank {
 // remoteWriter writes to a lesson store as another process does.
 type remoteWriter struct{ *redis.Bank }
 
-// setText sets the text of the named lesson; nil deletes the lesson.
+// setText sets the text of a lesson; nil deletes the lesson.
 func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
@@ -53,8 +53,7 @@ func (w remoteWriter) Delete(t *testing.T, name string) {
 	}
 }
 
-// openerWithWatcher returns a function that opens a writer and a watcher of a lesson store. The watcher polls at
-// intervals of poll.
+// openerWithWatcher returns a function that opens a writer and a watcher. The watcher polls at intervals of poll.
 func openerWithWatcher(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
@@ -126,7 +125,6 @@ func TestWatcherGetsPublishedChange(t *testing.T) {
 	}
 }
 
-// The lessons stay active while Redis is down, and after Redis has lost all lessons.
 func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	server := storetest.StartRedis(t)
 	type loadedBook struct {
@@ -161,7 +159,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	await("before the outage", 1, "")
 	server.Kill()
 	await("while Redis is down", 1, "cannot be reached")
-	if err := server.Start(); err != nil { // the server is now empty, because it kept no data on the disk
+	if err := server.Start(); err != nil { // the server kept no data on the disk
 		t.Fatal(err)
 	}
 	await("after Redis lost its data", 1, "lost the lessons")
@@ -200,7 +198,6 @@ func TestBankMeetsStorageContract(t *testing.T) {
 	})
 }
 
-// The watcher reports the panic, does not pass the same book again, and passes the next book.
 func TestWatcherSurvivesPanicOfItsCallback(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openLessonStore(t, server.URL())

@@ -12,9 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica reads the counters of a tenant once, and then adds its own settlements (counted sessions) and the changes
-// by other replicas. Few settlements since the last call fit into the change log, so the replica does not read the
-// counters again.
+// A replica adds its own settlements (counted sessions) to counters that it has read once. The change log has the
+// settlements of other replicas, up to a limit.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	replica, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -89,7 +88,6 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 	}
 }
 
-// The caller then reads the counters again.
 func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
@@ -133,12 +131,10 @@ func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 	}
 }
 
-// newSettlement returns a settlement of session n that adds n to the counter "sum".
 func newSettlement(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
-// Redis may execute the settlement at once, after the next call of Moved, or after the next call of Counters.
 func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 	for _, order := range []string{"at once", "after Moved", "after Counters"} {
 		t.Run(order, func(t *testing.T) {
@@ -216,7 +212,6 @@ func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 	}
 }
 
-// The store discards the deltas and the position of a tenant that the last call of Moved did not name.
 func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)

@@ -49,8 +49,8 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 }
 
-// While a slot moves, Redis refuses each write to the slot as a whole. After the move, a client with the old slot
-// table retries the writes.
+// Redis refuses each write to a moving slot as a whole. After the move, a client with the old slot table retries the
+// writes.
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Cool waits until a consumer group (here lake) has acknowledged the samples of the session. The samples stay.
+// Cool waits until a consumer group (here lake) has acknowledged the samples.
 func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
@@ -72,7 +72,7 @@ func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	}
 }
 
-// writePurgeable writes closed sessions that were last seen at the same time, each with a sample and an exchange.
+// writePurgeable writes closed sessions, each with a sample and an exchange.
 func writePurgeable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
@@ -102,7 +102,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
-	const sessions = 1000 // about 500 in each shard
+	const sessions = 1000
 	writePurgeable(t, s, testTenant, 0, sessions)
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute)
@@ -180,7 +180,6 @@ func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
 	}
 }
 
-// One command for each pair of tenant and shard is enough.
 func TestPurgeSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -9,8 +9,7 @@ import (
 	"precept/store/redis"
 )
 
-// Example writes a session that other replicas can read at once. It has no output, because it needs a server at the
-// URL.
+// Example has no output, because it needs a server at the URL.
 func Example() {
 	ctx := context.Background()
 	store, err := redis.Open(redis.Options{URL: "redis://localhost:6379/0"})
@@ -33,7 +32,6 @@ func Example() {
 	fmt.Println(string(row.Data), found, err)
 }
 
-// The error does not contain the password.
 func ExampleCheckURL() {
 	fmt.Println(redis.CheckURL("redis://:secret@localhost:6379/0"))
 	fmt.Println(redis.CheckURL("redis://:secret@localhost:6379/0?unknown=1") != nil)

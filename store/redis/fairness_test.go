@@ -65,7 +65,6 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 	}
 }
 
-// Calls that each continue at the position of the previous call return each session once.
 func TestFeedbackOnOpenSessionsIsLimitedOverAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -124,12 +123,11 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	}
 }
 
-// Retention and reads of all sessions skip a tenant that is not listed. The next session lists the tenant again. The
-// counters stay.
+// Reads of all sessions skip a tenant that is not listed.
 func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
-	listedTenants := func() (n int64) { // total length of the tenant lists of all shards
+	listedTenants := func() (n int64) {
 		for _, key := range listKeys(t, server, "precept:{*}:all:tenants") {
 			size, _ := server.MustDo(t, "SCARD", key).(int64)
 			n += size
@@ -189,7 +187,7 @@ func commandCount(t *testing.T, server *storetest.Redis) int {
 }
 
 // A server regularly calls Stats and PurgeParked, which deletes old feedback whose session is still unknown (parked
-// feedback). Both cover all tenants.
+// feedback).
 func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)

@@ -19,7 +19,7 @@ type faultProxy struct {
 
 	mu           sync.Mutex
 	commandsSeen int // since the last call of setFault
-	faultAt      int // number of the command that gets the fault
+	faultAt      int // counted from 0
 	fault        fault
 	injected     bool
 	held         []byte // late command, which release sends
@@ -31,7 +31,7 @@ type fault string
 const (
 	cutBefore fault = "cut before" // before the server gets the command
 	cutAfter  fault = "cut behind" // after the server has executed the command
-	delayed   fault = "late"       // the connection breaks, and the server gets the command when release is called
+	delayed   fault = "late"       // the server gets the command when release is called
 )
 
 func newFaultProxy(t *testing.T, server string) *faultProxy {
@@ -61,15 +61,13 @@ func (p *faultProxy) close() {
 	p.open.Wait()
 }
 
-// setFault resets the count of commands, and sets the fault of a command, counted from 0. A negative number means no
-// fault.
+// setFault resets the count of commands, and sets the fault of one command. A negative number means no fault.
 func (p *faultProxy) setFault(number int, kind fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commandsSeen, p.faultAt, p.fault, p.injected = 0, number, kind, false
 }
 
-// commands returns the number of commands since setFault, and reports whether the fault has been injected.
 func (p *faultProxy) commands() (n int, happened bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +89,6 @@ func (p *faultProxy) nextFault(name string) fault {
 	return p.fault
 }
 
-// release sends the delayed command to the server, and waits for the reply.
 func (p *faultProxy) release() error {
 	server, err := net.Dial("tcp", p.server)
 	if err != nil {
@@ -158,7 +155,6 @@ func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	return strings.ToUpper(parts[2]), raw, nil
 }
 
-// readRaw reads the bytes of one RESP2 value.
 func readRaw(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil || len(line) < 4 {

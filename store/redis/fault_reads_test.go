@@ -22,9 +22,8 @@ import (
 const testTenant = "default"
 
 type storeCall struct {
-	name string
-	do   func(ctx context.Context, s *redis.Store) (result any, err error)
-	// reads is true for a call that changes nothing and whose result is compared.
+	name  string
+	do    func(ctx context.Context, s *redis.Store) (result any, err error)
 	reads bool
 }
 
@@ -78,8 +77,7 @@ func firstSettlement() []session.Settlement {
 	}}
 }
 
-// addingCalls is the number of calls at the start of changeCalls that add data. The other calls delete data or
-// restore dead letters.
+// addingCalls is the number of calls at the start of changeCalls that add data.
 const addingCalls = 13
 
 // changeCalls returns all calls that change the store, in an order in which each call has an effect.
@@ -244,9 +242,8 @@ func sortedIDs[T any](list []T, idOf func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a proxy that injects faults, and a function that opens a store behind it. The clock of the store
-// moves by 10 seconds at each reading, so that its circuit breaker, which refuses calls for a while after a failure,
-// never refuses a call.
+// openFaulty returns a function that opens a store behind the proxy. The clock of the store moves by 10 seconds at
+// each reading, so that its circuit breaker, which refuses calls for a while after a failure, never refuses a call.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
@@ -265,12 +262,12 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy
 	}, proxy
 }
 
-// readAllData returns the results of all readCalls as text, except the epoch.
+// readAllData omits the epoch, which belongs to the server.
 func readAllData(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
 	for _, call := range readCalls() {
-		if call.name == "epoch" { // belongs to the server, not to the store
+		if call.name == "epoch" {
 			continue
 		}
 		v, err := call.do(t.Context(), s)
@@ -282,7 +279,6 @@ func readAllData(t *testing.T, s *redis.Store) string {
 	return text
 }
 
-// diffLines returns the lines that are in only one of two texts, marked with "have" or "want".
 func diffLines(got, want string) (out string) {
 	for line := range strings.Lines(got) {
 		if !strings.Contains(want, line) {
@@ -312,8 +308,7 @@ func faults() map[fault]error {
 	}
 }
 
-// The test repeats each read with a fault at a different command. The read returns the full result or the error of
-// the fault, which is ErrUnavailable except for a key of the wrong type.
+// The test repeats each read with a fault at a different command.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
 	open, proxy := openFaulty(t)
 	s := open("reads")

@@ -15,8 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The test repeats each write with a fault at a different command. The write returns ErrUnavailable. After a second
-// call, the data is the same as after a write without a fault.
+// The test repeats each write with a fault at a different command. After a second call, the data is the same as after
+// a write without a fault.
 func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, proxy := openFaulty(t)
 	for n, call := range changeCalls() {
@@ -58,8 +58,8 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	}
 }
 
-// The test repeats a migration with a connection that breaks at a different command. After a second migration, the
-// store has the same data as a store that was created with several shards.
+// The connection breaks at a different command in each round. After a second migration, the store has the same data
+// as a store that was created with several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	server := storetest.StartRedis(t)
 	proxy := newFaultProxy(t, server.Addr)
@@ -72,12 +72,12 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			}
 		}
 	}
-	const before, after = 7, addingCalls // number of calls before the first and before the second migration
+	const before, after = 7, addingCalls // before the first and before the second migration
 	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
 	makeCalls(unmigrated, changeCalls()[:after])
 	want := readDataWithoutPosition(t, unmigrated)
 	var seconds atomic.Int64
-	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // moves at each reading, so that the circuit breaker refuses no call
+	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the moving clock keeps the circuit breaker closed
 	for n, injected := range []fault{cutAfter, cutBefore} {
 		for at := 0; ; at += 1 + 4*n {
 			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", proxy.url(), n, at), Now: now, Shards: 1})

@@ -46,7 +46,6 @@ func sessionID(n int) (id session.ID) {
 	return id
 }
 
-// newBatch returns a row and an exchange of session n.
 func newBatch(n int) session.Batch {
 	at := time.Date(2031, 5, 6, 7, 8, n, 0, time.UTC)
 	id := sessionID(n)
@@ -64,8 +63,8 @@ func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	}
 }
 
-// eventually retries fn for at most a minute. After a failure, the circuit breaker of a store refuses calls, except
-// one call per second, the probe.
+// eventually retries fn for at most a minute. After a failure, the circuit breaker of a store permits only one call
+// per second, the probe.
 func eventually(t *testing.T, subject string, fn func() error) {
 	t.Helper()
 	err := errors.New("not called")
@@ -77,7 +76,6 @@ func eventually(t *testing.T, subject string, fn func() error) {
 	}
 }
 
-// checkStored compares the numbers of sessions and of exchanges with want.
 func checkStored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64
@@ -104,7 +102,7 @@ func waitForError(t *testing.T, subject string, wantErr error, fn func() error) 
 }
 
 // checkBreakerOpens checks calls to a server that does not respond. Three look-ups and one write wait until they time
-// out; later calls fail at once. The clock of the store does not move, so that the breaker permits no probe.
+// out; later calls fail at once. The clock does not move, so that the breaker permits no probe.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -123,7 +121,6 @@ func checkBreakerOpens(t *testing.T, url string) {
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
 		_, _, err := s.Session(ctx, "default", sessionID(1))
 		cancel()
-		// Either the context ends first or the connection times out first.
 		timedOut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
 		if !timedOut || strings.Contains(err.Error(), "asked again every") {
 			t.Errorf("Session before the breaker opens: err = %v, want a timeout error", err)
@@ -148,7 +145,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	server.Freeze(t)
 	checkBreakerOpens(t, server.URL())
 	server.Thaw(t)
-	// After the thaw the server may execute commands that it got during the freeze. A repeated write is stored once.
+	// After the thaw the server may execute commands that it got during the freeze.
 	for n := range 5 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(n)) })
 	}
@@ -361,7 +358,6 @@ func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// docs/OPERATIONS.md gives the command permissions of precept's Redis user.
 func TestConformanceWithDocumentedPermissions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions(t)...)...)

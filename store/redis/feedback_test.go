@@ -22,8 +22,8 @@ func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	}
 }
 
-// openFeedbackText returns a page of RatedOpenSessions as text, and the position after the page. For example, "2: a
-// e, 1: b" means the entries a and e of session 2, and the entry b of session 1.
+// openFeedbackText returns a page of RatedOpenSessions as text. "2: a e, 1: b" means the entries a and e of session
+// 2, and the entry b of session 1.
 func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
 	rows, entries, last, err := s.RatedOpenSessions(t.Context(), "default", after, limit)
@@ -46,7 +46,6 @@ func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (st
 	return strings.Join(members, ", "), last
 }
 
-// Closed and forgotten sessions are omitted.
 func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1) // the sessions of one shard have an order
@@ -121,8 +120,7 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	check("after a loss of data", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// PurgeParked reads a list of the tenants with parked feedback. A missing tenant is added even if Park refuses the
-// entry or has stored it before.
+// PurgeParked reads a list of the tenants with parked feedback (feedback whose session is unknown).
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {

@@ -20,11 +20,9 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 	return open(t, server.URL()), open(t, server.URL()), server
 }
 
-// atSecond returns the time n seconds after a fixed start.
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// Of several opt-out marks of a session, the store keeps the one that hides the most, in any order of writing. Keys
-// contain a hash instead of the session's id.
+// Of several opt-out marks of a session, the store keeps the one that hides the most, in any order of writing.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
@@ -53,7 +51,6 @@ func TestOptOutMarksAreShared(t *testing.T) {
 	}
 }
 
-// An unreadable announcement is returned without tenant and sessions.
 func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
@@ -103,7 +100,6 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 }
 
-// An unknown or forgotten session has no answer.
 func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -142,7 +138,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	check("of a forgotten session", 1, "answer", "")
 }
 
-// Consultations are counts of matches. A repeated batch with different content does not count.
+// Consultations are counts of matches.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

@@ -175,5 +175,4 @@ func TestWalkMergesManyKeyspaces(t *testing.T) {
 	}
 }
 
-// newPosition returns a position with the major number n.
 func newPosition(n int64) position { return position{n, -1} }

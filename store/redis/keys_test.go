@@ -47,8 +47,7 @@ func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []st
 	return names
 }
 
-// A hash tag in braces is the tag of a shard or "precept". Only opt-out marks, claims and names of consultation
-// batches expire.
+// Only opt-out marks, claims and names of consultation batches expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
@@ -118,7 +117,7 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	tag := strings.Split(own[0], ":")[2]
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
 	app := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
-	multiTenant := []string{ // calls for all tenants, and calls that these tests make for both tenants
+	multiTenant := []string{ // calls for all tenants, and calls that the tests make for both
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
 		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",
 	}
@@ -140,7 +139,6 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	}
 }
 
-// A tenant name may be any text, even a pattern, a hash tag or a key of precept.
 func TestTenantNamesAreHashed(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

@@ -26,8 +26,7 @@ func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// The migration deletes the keys of the old layout, except the keys t and frozen, which make calls with the old
-// layout fail.
+// The keys t and frozen of the old layout stay, because they make calls with the old layout fail.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -179,7 +178,6 @@ func TestFreezeDoesNotCopyUnchangedTenants(t *testing.T) {
 	}
 }
 
-// The lease is renewed before each page of samples and of opt-out marks.
 func TestMigrationRenewsTheLease(t *testing.T) {
 	t.Parallel()
 	const pages, pageSize = 3, 500
@@ -245,8 +243,6 @@ func TestMigrationMovesKeysToSlotsOfShards(t *testing.T) {
 	}
 }
 
-// Layout also reports tenants to which a release without shards has written after the migration, and a migration that
-// has not ended.
 func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -16,10 +16,10 @@ import (
 	"precept/store/storetest"
 )
 
-// childURL is an environment variable with the URL of the store in which a child process closes sessions.
+// childURL is an environment variable with the URL of the store of a child process.
 const childURL = "PRECEPT_TEST_REDIS_URL"
 
-// closeAll closes all due sessions page by page, and returns the number of sessions that this process closed.
+// closeAll returns the number of sessions that this process closed.
 func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	t.Helper()
 	for {

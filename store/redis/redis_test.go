@@ -23,7 +23,6 @@ func TestStoreContract(t *testing.T) {
 func TestStoreContractInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	storetest.Run(t, opener(func(prefix string) string { return cluster.URL("prefix=" + prefix) }))
-	// The hash tags are distributed over the nodes.
 	for _, n := range cluster.Nodes {
 		if keys, _ := n.MustDo(t, "DBSIZE").(int64); keys == 0 {
 			t.Errorf("node %s has no keys", n.Addr)
@@ -71,8 +70,7 @@ func TestStoreContractWithOneShard(t *testing.T) {
 	})
 }
 
-// A store of an earlier release keeps one shard for each tenant. A new store gets 256 shards by default, and each
-// Store uses the number that was stored first.
+// A store of an earlier release keeps one shard for each tenant.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	shardsOf := func(prefix string, s *redis.Store) string {

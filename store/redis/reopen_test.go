@@ -10,7 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// An earlier release closed sessions without a settlement. Settled and imported sessions do not become due.
+// An earlier release closed sessions without a settlement.
 func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)
@@ -58,7 +58,6 @@ func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	}
 }
 
-// No release reads the stream.
 func TestReadmitDeletesOldStreamOfExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1)

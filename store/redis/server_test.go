@@ -68,7 +68,6 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	<-done
 }
 
-// After the repeated call, later calls use the digest again.
 func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -124,7 +123,6 @@ func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-// proto-max-bulk-len limits the value. Later writes succeed.
 func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
 	s := openWithLongTimeout(t, server.URL())
@@ -142,7 +140,6 @@ func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 	}
 }
 
-// The error names the session.
 func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithLongTimeout(t, server.URL())
@@ -156,7 +153,7 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	}
 }
 
-// A server that evicts keys may lose the row of an open session. A new write restores the session.
+// A server that evicts keys may lose the row of an open session.
 func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

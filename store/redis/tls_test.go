@@ -57,7 +57,6 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 	}
 }
 
-// A wrong password of the Sentinel's user leads to ErrAuth.
 func TestSentinelAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
@@ -69,7 +68,6 @@ func TestSentinelAcceptsOnlyValidClientCertificate(t *testing.T) {
 	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
-// The store follows a slot that moves to another node.
 func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewTLSFiles(t)
@@ -90,8 +88,8 @@ func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// openWithClientCertificate opens a store with the client certificate of secrets. The servers must refuse a store
-// without a certificate or with a certificate of another CA.
+// openWithClientCertificate also checks that the servers refuse a store without a certificate or with a certificate
+// of another CA.
 func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)

@@ -20,7 +20,6 @@ import (
 
 func benchStart() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// cpuTime returns the CPU time of this process, in user and kernel mode.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -53,7 +52,6 @@ type meter struct {
 	items int
 }
 
-// run measures fn, which handles a number of items.
 func (m *meter) run(items int, fn func() error) {
 	m.b.Helper()
 	before := cpuTime()
@@ -88,7 +86,6 @@ func benchExchange(n, turn int) sample.Exchange {
 	}
 }
 
-// BenchmarkWrite writes batches of one kind of item, and batches with all kinds.
 func BenchmarkWrite(b *testing.B) {
 	for part, tc := range map[string]struct {
 		items int
@@ -107,8 +104,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// benchBatch returns one part of the data of 500 turns: "rows", "echoes" (three for each turn) or "exchanges". The
-// part "turns" has all echoes and exchanges, and one row for each of the 50 sessions.
+// benchBatch returns one part of the data of 500 turns: "rows", "echoes" (three for each turn), "exchanges", or
+// "turns" with all of them.
 func benchBatch(part string, turn int) (batch session.Batch) {
 	for i := range 500 {
 		turn++
@@ -190,7 +187,7 @@ func BenchmarkFindByEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkSettle settles 200 sessions of 90 deltas each: 14 fields of each of six lessons, and six global fields.
+// BenchmarkSettle settles 200 sessions of 90 deltas: 14 fields of each of six lessons, and six global fields.
 func BenchmarkSettle(b *testing.B) {
 	for _, lessons := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("lessons=%d", lessons), func(b *testing.B) {
@@ -206,7 +203,6 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// benchSettlements returns 200 settlements, which change the counters of six lessons each.
 func benchSettlements(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {
@@ -254,9 +250,9 @@ func BenchmarkCounters(b *testing.B) {
 }
 
 // BenchmarkEchoes measures the writing of 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second),
-// the bytes per echo in the file, and the look-up of twenty keys (docs/decisions/0032-echoes.md).
+// their bytes in the file, and their look-up (docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
-	const echoes = 198_000 // a multiple of both batch sizes
+	const echoes = 198_000
 	for _, size := range []int{30, 1500} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
 			b.StopTimer()

@@ -15,7 +15,6 @@ import (
 	"precept/internal/session"
 )
 
-// Later statements of the transaction have no effect and return no rows.
 func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -121,8 +120,7 @@ func TestValuesRoundTrip(t *testing.T) {
 	})
 }
 
-// A missing row leaves the variable unchanged. queryInt returns 0 for NULL. queryBlob returns nil for a missing row,
-// but not for an empty blob.
+// A missing row leaves the variable unchanged. queryBlob returns nil for a missing row, but not for an empty blob.
 func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))

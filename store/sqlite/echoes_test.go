@@ -28,10 +28,9 @@ func testID(n int) (id session.ID) {
 	return id
 }
 
-// model holds the expected echoes: for each key, the latest time of each session.
+// model holds, for each key, the latest time of each session.
 type model map[session.EchoKey]map[int]int
 
-// newest returns the newest sessions of a key, at most maxEchoesPerKey.
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	sessions := slices.SortedFunc(maps.Keys(m[k]), func(a, b int) int { return m[k][b] - m[k][a] })
 	for _, n := range sessions[:min(len(sessions), maxEchoesPerKey)] {
@@ -53,8 +52,7 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// fillGeneration makes the next batch of echoes fill the newest generation, a group of echoes that the store deletes
-// together. The batch after it begins a new generation.
+// fillGeneration makes the next batch fill the newest generation, a group of echoes that the store deletes together.
 func fillGeneration(s *Store) { s.newestGen.size = maxGenerationSize }
 
 func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
@@ -89,7 +87,7 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 			if m[k] == nil {
 				m[k] = map[int]int{}
 			}
-			for clash := true; clash; echoTime++ { // distinct times for the sessions of one key, because the order of equal times is undefined
+			for clash := true; clash; echoTime++ { // the order of equal times is undefined
 				clash = slices.Contains(slices.Collect(maps.Values(m[k])), echoTime+1)
 			}
 			m[k][n] = max(m[k][n], echoTime)
@@ -169,7 +167,6 @@ func TestForgetKeepsEchoesOfOtherSessions(t *testing.T) {
 	checkModel(t, openStore(t, path), m, keys)
 }
 
-// For a key that occurs in every session, a full generation keeps only the newest maxEchoesPerKey echoes.
 func TestNumberOfEchoesIsLimited(t *testing.T) {
 	const everywhere, perBatch = 1 << 50, maxEchoesPerKey + 2
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))

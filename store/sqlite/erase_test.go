@@ -15,7 +15,6 @@ import (
 	"precept/internal/session"
 )
 
-// canary is a string that the tests search for in the files of a store.
 const canary = "canary-9f27c1"
 
 // writeCanaries writes a session with the canary in every table.
@@ -69,7 +68,6 @@ func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	return all
 }
 
-// echoBytes returns the bytes of echo n of a tenant as stored in the file.
 func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)
@@ -115,7 +113,6 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	}
 }
 
-// Other sessions keep their echoes.
 func TestForgetErasesSessionFromFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
@@ -136,7 +133,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
 		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
-	// Parked feedback names no session: the feedback is deleted with its tenant, or by PurgeParked.
+	// Parked feedback names no session.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +168,6 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	checkEchoes(openStore(t, path))
 }
 
-// The next call of Retain continues.
 func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*deleteChunk + 7

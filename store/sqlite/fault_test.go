@@ -238,7 +238,6 @@ func TestForgetErasesBytesFromFiles(t *testing.T) {
 	}
 }
 
-// countOccurrences counts text in all files of the database, deleted pages included.
 func countOccurrences(t *testing.T, path, text string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")
@@ -255,8 +254,7 @@ func countOccurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// A tenant may park at most as many entries (feedback that waits for its session) as there are free places, so that
-// other tenants can also park entries.
+// Some places for parked entries (feedback that waits for its session) stay free for other tenants.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)

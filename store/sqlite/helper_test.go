@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func runHelper(mode, path string, args []string) error {
 	switch mode {
-	case "hold": // run statements, print "held", and keep the connection until standard input ends
+	case "hold": // print "held", and keep the connection until standard input ends
 		db, err := sql.Open("sqlite", path)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func startProcess(t *testing.T, mode string, args ...string) *process {
 	return startProcessAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startProcessAs runs a binary as a helper process with the rights of user; nil means the current user.
+// startProcessAs runs a binary with the rights of user; nil means the current user.
 func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -127,7 +127,6 @@ func (p *process) readLine(t *testing.T) string {
 	return p.lines.Text()
 }
 
-// startConnectionHolder starts a helper process that runs the statements and keeps its connection open.
 func startConnectionHolder(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := startProcess(t, "hold", append([]string{path}, stmts...)...)
@@ -137,7 +136,6 @@ func startConnectionHolder(t *testing.T, path string, stmts ...string) *process 
 	return p
 }
 
-// release ends the helper process, and thereby its lock or connection.
 func (p *process) release(t *testing.T) {
 	t.Helper()
 	if err := p.in.Close(); err != nil {
@@ -146,7 +144,6 @@ func (p *process) release(t *testing.T) {
 	_ = p.cmd.Wait()
 }
 
-// dbPath returns the path of a database file that does not exist yet.
 func dbPath(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "precept.db")

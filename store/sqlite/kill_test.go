@@ -16,11 +16,10 @@ import (
 	"precept/store/sqlite"
 )
 
-const burstEchoes = 200 // number of echoes in a batch
+const burstEchoes = 200
 
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
 
-// burstBatch returns a batch with a row, exchanges, echoes and a sample of session n.
 func burstBatch(n int) session.Batch {
 	b := session.Batch{Rows: []session.Row{benchRow(n, n)}}
 	for turn := range 5 {
@@ -33,7 +32,7 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// writeUntilKilled writes batches, feedback and settlements. It prints the number of each acknowledged batch.
+// writeUntilKilled prints the number of each acknowledged batch.
 func writeUntilKilled(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
@@ -60,7 +59,6 @@ func writeUntilKilled(dir, from string) error {
 	return err
 }
 
-// No write is stored partially.
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible by its seed
@@ -84,8 +82,8 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	t.Logf("%d batches survived ten kills", survived)
 }
 
-// checkBurst opens the database after a kill, checks that each acknowledged batch is stored and each stored batch is
-// complete, and returns the number of stored batches.
+// checkBurst checks that each acknowledged batch is stored and each stored batch is complete, and returns the number
+// of stored batches.
 func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -134,7 +132,6 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	}
 }
 
-// checkSums fails the test unless the counters have the sums of the settled sessions.
 func checkSums(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	settled := int64(0)

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Short and incompressible documents are packed unchanged. unpack of a damaged cell returns ErrCorrupt.
+// Short and incompressible documents are packed unchanged.
 func TestPackRoundTrip(t *testing.T) {
 	var p packer
 	defer p.close()

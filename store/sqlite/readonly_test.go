@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivilegedUser returns the path of the test binary, and nil for the current user. For root, which may write to
-// every directory, it returns a copy of the binary and the user nobody.
+// unprivilegedUser returns the path of the test binary, and nil for the current user. Root may write to every
+// directory, so for root it returns a copy of the binary and the user nobody.
 func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -147,7 +147,6 @@ func TestMigrationsKeepTheData(t *testing.T) {
 	}
 }
 
-// After a repair, the next start migrates the store without losing data.
 func TestFailedMigrationRollsBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "precept.db")
@@ -209,7 +208,6 @@ func writeClosedSessions(t *testing.T, s *Store, noon time.Time) (settled, unset
 	return ids[0], ids[1], ids[2]
 }
 
-// Settled and imported sessions are not due.
 func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

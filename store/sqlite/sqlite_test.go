@@ -12,7 +12,6 @@ import (
 	"precept/store/storetest"
 )
 
-// open opens a database, in a new directory unless o.Path is set, and closes it at the end of the test.
 func open(t *testing.T, o sqlite.Options) *sqlite.Store {
 	t.Helper()
 	if o.Path == "" {
@@ -65,7 +64,6 @@ func countRows(t *testing.T, path string) map[string]int64 {
 	return counts
 }
 
-// databaseSize returns the bytes of the database and its write-ahead log.
 func databaseSize(t *testing.T, path string) (bytes int64) {
 	t.Helper()
 	for _, file := range []string{path, path + "-wal"} {

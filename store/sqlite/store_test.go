@@ -18,7 +18,7 @@ import (
 	"precept/internal/session"
 )
 
-// Cells are sorted by field. A sum of 0 has no cell.
+// A sum of 0 has no cell.
 func TestPackedCellsHoldSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}
@@ -87,7 +87,6 @@ func TestTimesRoundTrip(t *testing.T) {
 	}
 }
 
-// Once the disk has space, Write succeeds.
 func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	setMaxPages := func(pages string) {
@@ -129,7 +128,7 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 	}
 }
 
-// The next new tenant gets the same number.
+// The next new tenant gets the number of the rolled-back tenant.
 func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -172,7 +171,6 @@ func TestPanicRollsBack(t *testing.T) {
 	}
 }
 
-// Close waits for the hanging read.
 func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})
@@ -255,8 +253,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	}
 }
 
-// A read that waits for the disk cannot be interrupted and keeps its connection, and the next read uses a different
-// connection.
+// A read that waits for the disk cannot be interrupted and keeps its connection.
 func TestInterruptedReadFreesItsConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})

@@ -16,7 +16,7 @@ import (
 )
 
 // agentScript returns the steps of loopScript and of the follow-up. The last command is not repeated: gptme asks for
-// the next step itself, without a turn of the user, so a repetition would be a second loop.
+// the next step itself, so a repetition would be a second loop.
 func agentScript() []harness.Step {
 	return append(loopScript(), harness.Step{Command: "cat README.md"}, harness.Step{Text: "The other script works."})
 }
@@ -35,7 +35,7 @@ func agentFaults() []harness.Fault {
 }
 
 // TestAgents runs real agents directly against the scripted model and through precept, and prints a row of results
-// for each agent. It takes hours and runs only if PRECEPT_AGENTS is set. tools/agents.sh installs the agents.
+// for each agent. It takes hours. tools/agents.sh installs the agents.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
@@ -64,7 +64,6 @@ func TestAgents(t *testing.T) {
 	fmt.Print(matrix(rows)) // not t.Log: the matrix is the result of the run
 }
 
-// measure sets the cells of the row, except the cells for rules files.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
 	direct := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
@@ -119,7 +118,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	r.checkRefused(tr, counters(t, p)["precept_injection_rejected_total"])
 }
 
-// measureParallel runs two agents through a precept simultaneously. A second lesson matches the tool error of both.
+// measureParallel runs two agents at once. A second lesson matches the tool error of both.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
@@ -134,7 +133,6 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 	r.checkErrorLesson(one)
 }
 
-// measureInterrupt sends ^C to the agent during the second reply, and resumes the conversation.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", FirstRequest: 2, Times: 1, Hang: true}))
@@ -165,8 +163,8 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.checkCompaction(direct, through)
 }
 
-// sandboxedAgent is an agent with its own home and project. The tap records the requests of the agent and forwards
-// them to precept, or in a direct run to the model.
+// sandboxedAgent is an agent with its own home and project. The tap records its requests and forwards them to
+// precept, or in a direct run to the model.
 type sandboxedAgent struct {
 	t     *testing.T
 	agent *agent
@@ -180,7 +178,7 @@ type sandboxedAgent struct {
 	requestsAtEnd []int // requests that had reached the model at the end of each call
 }
 
-// newSandboxedAgent returns an agent that sends its requests to the model, or after a call of startPrecept to
+// newSandboxedAgent returns an agent that sends its requests to the model. After startPrecept, they go through
 // precept.
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
@@ -191,7 +189,6 @@ func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent
 	return tr
 }
 
-// startPrecept starts a precept between the agent and the model, with a lesson for the task and one for each keyword.
 func (s *sandboxedAgent) startPrecept(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)
@@ -210,7 +207,6 @@ func (s *sandboxedAgent) runTurns() {
 	}
 }
 
-// runWithCompaction runs the task, the agent's command that shortens the history, if there is one, and the follow-up.
 func (s *sandboxedAgent) runWithCompaction() {
 	if s.agent.compactMessage == "" {
 		s.runTurns()
@@ -221,14 +217,12 @@ func (s *sandboxedAgent) runWithCompaction() {
 	s.ask(followUp, true)
 }
 
-// ask runs the agent once with a message of the user. If resume is true, the agent continues its last conversation.
 func (s *sandboxedAgent) ask(text string, resume bool) {
 	code, out := s.box.call(s.agent.ask(s.box, text, resume), s.interrupt)
 	s.exitCodes, s.outputs, s.requestsAtEnd = append(s.exitCodes, code), append(s.outputs, out), append(s.requestsAtEnd, len(s.requests()))
 }
 
-// requests returns the requests of the agent that reached the model. A request that precept sent twice is returned
-// once.
+// requests returns a request that precept sent twice only once.
 func (s *sandboxedAgent) requests() []harness.ModelRequest {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(s.model.GenerationRequests(), func(a harness.ModelRequest) bool {
@@ -243,7 +237,6 @@ func (s *sandboxedAgent) mainRequests() []harness.ModelRequest {
 	return slices.DeleteFunc(s.requests(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
-// requestsByCall returns the main requests during each call of ask.
 func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	all, from := s.requests(), 0
 	for _, to := range s.requestsAtEnd {
@@ -253,7 +246,6 @@ func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	return out
 }
 
-// saveRecords writes the requests and the output of the agent to the directory AGENTS_KEEP.
 func (s *sandboxedAgent) saveRecords() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {

@@ -65,7 +65,6 @@ func agentsHome(t *testing.T) string {
 	return dir
 }
 
-// path returns the path of a file in the directory node_modules of a program.
 func (s *sandbox) path(folder, rest string) string {
 	return filepath.Join(s.programs, folder, "node_modules", rest)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	taskSlug  = "[check-the-target]" // lesson for the task
-	errorSlug = "read-the-message"   // lesson for the tool error in the task
+	taskSlug  = "[check-the-target]" // for the task
+	errorSlug = "read-the-message"   // for the tool error in the task
 	errorText = "no rule to make target"
 	loopLabel = "[LOOP DETECTED]"
 	loopEnd   = "[END LOOP DETECTED]"
@@ -46,7 +46,6 @@ func requestCounts(calls [][]harness.ModelRequest) (n []int) {
 	return n
 }
 
-// listSent returns the list of messages or items that the agent sent in the request a.
 func (s *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
 	_ = json.Unmarshal(s.tap.agentRequest(a).body, &sent.Body)
@@ -74,7 +73,6 @@ func (r *row) checkLists(tr *sandboxedAgent) {
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), problems...)
 }
 
-// checkBlocks checks the inserted blocks, and that the rest of each request is equal to the agent's request.
 func (r *row) checkBlocks(tr *sandboxedAgent) {
 	mains := tr.mainRequests()
 	var lesson, loop, altered []string
@@ -151,7 +149,6 @@ func (r *row) checkSessions(tr *sandboxedAgent) {
 	r.set("session", "", nonEmpty(problemUnless(len(distinct) == 1 && distinct[0] != "", "sessions of the requests: got %q, want one session", names))...)
 }
 
-// checkNewSession checks that the last call, a new conversation with the same words, begins a new session.
 func (r *row) checkNewSession(tr *sandboxedAgent) {
 	calls := tr.requestsByCall()
 	if len(calls[0]) == 0 {
@@ -228,7 +225,7 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	for i := range mains {
 		n := strings.Count(mains[i].Raw, slug)
 		total += n
-		// qwen sometimes loses the output of a command. The lesson is inserted once a request has the output.
+		// qwen sometimes loses the output of a command.
 		shown = shown || strings.Contains(string(tr.tap.agentRequest(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
 		problems = append(problems, problemUnless(tr.agent.sendsDeltas || n == want, "request %d has the lesson %d times, want %d", i, n, want))
@@ -237,7 +234,6 @@ func (r *row) checkErrorLesson(tr *sandboxedAgent) {
 	r.set("error", "", nonEmpty(problems...)...)
 }
 
-// checkInterrupt checks a conversation that is resumed after an interrupt during a reply.
 func (r *row) checkInterrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var problems []string
 	select {
@@ -290,8 +286,6 @@ func (r *row) checkCompaction(direct, through *sandboxedAgent) {
 	r.set("compact", "", nonEmpty(problems...)...)
 }
 
-// checkRefused checks a conversation with a model that refuses requests with blocks. counted is the number of
-// refusals in the metrics of precept.
 func (r *row) checkRefused(tr *sandboxedAgent, counted int) {
 	mains := tr.mainRequests()
 	withBlocks := 0
@@ -319,8 +313,6 @@ func (s *sandboxedAgent) hasCompacted() bool {
 	return false
 }
 
-// checkRetries checks that the agent reacts to each fault as in a direct run, and that a retry is the same request in
-// the same session.
 func (r *row) checkRetries(direct, through *sandboxedAgent) {
 	same := nonEmpty(
 		problemUnless(slices.Equal(direct.exitCodes, through.exitCodes), "exit %v directly, %v through precept: %s", direct.exitCodes, through.exitCodes, through.outputs),
@@ -353,7 +345,6 @@ const (
 type reaction struct {
 	kind string // unseen, stopped, repeated or changed
 
-	// These fields describe a repeated request.
 	sameList, sameSession, oneLesson bool
 }
 

@@ -9,8 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// counters returns the metrics of precept by name, each as the sum over all labels. Lines with the label outcome are
-// ignored.
+// counters returns the metrics of precept by name, each as the sum over all labels.
 func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, r.AdminURL+"/metrics", "e2e-token")
@@ -28,8 +27,8 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 	return sums
 }
 
-// checkCounts checks the metrics of precept after a run. Each conversation has one lesson, and each loop has one
-// warning, which counts as an injected lesson.
+// checkCounts expects one lesson in each conversation, and one warning for each loop, which counts as an injected
+// lesson.
 func (r *row) checkCounts(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{
 		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,

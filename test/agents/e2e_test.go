@@ -40,8 +40,8 @@ func loopScript() []harness.Step {
 	}
 }
 
-// installedProgram returns the absolute path of a program. If the program is missing, the test fails in CI, and is
-// skipped elsewhere. hint says how to install the program.
+// installedProgram returns the absolute path of a program. A missing program fails the test in CI, and skips it
+// elsewhere.
 func installedProgram(t *testing.T, path, hint string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -87,8 +87,7 @@ func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, en
 	return res
 }
 
-// compareRuns checks that a run through precept has as many main requests as a direct run, each with the list of the
-// previous request, and that the last main request has one lesson and one loop warning.
+// compareRuns compares a run through precept with a direct run. Only the first has a lesson and a loop warning.
 func compareRuns(t *testing.T, direct, through clientRun) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
@@ -155,7 +154,6 @@ func canonical(v any) any {
 	return v
 }
 
-// clients returns small agents that use the official SDKs.
 func clients() []struct{ name, needs, program, mode string } {
 	const python, node = ".cache/venv/bin/python", ".cache/node/node_modules"
 	return []struct{ name, needs, program, mode string }{
@@ -199,8 +197,7 @@ func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	}
 }
 
-// A retry of the SDK reaches the model with the same block. After a stream that the model truncates, the SDK reports
-// an error and does not retry.
+// After a stream that the model truncates, the SDK reports an error and does not retry.
 func TestE2EOfficialSDKsHandleFaults(t *testing.T) {
 	for name, f := range map[string]harness.Fault{
 		"429": {FirstRequest: 1, Times: 1, Status: 429}, "500": {FirstRequest: 2, Times: 1, Status: 500}, "cut": {FirstRequest: 2, Times: 1, Cut: true},

@@ -64,12 +64,9 @@ func importConversations(t *testing.T, store []string, tenant string, n int) {
 	harness.MustRun(t, append([]string{"import", path, "--tenant", tenant}, store...)...)
 }
 
-// countProgram reads the lake in the directory lake with DuckDB and with pandas, and prints counts of its rows and
-// samples.
 const countProgram = `import sys, duckdb, pandas
 print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct tenant), count(distinct date) from read_parquet('lake/**/*.parquet', hive_partitioning=true)").fetchall()[0], len(pandas.read_parquet('lake')), sorted(set(pandas.read_parquet('lake').tenant)))`
 
-// Repeated exports write each sample once. The recipes in docs/SAMPLES.md run.
 func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 	installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it")
 	server := storetest.StartRedis(t)
@@ -143,8 +140,7 @@ func startS3(t *testing.T) (endpoint string) {
 	return endpoint
 }
 
-// samplesInBucket returns a line for each prefix in the bucket: the numbers of rows and of distinct sample ids of the
-// lake.
+// samplesInBucket returns a line for each prefix: the numbers of rows and of distinct sample ids of the lake.
 func samplesInBucket(t *testing.T, endpoint string, prefixes ...string) string {
 	t.Helper()
 	read := `import sys, pyarrow.fs as fs, pyarrow.dataset as ds
@@ -155,7 +151,6 @@ for prefix in sys.argv[2:]:
 	return runPython(t, t.TempDir(), read, append([]string{endpoint}, prefixes...)...)
 }
 
-// An export to a missing bucket or to the lake of a different store fails.
 func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	endpoint := startS3(t)
 	dir := t.TempDir()
@@ -182,8 +177,7 @@ func TestLakeInS3HasEachSampleOnce(t *testing.T) {
 	}
 }
 
-// While one write of an export is delayed, a second process exports the same store. The delayed process fails. The
-// test repeats this for each write.
+// While one write of an export is delayed, a second process exports the same store. The delayed process must fail.
 func TestDelayedExportToS3AddsNoDuplicates(t *testing.T) {
 	endpoint := startS3(t)
 	to, err := url.Parse(endpoint)

@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// agent is one row of the matrix: the configuration and the commands of an unmodified agent.
+// agent is one row of the matrix of results.
 type agent struct {
 	name    string
 	prepare func(b *sandbox)
-	// ask returns the command of a turn, which continues the last conversation if resume is true. With inProcess, one
-	// command runs both turns.
+	// ask returns the command of a turn. With inProcess, one command runs both turns.
 	ask                func(b *sandbox, words string, resume bool) []string
 	inProcess          bool
 	program            string                            // if the program is missing, the row is skipped
-	cannotResume       bool                              // a conversation cannot be resumed without a terminal
-	editsWithoutTools  bool                              // the model edits files and calls no tool: no tool error and no loop
-	format             func(command, text string) string // format of the model's call or, with command "", of the answer
-	compactMessage     string                            // message of the user that shortens the history; "" means the agent decides
-	compactsOnOverflow bool                              // the history is shortened when the API refuses a request as too long
-	triesWebSocket     bool                              // the agent first tries a WebSocket
-	dropsFailedTurn    bool                              // the agent drops a failed turn, so the next turn is a new conversation
-	rules              string                            // name of the agent's rules file in a project; "" if none
-	sendsDeltas        bool                              // the provider keeps the history, so a request has only new items
+	cannotResume       bool                              // needs a terminal to resume
+	editsWithoutTools  bool                              // the model edits files and calls no tool
+	format             func(command, text string) string // command "" formats the answer
+	compactMessage     string                            // shortens the history; "" means the agent decides
+	compactsOnOverflow bool                              // shortens the history when the API refuses a request as too long
+	triesWebSocket     bool
+	dropsFailedTurn    bool   // the turn after a failed turn is a new conversation
+	rules              string // name of the agent's rules file; "" if none
+	sendsDeltas        bool   // the provider keeps the history
 }
 
 // agents returns all rows, the most important first.

@@ -13,10 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// crowdSize is the number of simultaneous conversations with the same message.
 const crowdSize = 50
 
-// TestAgentsLoad begins fifty conversations of each framework with the same message at once.
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
@@ -31,7 +29,6 @@ func TestAgentsLoad(t *testing.T) {
 	}
 }
 
-// runLoad runs crowdSize copies of the agent at once, and checks sessions, metrics and rewards.
 func (a *agent) runLoad(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())
@@ -66,11 +63,9 @@ func (a *agent) runLoad(t *testing.T) {
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
-// insertions counts a block that later requests repeat once.
 type insertions struct{ blocks, loops int }
 
-// sessionsOfCrowd groups the main requests by the first answer of the model, checks that each group is one session,
-// and returns the sessions and the numbers of inserted blocks.
+// sessionsOfCrowd groups the main requests by the first answer of the model. Each group must be one session.
 func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen insertions) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
@@ -113,7 +108,6 @@ func (s *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen ins
 	return names, insertions{blocks: len(lessons) + len(loops), loops: len(loops)}
 }
 
-// rewardSessions posts feedback on each session, and waits until the report counts all sessions.
 func rewardSessions(t *testing.T, r *harness.Process, names []string) {
 	t.Helper()
 	for _, name := range names {

@@ -15,7 +15,6 @@ func otherAgents() []agent {
 	}
 }
 
-// cline returns the agent Cline, which resumes a conversation only in a terminal.
 func cline() agent {
 	return agent{
 		name: "cline", rules: ".clinerules/crew.md", cannotResume: true, compactsOnOverflow: true,
@@ -101,15 +100,15 @@ func pythonAgents(home string) []agent {
 	return rows
 }
 
-// framework is a program that uses a Python framework. tools/agents.sh installs the framework in folder.
+// framework is a Python program. tools/agents.sh installs its libraries in folder.
 type framework struct {
 	name, folder, file string
 	env                []string
-	singleTask         bool   // the program accepts only one task
-	sendsDeltas        bool   // the provider keeps the history
-	dropsFailedTurn    bool   // the program drops a failed turn
-	editsWithoutTools  bool   // the model edits files, which have no result
-	rules              string // name of the program's rules file in a project
+	singleTask         bool
+	sendsDeltas        bool
+	dropsFailedTurn    bool
+	editsWithoutTools  bool
+	rules              string
 	format             func(command, text string) string
 }
 

@@ -15,7 +15,7 @@ type row struct {
 type cell struct {
 	note         string // shown instead of ok; may be empty
 	problem      string // "" if the check passed
-	inapplicable bool   // the column does not apply to this agent
+	inapplicable bool
 }
 
 func columns() []string {
@@ -81,7 +81,7 @@ func (c cell) String() string {
 	return "ok"
 }
 
-// matrix returns a table of the rows with a legend. It omits skipped agents, whose rows have no cell.
+// matrix omits skipped agents, whose rows have no cell.
 func matrix(rows []*row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%-26s", "agent")

@@ -18,8 +18,8 @@ const (
 	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent in a project with a rules file. Precept always cuts one section and keeps the other, so
-// each main request must be the agent's request without the cut section.
+// measureRules runs an agent with a rules file. Precept always cuts one section and keeps the other, so each main
+// request must be the agent's request without the cut section.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rules == "" {
@@ -33,7 +33,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
-	// Shares of 0 and 1 are invalid. With these shares, the other decision is taken in one of 100,000 sessions.
+	// Shares of 0 and 1 are invalid.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -92,7 +92,6 @@ func withoutSection(body, section string) (without string, places int) {
 	return without, places
 }
 
-// encodeRaw returns s as a JSON string without quotes, with <, >, & and é unescaped.
 func encodeRaw(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -101,13 +100,11 @@ func encodeRaw(s string) string {
 	return strings.Trim(strings.TrimSpace(b.String()), `"`)
 }
 
-// encodeHTML returns s as a JSON string without quotes, with <, > and & escaped.
 func encodeHTML(s string) string {
 	b, _ := json.Marshal(s)
 	return strings.Trim(string(b), `"`)
 }
 
-// encodeASCII returns s as a JSON string without quotes, with é escaped.
 func encodeASCII(s string) string { return strings.ReplaceAll(encodeRaw(s), "é", `\u00e9`) }
 
 func (r *row) checkScan(t *testing.T, p *harness.Process, name string) {

@@ -15,8 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// tapHeader is a header with the number of the agent's request, so that a request that reaches the model can be
-// compared with the request that the agent sent.
+// tapHeader holds the number of the agent's request, by which a request of precept is compared with it.
 const tapHeader = "X-Tap"
 
 // tap is a proxy between the agent and precept, or in a direct run between the agent and the model.
@@ -79,7 +78,6 @@ func (tp *tap) currentTarget() *url.URL {
 	return tp.target
 }
 
-// record records a request and returns its number.
 func (tp *tap) record(r *http.Request, body []byte) int {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -102,7 +100,6 @@ func (tp *tap) recordResponse(res *http.Response) {
 	}
 }
 
-// agentRequest returns the agent's request for a request that reached the model.
 func (tp *tap) agentRequest(a *harness.ModelRequest) sentRequest {
 	n, ok := tp.requestNumber(a.Header)
 	if !ok {

@@ -15,7 +15,6 @@ import (
 	"precept/test/harness"
 )
 
-// branchingChat is one of many conversations with the same first message.
 type branchingChat struct {
 	t        *testing.T
 	sender   string
@@ -25,7 +24,6 @@ type branchingChat struct {
 	requests map[string]int // number of requests, by session
 }
 
-// ask sends the list in a request with further fields, and returns the choices of the answer.
 func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harness.Object {
 	c.t.Helper()
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
@@ -83,8 +81,7 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 	return up
 }
 
-// Fifty conversations begin with the same message at once, and continue as search programs do. Each conversation is
-// one session with one lesson in each request.
+// The conversations begin with the same message at once, and continue as search programs do. Each is one session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(c *branchingChat, i int, turn int){
 		"one of three choices": func(c *branchingChat, i, _ int) {
@@ -127,7 +124,6 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	}
 }
 
-// growTrees runs branching conversations concurrently. If kill is true, the server is killed and restarted halfway.
 func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
@@ -140,8 +136,8 @@ func growTrees(t *testing.T, sendTurn func(c *branchingChat, i, turn int), kill 
 		}
 	})
 	flags := harness.AlwaysInject(&harness.Model{Server: up}, harness.LessonDir(t))
-	// After the kill all conversations are looked up at once, on new connections. With the race detector this takes
-	// longer than the default limit, beyond which a conversation counts as new.
+	// After the kill all conversations are looked up at once. With the race detector this takes longer than the
+	// default limit, beyond which a conversation counts as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")
 	p := harness.Start(t, t.TempDir(), flags...)
 	all := make([]*branchingChat, crowdSize)

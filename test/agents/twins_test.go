@@ -13,8 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// Half of the fifty conversations stay equal byte for byte, so precept cannot distinguish them and excludes them from
-// the experiment. The others call a tool with different arguments. All get the lesson and feedback.
+// Half of the fifty conversations stay equal byte for byte. Precept cannot distinguish them and excludes them from
+// the experiment.
 func TestReportExcludesEqualConversations(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
@@ -111,7 +111,6 @@ func postAsSender(t *testing.T, url, sender, body string) (status int, reply, se
 	return res.StatusCode, string(read), res.Header.Get("Precept-Session")
 }
 
-// waitForReport waits until the report counts exactly want sessions in which the lesson of the task is injected.
 func waitForReport(t *testing.T, p *harness.Process, query string, want int) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {

@@ -29,7 +29,7 @@ import (
 	"precept/store"
 )
 
-// The size of the store of TestFirstPaint if PRECEPT_PAINT is not set. The sessions are spread over paintDays days.
+// The size of the store if PRECEPT_PAINT is not set.
 const (
 	paintLessons  = 200
 	paintSessions = 4000
@@ -48,7 +48,7 @@ func paintSize(t *testing.T) (lessons, sessions int) {
 	return lessons, sessions
 }
 
-// The time of the first paint is logged and has no limit, because the machine may be busy.
+// The time has no limit, because the machine may be busy.
 func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -121,8 +121,7 @@ func TestFirstPaint(t *testing.T) {
 	}
 }
 
-// firstPaint opens a page and returns the time of the first contentful paint, in milliseconds from the start of the
-// navigation.
+// firstPaint returns the time of the first contentful paint, in milliseconds from the start of the navigation.
 func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	t.Helper()
 	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
@@ -139,7 +138,7 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	return ms
 }
 
-// seedSessions sends two sessions for each lesson over HTTP, waits until all are closed, and returns their number.
+// seedSessions sends two sessions for each lesson, waits until all are closed, and returns their number.
 func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	t.Helper()
 	p := harness.Start(t, dir, flags...)
@@ -200,8 +199,8 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	return n
 }
 
-// multiplySessions copies every session with its rows, and spreads the copies over the previous 60 days, as in a
-// store after long use.
+// multiplySessions copies every session, and spreads the copies over the previous 60 days, as in a store after long
+// use.
 func multiplySessions(t *testing.T, file string, copies int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)

@@ -33,8 +33,8 @@ import (
 // pictureLimit is the maximum size of a picture in bytes, because the pictures are kept in the repository.
 const pictureLimit = 150 << 10
 
-// TestPictures writes screenshots of every page of the demo's dashboard, in both themes, into the directory
-// PRECEPT_PICTURES, which make pictures sets.
+// TestPictures writes screenshots of every page of the demo's dashboard, in both themes. make pictures sets
+// PRECEPT_PICTURES to the directory.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("PRECEPT_PICTURES")
 	if dir == "" {
@@ -89,7 +89,6 @@ func widths(t *testing.T) []int {
 	return out
 }
 
-// playDemo starts the demo, waits until all sessions are played, and returns the link of the dashboard.
 func playDemo(t *testing.T, sessions int) string {
 	t.Helper()
 	cmd := exec.Command("precept", "demo", "--sessions", strconv.Itoa(sessions)) //nolint:gosec // the program under test
@@ -120,7 +119,6 @@ func playDemo(t *testing.T, sessions int) string {
 	return ""
 }
 
-// pictureCandidate is a lesson that waits for approval, so that the queue has an entry.
 const pictureCandidate = `---
 schema: learning/v1
 slug: run-the-suite-of-the-package
@@ -225,7 +223,7 @@ func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 		if err := chromedp.Do(ctx, chromedp.Navigate(origin+pages[list]), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 			t.Fatal(err)
 		}
-		row := "" // selector of the rows
+		row := ""
 		if list == "sessions" {
 			row = "tr:has(.slug:not(.ghost)):has(.slug.ghost) "
 		}
@@ -275,8 +273,8 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	}
 }
 
-// reduceColours returns a picture with at most 256 colours, which makes the file smaller. The palette starts with the
-// most common colour of each family, so that a single red word on a grey page stays red.
+// reduceColours makes the file smaller, with at most 256 colours. The palette starts with the most common colour of
+// each family, so that a single red word on a grey page stays red.
 func reduceColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

@@ -81,8 +81,7 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	}
 }
 
-// waitForTrue reports whether an expression becomes true within about 20 seconds, while a click may still load a
-// page.
+// waitForTrue waits about 20 seconds until an expression becomes true.
 func waitForTrue(ctx context.Context, expression string) bool {
 	for range 400 {
 		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {

@@ -23,7 +23,6 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
 }
 
-// fillOutbox writes up to n undelivered exchanges of 8 KiB to the outbox in dir.
 func fillOutbox(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{

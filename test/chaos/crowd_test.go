@@ -99,11 +99,8 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// Ten times as many clients as limits.requests allows send requests at once. Each request is answered, or refused
-// with 503 and Retry-After.
-//
-// With PRECEPT_CHAOS, on a dedicated machine, the 99th percentile of the durations of answered requests must stay
-// below twice the percentile of a load at the limit.
+// Ten times as many clients as limits.requests allows send requests at once. With PRECEPT_CHAOS, on a dedicated
+// machine, the 99th percentile of the durations must stay below twice the percentile of a load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64
@@ -170,8 +167,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
-// Clients do not read the long streams that they request. The server uses at most maxResident bytes of memory, and
-// closes the streams after limits.client_write_timeout.
+// Clients do not read the long streams that they request.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.UsualOrChaos(200, 1000)
 	const size = 200 << 20

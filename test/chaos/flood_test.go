@@ -14,11 +14,11 @@ import (
 	"precept/test/harness"
 )
 
-// Sessions beyond limits.sessions are counted as excluded, and sessions that began before the flood continue.
+// Sessions beyond limits.sessions are counted as excluded.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (
-		limit   = 32  // limits.sessions
+		limit   = 32
 		flood   = 150 // requests of the flood
 		earlier = 2   // sessions that began before the flood
 	)

@@ -127,10 +127,9 @@ func streamInSession(t *testing.T, baseURL, name string) <-chan error {
 	return ended
 }
 
-// Rows of several processes wait in the outbox when it is damaged. The damaged rows are counted as dropped.
+// Rows of several processes wait in the outbox when it is damaged.
 func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
-	// While the store is unreachable, exchanges stay in the outbox.
 	unreachable := "redis://" + closingListener(t)
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {

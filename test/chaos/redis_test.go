@@ -75,7 +75,7 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis restarts without its data. The outbox still has the delivered rows, and precept writes them again.
+// The outbox still has the delivered rows, and precept writes them again.
 func TestChaosEmptiedRedisGetsTheOutboxAgain(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"while precept runs": false, "while precept was down": true} {
@@ -119,7 +119,6 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// The silent server accepts connections and never answers.
 func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -39,7 +39,6 @@ func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 	return samples
 }
 
-// waitForSamples waits until every exchange of a store is in exactly one sample. flags select the store.
 func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
@@ -149,7 +148,6 @@ func TestChaosKillsLoseNoSample(t *testing.T) {
 	p.Stop()
 }
 
-// The session continues in the same process or after a restart.
 func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)

@@ -71,7 +71,6 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	}
 }
 
-// After a restart, the file is set aside, and exchanges are stored in a new database.
 func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -153,7 +152,6 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	}
 }
 
-// While the disk is full, exchanges wait, or are dropped and counted.
 func TestChaosFullDiskRecovers(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -170,7 +168,6 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	before := harness.Doctor(t, dir).Stored
 	disk.Unfill(t)
 	l.WaitForRequests(100)
-	// A load that continues would fill the small disk again.
 	stop()
 	wait()
 	n := l.CountAnswered()
@@ -195,7 +192,6 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	t.Logf("the disk was full until request %d of %d; doctor: %+v", full, n, d)
 }
 
-// The next start on a disk with free space uses the store.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -288,7 +284,6 @@ func TestChaosStopStoresStreamsAndAnsweredRequests(t *testing.T) {
 	}
 }
 
-// The cut exchange is stored as incomplete.
 func TestChaosStopStoresCutStreams(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()

@@ -53,7 +53,6 @@ func TestCommandsReadTheStoreInRedis(t *testing.T) {
 	}
 }
 
-// A push of an invalid or empty directory changes nothing.
 func TestLessonCommandsWorkOnRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -71,7 +70,6 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 		t.Errorf(`lessons list = %q, want "check-the-target"`, out)
 	}
 
-	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newConversation("first", true).sendTurn(t, fleet[0])
@@ -119,7 +117,6 @@ func TestLessonCommandsWorkOnRedis(t *testing.T) {
 	}
 }
 
-// If Redis is down, check and lessons list name the remedy and the address without the password.
 func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--requirepass", "canary-53")

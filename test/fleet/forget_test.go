@@ -13,7 +13,6 @@ import (
 	"precept/test/harness"
 )
 
-// precept forget runs beside a server, without a server, and on another machine.
 func TestForgetLeavesNothingInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"

@@ -12,12 +12,11 @@ import (
 	"precept/test/harness"
 )
 
-// Shards spread the keys of a store over the nodes of a Redis Cluster. Replicas warn about a store without shards,
-// and about new keys of an older release.
+// Shards spread the keys of a store over the nodes of a Redis Cluster. Replicas warn about keys of an older release.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1")
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "One."), harness.ChatReply("chatcmpl-2", "Two."))
 	start := func() *harness.Process {
 		dir := t.TempDir()

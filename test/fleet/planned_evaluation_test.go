@@ -12,8 +12,7 @@ import (
 	"precept/test/harness"
 )
 
-// Half of the rewards reach a replica that did not serve the session. A replica that starts later reports the same
-// result, too.
+// Half of the rewards reach a replica that did not serve the session.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL

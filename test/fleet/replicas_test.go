@@ -16,8 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// The next turn may reach a different replica at once. Every second session is named; the others are recognised by
-// tool-call ids.
+// The next turn may reach a different replica at once.
 func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -60,7 +59,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// precept forget also removes the session from the outbox of a replica that was down.
+// One replica is down when the session is forgotten, and has the session in its outbox.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, otherWord, lateWord = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -113,7 +112,6 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	sendWord(fleet[1], word) // the agent may continue a forgotten session
 	fleet[1].Eventually("the word to return to Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
 
-	// The second replica cannot write the session to Redis, and is down when the session is forgotten.
 	server.Freeze(t)
 	sendWord(fleet[1], lateWord)
 	go func() { // a request of another session is in flight
@@ -147,8 +145,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// A tool call of the session has an opted-out path. Redis gets only the data of the other session, although replicas
-// publish sessions before the reply ends.
+// Replicas publish sessions before the reply ends. Here, a tool call in the reply has an opted-out path.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const optedOutWord, learnedWord = "heliotrope-4711", "marigold-0815"

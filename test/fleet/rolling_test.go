@@ -18,7 +18,6 @@ import (
 	"precept/test/harness"
 )
 
-// balancer picks replicas that were ready at the last check of /readyz.
 type balancer struct {
 	mu        sync.Mutex
 	all       []string
@@ -35,7 +34,6 @@ func (b *balancer) setReplica(baseURL string, present bool) {
 	}
 }
 
-// poll checks the readiness of all replicas until the context ends. interval is the pause between two checks.
 func (b *balancer) poll(ctx context.Context, interval time.Duration) {
 	c := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
@@ -61,7 +59,6 @@ func (b *balancer) poll(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// pick returns the base URL of the next ready replica, or "" if no replica is ready.
 func (b *balancer) pick() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +75,6 @@ func (b *balancer) count() int {
 	return len(b.ready)
 }
 
-// startModel starts a model that answers at once, or with a stream that takes half a second.
 func startModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	var n atomic.Int64
@@ -102,7 +98,7 @@ func startModel(t *testing.T) *httptest.Server {
 	return s
 }
 
-// The replicas are restarted one after the other, under load with streams. Each request is stored once.
+// The replicas are restarted one after the other, under load with streams.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)

@@ -66,7 +66,7 @@ func newConversation(sender string, named bool) *conversation {
 	return &conversation{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
-// sendTurn sends the history to a replica, and appends the reply and the result of its call.
+// sendTurn sends the history, and appends the reply and the result of its call.
 func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": c.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
@@ -103,7 +103,7 @@ func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 }
 
 // startReplicas starts n replicas on one Redis. By default, half of the picked lessons are withheld, and no session
-// is a control session. Extra flags override the defaults.
+// is a control session.
 func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, extraFlags ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
@@ -125,7 +125,6 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
-// waitForTurn waits until Redis has the session with the given number of turns and with the last reply.
 func waitForTurn(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -150,8 +149,7 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// checkPrefix checks that the newer request begins with the messages of the older request, byte for byte, including
-// the inserted lessons.
+// checkPrefix checks that the newer request begins with the messages of the older request, byte for byte.
 func checkPrefix(t *testing.T, older, newer string) {
 	t.Helper()
 	list := func(body string) []json.RawMessage {
@@ -174,7 +172,7 @@ func checkPrefix(t *testing.T, older, newer string) {
 	}
 }
 
-// countLookups returns the number of Redis commands that look up a session by its id or by a tool-call id (an echo).
+// countLookups counts the Redis commands that look up a session by its id or by a tool-call id (an echo).
 func countLookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
@@ -235,7 +233,6 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		t.Errorf("look-ups by 6 turns of a nameless session on one replica: got %d, want 0", n)
 	}
 
-	// Another replica looks up the session in Redis once.
 	stays := newConversation("stays", true)
 	stays.sendTurn(t, fleet[0])
 	waitForTurn(t, db, session.IDOf("default", session.NamespaceSession, stays.sender), 1)
@@ -254,7 +251,6 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	}
 }
 
-// The next requests repeat the tool-call ids of the session.
 func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -287,8 +283,7 @@ func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	}
 }
 
-// A session continues from memory. A session that moves to a different replica continues without lessons until Redis
-// answers again.
+// A session that moves to a different replica continues without lessons until Redis answers again.
 func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -427,8 +422,8 @@ func TestReplicasReportSessionsOfAllReplicas(t *testing.T) {
 	}
 }
 
-// The replica starts while Redis, which holds the salt of all random decisions, is down. With a copy of the salt from
-// an earlier run, the replica injects lessons into new sessions.
+// Redis holds the salt of all random decisions, and is down when the replica starts. A copy of the salt from an
+// earlier run is enough.
 func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -475,7 +470,6 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 	}
 }
 
-// The session moves between replicas within a second.
 func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

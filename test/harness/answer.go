@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// answer is a reply of the scripted model.
 type answer struct {
 	kind             string
 	body             map[string]any
 	text             string
-	mark             string // step marker, part of each id in a reply; the next request contains it even without the text
+	mark             string // step marker, part of each id in a reply
 	callID           string // "" for none
 	code             string // argument of a tool that takes a program
 	tool             string
@@ -25,8 +24,7 @@ type answer struct {
 	hang             func() // returns when the client is gone
 }
 
-// write writes the answer in the API of the request, and streams it if the request asks for a stream. f is the fault
-// of a streamed answer, or nil.
+// write writes the answer in the API of the request, as a stream if the request asks for one.
 func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	stream, _ := a.body["stream"].(bool)
 	s := &sse{w: w, hang: a.hang}
@@ -59,7 +57,7 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// writeFault applies the fault f to a started stream, and reports whether the fault has ended the stream.
+// writeFault reports whether the fault has ended the started stream.
 func (s *sse) writeFault(f *Fault) bool {
 	if f == nil {
 		return false
@@ -141,7 +139,7 @@ func (a *answer) asksForCompaction() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// asksForSummary reports whether the last message or item of the request is the summary prompt of a known agent.
+// asksForSummary reports whether the last message or item is the summary prompt of a known agent.
 func (a *answer) asksForSummary() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {

@@ -16,7 +16,7 @@ import (
 	"precept/inject/bank/banktest"
 )
 
-// RepeatingServer starts a server that answers each request with the next of the replies, and repeats the last reply.
+// RepeatingServer starts a server that answers each request with the next reply, and repeats the last reply.
 func RepeatingServer(t *testing.T, replies ...string) *httptest.Server {
 	t.Helper()
 	next := make(chan string, len(replies))
@@ -43,8 +43,7 @@ func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
-// Post sends a body and returns the status and the body of the reply. A reply without Content-Length may be
-// truncated.
+// Post sends a body and returns the status and the body of the reply, truncated if it has no Content-Length.
 func Post(t *testing.T, url string, header http.Header, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -121,7 +120,7 @@ func Get(t *testing.T, url, token string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// SlowModel starts a server that answers with streams. A stream ends when the client disconnects or stop is closed.
+// SlowModel starts a server that answers with streams, which end when the client disconnects or stop is closed.
 func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	t.Helper()
 	stop = make(chan struct{})
@@ -144,8 +143,7 @@ func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	return s, stop
 }
 
-// Stream starts a streamed chat completion and returns after the first byte. The channel receives the error that
-// ended the stream, or nil.
+// Stream starts a streamed chat completion. The channel receives the error that ended the stream, or nil.
 func Stream(t *testing.T, baseURL string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Exit codes of precept; the documentation of command precept explains them.
+// Exit codes of precept.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
@@ -56,8 +56,8 @@ func MustRun(t *testing.T, args ...string) string {
 	return out
 }
 
-// Diagnosis is the output of precept doctor --json. Numbers of exchanges add up: admitted = stored + spooled (in the
-// outbox) + incomplete + dropped.
+// Diagnosis is the output of precept doctor --json. Admitted = Stored + Spooled (in the outbox) + Incomplete +
+// Dropped.
 type Diagnosis struct {
 	OK         bool             `json:"ok"`
 	Admitted   int64            `json:"admitted"`
@@ -75,7 +75,7 @@ type Diagnosis struct {
 	Running    *struct{}        `json:"running"`
 }
 
-// Doctor runs precept doctor on a data directory and checks that the numbers of exchanges add up.
+// Doctor runs precept doctor on a data directory and checks the sum of Diagnosis.
 func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
 	out, stderr, code := RunCommand(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)

@@ -1,7 +1,7 @@
 // Package harness starts precept for the whole-system tests.
 //
-// Main builds the command once per test process and puts the directory of the binary first in PATH, so that servers,
-// commands and scripts find precept. Tests with the race detector run a binary with the race detector.
+// Main builds the command once per test process, with the race detector if the tests use it, and puts the directory
+// of the binary first in PATH. Servers, commands and scripts find precept there.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents (Model), simpler models
 // (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands (RunCommand, MustRun) and
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// Main builds precept, runs the tests of a package, and returns their exit code to os.Exit.
+// Main builds precept, runs the tests of a package, and returns their exit code.
 func Main(m *testing.M) int {
 	dir, err := build()
 	if err != nil {
@@ -25,7 +25,7 @@ func Main(m *testing.M) int {
 	}
 	env := map[string]string{"PATH": dir + string(os.PathListSeparator) + os.Getenv("PATH")}
 	if os.Getenv("GORACE") == "" {
-		env["GORACE"] = "atexit_sleep_ms=0" // otherwise each program with the race detector sleeps for a second before it exits
+		env["GORACE"] = "atexit_sleep_ms=0" // otherwise each program with the race detector sleeps before it exits
 	}
 	for name, value := range env {
 		if err := os.Setenv(name, value); err != nil {
@@ -37,8 +37,7 @@ func Main(m *testing.M) int {
 }
 
 // build returns the directory of the binary. All test packages share it: go build links only after a change and
-// replaces the file atomically. A child process of a test, such as an agent, reads the directory from the
-// environment.
+// replaces the file atomically. A child process of a test reads the directory from the environment.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {

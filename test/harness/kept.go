@@ -16,8 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// EndedTurns returns the number of ended turns that the outbox in a data directory has counted, or 0 if the outbox
-// cannot be read.
+// EndedTurns returns the number of ended turns in the outbox of a data directory, or 0 if the outbox cannot be read.
 func EndedTurns(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
@@ -26,7 +25,6 @@ func EndedTurns(dir string) int64 {
 	return account.Admitted - account.Incomplete
 }
 
-// exchangesIn returns the exchanges of the sessions by request id. The test fails if two exchanges have one id.
 func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, seen := map[string][]sample.Exchange{}, map[string]bool{}
@@ -109,7 +107,6 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 }
 
 // CheckOneExchangePerRequest fails the test unless each request has exactly one exchange, complete and with a reply.
-// The failure message begins with subject.
 func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, faulty []string
@@ -137,8 +134,8 @@ func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 	return requests
 }
 
-// Dump returns, for each key of a Redis server, the result of DUMP followed by the key. The server must run with
-// --rdbcompression no: a compressed dump cannot be searched for a text.
+// Dump returns the result of DUMP for each key of a Redis server, followed by the key. The server must run with
+// --rdbcompression no: a compressed dump cannot be searched.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	dumps := map[string]string{}

@@ -23,13 +23,13 @@ func UsualOrChaos[T any](usualValue, chaosValue T) T {
 	return usualValue
 }
 
-// DurableAfter returns the delay after a response from which its exchange survives a crash: 100 ms under `make
-// chaos`, which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
+// DurableAfter returns the delay after a response from which its exchange survives a crash. Under `make chaos`, only
+// one test package uses the processor and the disk.
 func DurableAfter() time.Duration { return UsualOrChaos(1500*time.Millisecond, 100*time.Millisecond) }
 
 type answered struct {
 	request string    // Precept-Request-Id
-	ended   time.Time // end of the response, as seen by the client
+	ended   time.Time // as seen by the client
 }
 
 // Load sends requests to precept until the context of Start ends, and records the responses.
@@ -38,8 +38,8 @@ type Load struct {
 	pause            time.Duration
 	Client           *http.Client
 	BaseURL          func() string      // base URL of the next request; nil means the base URL of Start
-	IsStream         func(n int64) bool // reports whether the nth request asks for a stream; nil means no request does
-	SeparateSessions bool               // each request has a session of its own
+	IsStream         func(n int64) bool // nil means no request asks for a stream
+	SeparateSessions bool
 	Started          atomic.Int64
 	Mu               sync.Mutex
 	Answers          []answered
@@ -119,7 +119,7 @@ func (l *Load) Send(ctx context.Context, baseURL string) {
 	}
 }
 
-// EndedBefore returns the ids of the requests whose responses ended at the client before limit.
+// EndedBefore returns the ids of the requests whose responses ended before limit.
 func (l *Load) EndedBefore(limit time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -21,15 +21,15 @@ import (
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // prompt tokens in the usage; 0 means 100; a large number makes the agent shorten its history
+	Tokens  int // in the usage; 0 means 100; a large number makes the agent shorten its history
 }
 
 // ModelRequest is a generation request that reached the model.
 type ModelRequest struct {
 	Kind   string // chat, responses, messages
-	Main   bool   // the request asks for the next step; false for a request for a summary or a title
-	Step   int    // index of the requested step in the script, or -1 if Main is false
-	Fault  *Fault // fault that the model returned instead of an answer; nil for an answer
+	Main   bool   // the request asks for the next step, not for a summary or a title
+	Step   int    // index in the script, or -1 if Main is false
+	Fault  *Fault // returned instead of an answer, or nil
 	Header http.Header
 	Body   map[string]any
 	Raw    string
@@ -41,17 +41,17 @@ type Fault struct {
 	Name                string
 	FirstRequest, Times int
 	Status              int
-	Cut                 bool // the model starts a stream and drops the connection
-	Unfinished          bool // the model starts a stream and ends it without a finish reason
-	Hang                bool // the model starts a stream and is silent until the client disconnects, at most a minute
-	// Overflow refuses the history as too long from the third step on, until the agent asks for a summary or sends a
-	// shorter history.
+	Cut                 bool // start a stream and drop the connection
+	Unfinished          bool // end a stream without a finish reason
+	Hang                bool // start a stream and wait, at most a minute, until the client disconnects
+	// Overflow refuses the history as too long from the third step on, until the agent sends a shorter history or
+	// asks for a summary.
 	Overflow bool
-	Strict   bool // the model refuses requests that contain lessons
+	Strict   bool // refuse requests with lessons
 }
 
-// Model is a scripted LLM for chat completions, responses and messages, streamed or not. The model reads the step
-// from the request (the highest step_N), so a retry gets the same answer in any order of arrival.
+// Model is a scripted LLM for chat completions, responses and messages. It reads the step from the request (the
+// highest step_N), so a retry gets the same answer in any order of arrival.
 type Model struct {
 	*httptest.Server
 	steps []Step
@@ -60,28 +60,27 @@ type Model struct {
 
 	Mu           sync.Mutex
 	Requests     []ModelRequest
-	others       []string // method and path of each request that is not a generation request
+	others       []string // method and path
 	mainRequests int
 	Faults       []Fault
 
 	overflow  overflow
 	gathering gathering
 
-	Hung         chan struct{}  // receives a value when a stream begins to hang
-	Disconnected chan time.Time // receives the time at which the client of a hanging stream disconnected
+	Hung         chan struct{}
+	Disconnected chan time.Time // receives the time of the disconnect of a hanging stream
 }
 
-// overflow is the state of the Overflow fault and of steps with Tokens, which make the agent shorten its history.
 type overflow struct {
 	reported  map[int]bool // steps whose long prompt the model has reported
-	tokens    int          // last reported number of prompt tokens
-	maxItems  int          // number of items in the longest history
+	tokens    int
+	maxItems  int // in the longest history
 	shortened bool
 }
 
 type gathering struct {
-	wait  int           // first requests that have not arrived yet
-	ready chan struct{} // closed when all have arrived
+	wait  int
+	ready chan struct{}
 }
 
 // NewModel serves a model that follows the steps and inserts the faults.
@@ -154,8 +153,7 @@ func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	}
 }
 
-// errorBody returns the body of an error response. Agents recognize a history that is too long by the text of the
-// real API.
+// errorBody uses the text of the real API, by which agents recognize a history that is too long.
 func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {
@@ -177,7 +175,7 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// respond records a request and fills in its answer. It returns the fault that replaces the answer, or nil.
+// respond fills in the answer, or returns the fault that replaces it.
 func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -190,7 +188,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	}
 	if len(tools) == 0 && m.FormatCommand == nil || a.asksForSummary() {
 		m.overflow.shortened = true
-		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history, so it has at least as many prompt tokens
+		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history
 		return nil
 	}
 	rec.Main = true
@@ -242,8 +240,8 @@ func (m *Model) GenerationRequests() []ModelRequest {
 	return append([]ModelRequest(nil), m.Requests...)
 }
 
-// OtherRequests returns the method and the path of each request that is not a generation request, sorted. The version
-// in the path is removed, because precept may have added it.
+// OtherRequests returns the sorted methods and paths of the other requests, without the version, which precept may
+// have added.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -281,10 +279,9 @@ func ReplyJSON(w http.ResponseWriter, status int, v any) {
 type tool struct {
 	name, namespace string
 	schema          map[string]any
-	code            bool // takes a program that calls other tools, such as Codex's exec
+	code            bool // takes a program, such as Codex's exec
 }
 
-// requestTools returns the tools of the request and of its items of the type additional_tools.
 func requestTools(body map[string]any) []tool {
 	var out []tool
 	list, _ := body["tools"].([]any)
@@ -333,7 +330,6 @@ func findShellTool(tools []tool) (tool, bool) {
 	return tool{}, false
 }
 
-// arguments returns the arguments of a call that runs command, valid for the schema of the tool.
 func (t *tool) arguments(command string) map[string]any {
 	props, _ := t.schema["properties"].(map[string]any)
 	args := map[string]any{}

@@ -27,7 +27,7 @@ type Process struct {
 	PID               int    // set by WaitUntilReady
 
 	T      *testing.T
-	Dir    string // data directory
+	Dir    string
 	Flags  []string
 	Cmd    *exec.Cmd
 	Log    LockedBuffer // standard output and standard error
@@ -60,8 +60,8 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchWith(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchWith is like Launch. The command line ends in precept, and may begin with another program, such as a shell
-// that limits the number of open files.
+// LaunchWith is like Launch. The command line may begin with another program, such as a shell that limits the number
+// of open files.
 func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -89,8 +89,8 @@ func StartWithUpstream(t *testing.T, dir, upstream string, flags ...string) *Pro
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).WaitUntilReady(dir)
 }
 
-// Start starts precept with the admin token "e2e-token" and waits for run.json. At the end of the test, it stops
-// precept and expects exit code 0, unless Kill ended the process.
+// Start starts precept with the admin token "e2e-token" and waits for run.json. At the end of the test, the exit code
+// must be 0, unless Kill ended the process.
 func Start(t *testing.T, dir string, flags ...string) *Process {
 	t.Helper()
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
@@ -219,8 +219,8 @@ func (p *Process) WaitUntilDrained(dir string, flags ...string) Diagnosis {
 	return d
 }
 
-// GetAdmin requests a path of the admin listener with the token "e2e-token". A result of type *string receives the
-// text of the body; every other pointer receives the decoded JSON.
+// GetAdmin requests a path of the admin listener with the token "e2e-token". A *string receives the text of the body;
+// every other pointer receives the decoded JSON.
 func (p *Process) GetAdmin(t *testing.T, path string, result any) int {
 	t.Helper()
 	status, body := Get(t, p.AdminURL+path, "e2e-token")

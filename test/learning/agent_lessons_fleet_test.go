@@ -74,8 +74,8 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
-// The next precept distill continues after the last judged session and repeats at most four questions. The lock of
-// the killed process ends with the process on an embedded store, and expires on Redis.
+// The lock of the killed process ends with the process on an embedded store, and expires on Redis. At most four
+// questions to the judge are repeated.
 func TestDistillContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -143,7 +143,7 @@ func TestDistillContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// expireKey makes the only key with part in its name expire at once. The key must expire within two minutes anyway.
+// expireKey makes the only key with part in its name expire at once.
 func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.MustDo(t, "KEYS", "*"+part+"*").([]any)
@@ -157,7 +157,6 @@ func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	server.MustDo(t, "PEXPIRE", name, "0")
 }
 
-// transcripts returns n transcripts for precept import, each with a tool call that fails.
 func transcripts(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -62,7 +62,6 @@ func (c lessonsClient) create(signature, text string) lessonAnswer {
 	return l
 }
 
-// list returns the ids of the lessons that match the query, and the cursor of the next page.
 func (c lessonsClient) list(query string) (ids []string, next string) {
 	c.t.Helper()
 	code, b := c.do("GET", query, nil)
@@ -79,7 +78,6 @@ func (c lessonsClient) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// A request cannot set the counts, the state or the scope of a lesson.
 func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -193,7 +191,6 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 }
 
-// Without --writ-trust own, the number of lessons that wait for approval is bounded.
 func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	lessons := t.TempDir()

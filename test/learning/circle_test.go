@@ -15,7 +15,6 @@ import (
 	"precept/test/harness"
 )
 
-// With --gate auto, a lesson becomes active after a planned trial, without approval.
 func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
@@ -52,8 +51,8 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts precept demo --circle, which takes a lesson from the first failures to its measured effect. stop
-// interrupts the process, and done receives its error.
+// playCircle starts precept demo --circle, which takes a lesson from the first failures to its measured effect. done
+// receives the error of the process.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
@@ -85,7 +84,7 @@ type circleRow struct {
 	Verdicts  []string
 }
 
-// circleReport returns the rows of the report by slug, and adds the numbers of rows with the same slug.
+// circleReport returns the rows of the report by slug. Rows with the same slug are added.
 func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)

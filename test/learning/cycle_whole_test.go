@@ -11,8 +11,6 @@ import (
 	"time"
 )
 
-// Agents fail, and a lesson is proposed, injected, measured and proven. A harmful lesson is detected, and a poisoned
-// lesson reaches no model.
 func TestWholeCycleFromFailureToProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")

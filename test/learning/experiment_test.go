@@ -22,8 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// sendSessions sends the sessions first to end-1. Up to three lessons match a session, nine of ten sessions get a
-// reward, and only the lesson look-at-apples has an effect.
+// sendSessions sends the sessions first to end-1. Only the lesson look-at-apples has an effect.
 func sendSessions(t *testing.T, baseURL string, first, end int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
@@ -58,7 +57,7 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 		body := map[string]any{"model": []string{"m-1", "m-2", "m-2"}[n%3], "messages": messages}
 		answer, err := post("/v1/chat/completions", name, body)
 		score := float64(n*7%11) / 20
-		if n%4 == 0 && err == nil { // a tool call fails
+		if n%4 == 0 && err == nil {
 			body["messages"] = append(messages,
 				map[string]any{"role": "assistant", "content": nil, "tool_calls": []map[string]any{{"id": "call-1", "type": "function", "function": map[string]string{"name": "bash", "arguments": `{"command":"cat notes.txt"}`}}}},
 				map[string]any{"role": "tool", "tool_call_id": "call-1", "content": "cat: notes.txt: No such file or directory"})
@@ -198,7 +197,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(runPrecept("export", "--format", "experiment", "--tenant", "default"))
-	// The script omits sessions that closed under an older definition of reward, as the report does.
+	// Sessions that closed under an older definition of reward do not count.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
 		t.Fatalf("export %.300s has no reward definition and no time to replace", trials)
@@ -216,7 +215,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		Without        int64 `json:"n_without"`
 		Effect, Lo, Hi *float64
 		SRM, Reporting float64
-		Name           string   // of an outcome
+		Name           string
 		MeanWith       *float64 `json:"mean_with"`
 		MeanWithout    *float64 `json:"mean_without"`
 		EFewer         float64  `json:"e_fewer"`

@@ -19,7 +19,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		advice, output, reply string
 		callers               []string // credential of each session; "" is sk-one
-		waitReason            string   // part of the reason why the lesson waits; "" for a trial
+		waitReason            string   // part of the reason; "" for a trial
 	}{
 		"URL, one credential":            {evil, evil, "Done.", make([]string, 30), "the advice holds a URL"},
 		"URL, two credentials":           {evil, evil, "Done.", []string{"sk-one", "sk-two"}, "the advice holds a URL"},

@@ -27,7 +27,6 @@ func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	}
 }
 
-// requestContains reports whether an agent's request about a file reaches the model with the text of a lesson.
 func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, file, lessonText string) bool {
 	t.Helper()
 	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
@@ -37,7 +36,6 @@ func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, 
 	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, lessonText)
 }
 
-// With --ledger-trust own, a recorded lesson reaches its own agent without approval, and no other agent.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
@@ -82,7 +80,6 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	}
 }
 
-// An active lesson matches if its own agent mentions the lesson's file.
 func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {

@@ -11,7 +11,6 @@ import (
 	"precept/test/harness"
 )
 
-// A repeated failed command causes a loop warning, unless the agent waits in between or the command polls.
 func TestLoopWarningIsOmittedAfterAWait(t *testing.T) {
 	t.Parallel()
 	var forwarded string

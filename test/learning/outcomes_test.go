@@ -33,7 +33,7 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// The lesson prevents its error. The outcome recurrence proves this within 150 short sessions; the rewards do not.
+// The rewards do not prove the effect within 150 short sessions.
 func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,8 +90,8 @@ func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	}
 }
 
-// sendDeploySession sends a session in which a command fails and a second command follows. The second command fails
-// in one of five sessions with the lesson, and in four of five without it.
+// sendDeploySession sends a session with two commands. The second command fails in one of five sessions with the
+// lesson, and in four of five without it.
 func sendDeploySession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)

@@ -15,7 +15,6 @@ import (
 	"precept/test/harness"
 )
 
-// startRefusingModel starts a model that refuses requests that contain both lessons and "please refuse".
 func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,8 +31,7 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// A treated session keeps its arm and reward when the lessons no longer reach the model: after a refusal, a
-// compaction, or if the client forbids insertions.
+// The lessons no longer reach the model: after a refusal, a compaction, or if the client forbids insertions.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -86,8 +84,8 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	}
 }
 
-// sendRefusedSession sends session n. By n modulo 3, the model refuses requests with lessons (0), a compaction
-// removes the lessons (1), or the client forbids insertions in the second turn (2).
+// sendRefusedSession sends session n. By n modulo 3, the model refuses lessons (0), a compaction removes the lessons
+// (1), or the client forbids insertions in the second turn (2).
 func sendRefusedSession(t *testing.T, baseURL string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)

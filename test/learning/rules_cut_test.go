@@ -19,8 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of a rules file. For each session and section, precept decides at random (by a coin) whether to cut the
-// section from the requests. It always cuts cutSection, never keptSection, and halfSection in half of the sessions.
+// Precept decides at random, for each session and section, whether to cut the section from the requests: always
+// cutSection, never keptSection, and halfSection in half of the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
@@ -63,7 +63,6 @@ func newRulesModel(t *testing.T) *rulesModel {
 	return m
 }
 
-// newReply returns the nth reply, in the API of the path.
 func newReply(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -74,7 +73,6 @@ func newReply(path string, n int) string {
 	return harness.ChatReply(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
 }
 
-// newStream returns the nth reply as a stream, in the API of the path.
 func newStream(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -126,7 +124,6 @@ func dialectRequest(dialect, system string, stream bool, messages ...[2]string) 
 	return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[%s]%s}`, stream, strings.Join(list, ","), toolsJSON)
 }
 
-// rulesServer is a precept process that measures sections of a rules file.
 type rulesServer struct {
 	*harness.Process
 	t     *testing.T
@@ -141,7 +138,7 @@ func newRulesServer(t *testing.T) *rulesServer {
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Shares of 0 and 1 are invalid. With these shares, the other decision is taken in one of 100,000 sessions.
+	// Shares of 0 and 1 are invalid.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -151,7 +148,6 @@ func newRulesServer(t *testing.T) *rulesServer {
 	return s
 }
 
-// send sends a request and returns the bodies that reached the model.
 func (s *rulesServer) send(header http.Header, path, body string) []string {
 	s.t.Helper()
 	s.model.takeBodies()
@@ -171,7 +167,6 @@ func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	return want, halfCut
 }
 
-// Requests with Precept-Rules: off, opted-out requests and side requests reach the model unchanged.
 func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -199,7 +194,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		}
 	}
 
-	// A side request, here for a title, keeps the sections that are cut in its session.
+	// This side request asks for a title.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, false, user("Fix the till."))
 	body = strings.Replace(body, toolsJSON, "", 1)
 	if sent := s.send(http.Header{"Precept-Session": {"chatfalse"}}, path, body); len(sent) != 1 || sent[0] != body {
@@ -303,12 +298,11 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// If the model refuses a request without its sections, precept sends the client's bytes once, and later requests of
-// the session keep their sections.
+// The client's bytes are sent once, and later requests of the session keep their sections.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
-	sessions := 0 // number of sessions with a refusal
+	sessions := 0
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, status := range []int{400, 413, 422} {
 			sessions++

@@ -22,7 +22,6 @@ import (
 	"precept/test/harness"
 )
 
-// agentsModel records the lessons that each agent of each run has seen.
 type agentsModel struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -91,8 +90,8 @@ func newRunAgent(run, name string) *runAgent {
 	return &runAgent{run: run, name: name, injected: map[string]bool{}, withheld: map[string]bool{}}
 }
 
-// sendMessage appends a message of the user and sends the history. The run is named in the path if inPath is true,
-// otherwise in a header.
+// sendMessage sends the history with a new message. The run is named in the path if inPath is true, otherwise in a
+// header.
 func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, text)})
@@ -151,7 +150,7 @@ func exportedTrials(t *testing.T, args ...string) (all []exportedTrial) {
 	return all
 }
 
-// topicWords returns a text that matches the lessons on the topics first to end-1, modulo 20.
+// topicWords returns a text on the topics first to end-1, modulo 20.
 func topicWords(first, end int) string {
 	var words []string
 	for i := first; i < end; i++ {
@@ -176,8 +175,7 @@ func writeTopicLessons(t *testing.T) string {
 	return dir
 }
 
-// Each of 200 runs has two agents, and precept is restarted and killed during some runs. Both agents of a run have
-// the same coins, and the report counts runs.
+// Both agents of a run have the same coins (random decisions), and the report counts runs.
 func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
@@ -225,8 +223,7 @@ func TestRunStaysOneUnitAcrossRestarts(t *testing.T) {
 	}
 }
 
-// rateRuns rates every second run with 0.75, and the two agents of each other run with 1 and 0. dataURL returns the
-// base URL of the server that receives feedback i.
+// rateRuns rates every second run with 0.75, and the two agents of each other run with 1 and 0.
 func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	t.Helper()
 	for i := range agents {
@@ -247,8 +244,6 @@ func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	}
 }
 
-// checkClosedRuns waits until all runs are closed and counted, then checks coins, report, export and samples. flags
-// select the store.
 func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents [][2]*runAgent, flags ...string) {
 	t.Helper()
 	var r report.Report
@@ -338,10 +333,9 @@ func sendAndReadSession(t *testing.T, base string, a *runAgent) string {
 	return res.Header.Get("Precept-Session")
 }
 
-// checkRuns checks that the exported coins agree with the lessons that the model received and with the report.
 func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedTrial, r *report.Report) {
 	t.Helper()
-	type coins struct{ injected, withheld map[string]bool } // slugs of lessons
+	type coins struct{ injected, withheld map[string]bool }
 	byRun := map[string]*coins{}
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
@@ -418,7 +412,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 	}
 }
 
-// checkRecomputedReport compares the report with the output of a script that shares no code with precept.
+// checkRecomputedReport runs a script that shares no code with precept.
 func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -437,9 +431,9 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	}
 	var rows []struct {
 		Arm     string
-		Name    string // of an outcome
-		With    int64  `json:"n_with"`
-		Without int64  `json:"n_without"`
+		Name    string
+		With    int64 `json:"n_with"`
+		Without int64 `json:"n_without"`
 		Effect  *float64
 	}
 	if err := json.Unmarshal(out, &rows); err != nil {
@@ -462,7 +456,6 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	}
 }
 
-// checkRunSamples checks that both sessions of each run have the feedback in their samples.
 func checkRunSamples(t *testing.T, exported string, runs int) {
 	t.Helper()
 	sessions := map[string]map[string]bool{}
@@ -522,7 +515,6 @@ func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions in
 	})
 }
 
-// The feedback arrives before the start and after the close of the run.
 func TestRunFeedbackReachesAllSessions(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)

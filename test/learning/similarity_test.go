@@ -41,8 +41,7 @@ evidence:
 Add the new name and keep the old one for a release.
 `
 
-// Likeness, the similarity of words, needs at least 200 sessions in the store, and match.like, which is on by
-// default.
+// Likeness, the similarity of words, needs at least 200 sessions in the store.
 func TestLessonMatchesByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
@@ -120,7 +119,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 	}
 }
 
-// A near miss is a session that almost matches the lesson. An accepted phrase is added to the lesson.
+// A near miss is a session that almost matches the lesson.
 func TestNearMissPhrasesAreProposed(t *testing.T) {
 	t.Parallel()
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -189,8 +188,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}
 }
 
-// The request contains no phrase of the lesson. Secrets, the client's key and requests with Precept-Learn: off are
-// not sent to the embeddings endpoint.
+// Secrets, the client's key and requests with Precept-Learn: off are not sent to the embeddings endpoint.
 func TestLessonMatchesByEmbeddingsInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder

@@ -10,8 +10,7 @@ import (
 	"precept/test/harness"
 )
 
-// Earlier turns stay the same, byte for byte, when a conversation alternates between the servers. A writ is a command
-// in a reply.
+// A writ is a command in a reply. Earlier turns stay the same, byte for byte.
 func TestWritAcrossTwoServersIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8

@@ -45,8 +45,7 @@ func canaries() map[string]string {
 	}
 }
 
-// findLeaks finds canaries in texts, and returns each occurrence with the kind of canary, the name of the text and
-// the surrounding bytes. The first two thirds of a canary count as an occurrence.
+// findLeaks returns each occurrence of a canary, or of its first two thirds, with the surrounding bytes.
 func findLeaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -62,9 +61,8 @@ func findLeaks(texts map[string]string, values map[string]string) (found []strin
 	return slices.Compact(found)
 }
 
-// newStreamingModel starts a model that streams a text as the content and as an argument of a tool call, in pieces of
-// seven bytes. If a request contains "hang up", the model streams three quarters of truncated, and closes the
-// connection.
+// newStreamingModel streams a text as the content and as an argument of a tool call, in pieces of seven bytes. If a
+// request contains "hang up", it streams three quarters of truncated, and closes the connection.
 func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,7 +102,6 @@ func newStreamingModel(t *testing.T, text, truncated string) *httptest.Server {
 	return s
 }
 
-// Agents, the model and users write a canary of each kind wherever they can.
 func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	values := canaries()
 	var list []string
@@ -227,7 +224,7 @@ func storedDocuments(t *testing.T, dir string) string {
 }
 
 func jsonString(s string) string {
-	b, _ := json.Marshal(s) // a string always encodes
+	b, _ := json.Marshal(s)
 	return string(b)
 }
 

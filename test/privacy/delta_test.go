@@ -12,7 +12,6 @@ import (
 	"precept/test/harness"
 )
 
-// toolOutput returns n bytes that resemble the result of a tool.
 func toolOutput(r *rand.Rand, n int) string {
 	words := strings.Fields("server handler request response error context buffer reader writer config session module package function return value index string number table column commit branch merge build test failed passed open close file path line token parse encode decode cache queue worker signal")
 	var b strings.Builder
@@ -22,8 +21,7 @@ func toolOutput(r *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// An agent sends its whole history in each of 200 turns, about a hundred times the final transcript. The store takes
-// at most 1.5 times the bytes of the transcript.
+// An agent sends its whole history in each of 200 turns, about a hundred times the final transcript.
 func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 	const turns, maxShare = 200, 1.5
 	r := rand.New(rand.NewPCG(7, 8))

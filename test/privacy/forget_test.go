@@ -9,7 +9,6 @@ import (
 	"precept/test/harness"
 )
 
-// precept forget removes a session while a server runs, and a tenant without a server.
 func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
 	up := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))

@@ -20,12 +20,12 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	}
 }
 
-// After learning.hot has deleted the exchanges of a session, the paths of its tool calls are unknown. A new pattern
-// in learning.opt_out_patterns then hides all samples of the session.
+// After learning.hot has deleted the exchanges of a session, the paths of its tool calls are unknown, so a new
+// pattern in learning.opt_out_patterns hides all its samples.
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		before, after string // learning.opt_out_patterns when the session is stored, and after a restart
+		before, after string // when the session is stored, and after a restart
 		visible       bool
 	}{
 		"an added pattern": {"['*.pem']", "['*.vault', '*.pem']", false},
@@ -79,7 +79,6 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	}
 }
 
-// Each export and the server log report the damage once.
 func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	const damagedText, intactText = "larkspur-1414", "snapdragon-1732"
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn reaches
-// another replica at once and repeats the opted-out text without the header.
+// A session opts out at one replica. Its next turn reaches a different replica at once and repeats the opted-out text
+// without the header.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"

@@ -18,11 +18,10 @@ import (
 	"precept/test/harness"
 )
 
-// Texts of sessions whose tenant, agent or path opts out later, and a text that stays visible.
 const (
 	tenantCanary = "heliotrope-2718"
 	agentCanary  = "marigold-3141"
-	pathCanary   = "larkspur-1414" // in the result of a tool call that reads prod.vault, and in the reply to this result
+	pathCanary   = "larkspur-1414" // in the result of a tool call, and in the reply to it
 	keptCanary   = "snapdragon-1732"
 )
 
@@ -65,8 +64,7 @@ func parquetText(t *testing.T, file string) string {
 	return fmt.Sprint(rows)
 }
 
-// commandOutputs runs the commands that read stored content. The output of distill includes the requests to its
-// judge.
+// commandOutputs includes the requests of distill to its judge.
 func commandOutputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	run := func(args ...string) string {
@@ -130,7 +128,7 @@ func serverOutputs(t *testing.T, flags []string) map[string]string {
 
 func dataDir(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// Other content stays visible, also of a session that has an opted-out path.
+// Other content of a session with an opted-out path stays visible.
 func TestLaterOptOutHidesStoredContent(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 )
 
 // After a restart, or after the session has left memory, the next turn repeats the opted-out text without the header.
-// Only the new text of this turn is stored.
 func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -62,7 +61,6 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					p.Eventually("only one session in memory", func() bool { return p.Health().SinceStart.InMemory == 1 })
 				}
-				// The history of the next request has the opted-out text and a reply that quotes it.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+newText+`?"}`, nil)
 				p.WaitUntilDrained(dir)
 				p.Stop()
@@ -93,7 +91,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	}
 }
 
-// skipReason sends a request, and returns the reason in Precept-Skip why no lesson is injected.
+// skipReason returns the reason in Precept-Skip why no lesson is injected.
 func skipReason(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -28,7 +28,7 @@ func sha256Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A canary is in each place that could be stored. No file contains the canary, the name of a session or its hash.
+// No file contains the canary, the name of a session or its hash.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()
@@ -148,8 +148,8 @@ func doctorCounts(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// The second of four turns reads an opted-out file. This turn and the next one, which has the content of the file and
-// a reply that quotes it, are not stored.
+// The second of four turns reads an opted-out file. The next turn has the content of the file and a reply that quotes
+// it.
 func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()

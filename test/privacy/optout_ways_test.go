@@ -14,8 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// newVaultModel starts a model that calls the tool read with the path deploy/prod.vault if the newest message
-// contains "vault".
+// newVaultModel calls the tool read with the path deploy/prod.vault if the newest message contains "vault".
 func newVaultModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,15 +36,14 @@ func newVaultModel(t *testing.T) *httptest.Server {
 	return up
 }
 
-// Only the second turn of the session opts out. No command, page or API response shows the text of this turn, which
-// feedback repeats.
+// The second turn of the session opts out, and feedback repeats its text.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
 	optOutHeader := http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}
 	learnedKey, optedOutKey := http.Header{"Authorization": {"Bearer k-loud"}}, http.Header{"Authorization": {"Bearer k-quiet"}}
 	for name, tc := range map[string]struct {
 		second        http.Header
-		message       string // message of the user in the second turn
+		message       string
 		laterPatterns string // learning.opt_out_patterns after the session is stored
 	}{
 		"path":   {learnedKey, "Open the vault of " + hiddenText, "['*.vault']"},

@@ -32,7 +32,6 @@ var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknog
 
 const promptText = "You are a gardener. Write to gardener@example.com about marigolds."
 
-// sendBothTurns sends the two turns of the session s-DIALECT, each with the system prompt.
 func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, header http.Header) {
 	t.Helper()
 	api := prompts[dialect]

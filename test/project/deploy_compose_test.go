@@ -20,7 +20,6 @@ import (
 	"precept/store/storetest"
 )
 
-// composeFile is the part of the Compose specification that deploy/compose.yaml uses.
 type composeFile struct {
 	Name     string
 	Precept  composeService `yaml:"x-precept"`
@@ -47,7 +46,7 @@ type composeService struct {
 	DependsOn   []string `yaml:"depends_on"`
 }
 
-// upstreamURL is the value of OPENAI_BASE_URL, which users must export according to the head of compose.yaml.
+// upstreamURL is the value of OPENAI_BASE_URL, which users must export.
 const upstreamURL = "https://api.openai.com/v1"
 
 // interpolate replaces ${OPENAI_BASE_URL:?...} and $$ as Compose does.
@@ -62,8 +61,7 @@ func interpolate(t *testing.T, text string) string {
 	return strings.ReplaceAll(text, "$$", "$")
 }
 
-// readCompose reads compose.yaml, runs the commands in its head that create the secrets, and returns the file and the
-// directory of the secrets.
+// readCompose also runs the commands in the head of compose.yaml, which create the secrets.
 func readCompose(t *testing.T) (c composeFile, secrets string) {
 	t.Helper()
 	decodeStrictly(t, "deploy/compose.yaml", func([]byte) any { return &c })
@@ -111,8 +109,6 @@ func preceptEnv(t *testing.T, s composeService, secrets string) map[string]strin
 	return env
 }
 
-// Grafana's file system is the only one that is not read-only. No secret is on a command line or in an environment
-// variable.
 func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 	t.Parallel()
 	c, _ := readCompose(t)
@@ -143,7 +139,6 @@ func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 	}
 }
 
-// All ports are published on 127.0.0.1 only.
 func TestComposeNamesAndPortsAgree(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)
@@ -214,7 +209,6 @@ func readPrometheus(t *testing.T) (p prometheusConfig) {
 	return p
 }
 
-// promtool needs the files at the paths at which Compose mounts them.
 func TestComposePrometheusConfigIsValid(t *testing.T) {
 	t.Parallel()
 	tool := promtool(t)
@@ -268,7 +262,6 @@ func TestComposeGrafanaHasDataSourceAndDashboards(t *testing.T) {
 	}
 }
 
-// The admin listener accepts only the name of the service as Host.
 func TestComposeSettingsRun(t *testing.T) {
 	t.Parallel()
 	c, secrets := readCompose(t)

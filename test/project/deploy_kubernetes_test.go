@@ -18,8 +18,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The types of the Kubernetes API with the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt
-// field, which the API server may ignore.
+// The types have the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field, which the API
+// server may ignore.
 type (
 	kubeMeta struct {
 		Name   string
@@ -206,7 +206,6 @@ func (k *kubernetes) container() *kubeContainer {
 	return &k.statefulSet.Spec.Template.Spec.Containers[0]
 }
 
-// env returns the variables of the image, overridden by those of the manifest.
 func (k *kubernetes) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -222,8 +221,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 }
 
 // mount writes the ConfigMap as the kubelet does: the files are in dir/version, dir/..data is a symbolic link to this
-// directory, and each file in dir is a symbolic link into ..data. A later mount replaces the link ..data. change
-// edits the text of each file.
+// directory, and each file in dir is a symbolic link into ..data. A later mount replaces the link ..data.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -245,7 +243,6 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 	}
 }
 
-// args returns the arguments of the container, with dir instead of the directory of the ConfigMap.
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()

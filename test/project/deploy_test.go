@@ -28,7 +28,6 @@ const lastWrite = 10 * time.Second
 // it kills precept.
 const maxStopDuration = 30*time.Second + server.CutWait + lastWrite
 
-// readRepoFile returns the text of a file, named relative to the root of the project.
 func readRepoFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(repo, filepath.FromSlash(name)))
@@ -38,8 +37,8 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly decodes the documents of a YAML file, and fails the test for an unknown or repeated key. target
-// returns a pointer into which a document is decoded.
+// decodeStrictly fails the test for an unknown or repeated key. target returns a pointer into which a document is
+// decoded.
 func decodeStrictly(t *testing.T, name string, target func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
@@ -79,7 +78,6 @@ type effectiveConfig struct {
 	Log struct{ Format string }
 }
 
-// readEffectiveConfig returns the configuration that precept reads from environment variables and arguments.
 func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
@@ -107,8 +105,7 @@ func environ(env map[string]string) (out []string) {
 	return out
 }
 
-// checkVariables fails the test for each variable PRECEPT_* that precept does not read and that no other variable
-// refers to.
+// checkVariables fails the test for each variable PRECEPT_* that neither precept reads nor another variable uses.
 func checkVariables(t *testing.T, file string, env map[string]string) {
 	t.Helper()
 	known := gatherNames(t).env
@@ -121,7 +118,6 @@ func checkVariables(t *testing.T, file string, env map[string]string) {
 	}
 }
 
-// checkCommandLine fails the test for an unknown command or flag of precept.
 func checkCommandLine(t *testing.T, file string, args []string) {
 	t.Helper()
 	p := gatherNames(t)
@@ -182,7 +178,6 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	}
 }
 
-// The linker flags of the Dockerfile and the Makefile set the version.
 func TestBinariesPrintTheVersionOfTheBuild(t *testing.T) {
 	t.Parallel()
 	flags := map[string]string{"Dockerfile": `-ldflags="(.*)"`, "Makefile": `(?m)^LDFLAGS +:= (.*)$`}
@@ -243,7 +238,6 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	return out
 }
 
-// The unit allows more time for a stop than the longest stop takes.
 func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	t.Parallel()
 	text := readRepoFile(t, "deploy/precept.service")
@@ -277,7 +271,6 @@ func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	verifyUnit(t, text)
 }
 
-// verifyUnit runs systemd-analyze, if it is installed, on the syntax and the exposure level of the unit.
 func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")

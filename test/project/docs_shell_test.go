@@ -22,7 +22,7 @@ import (
 )
 
 type docBlock struct {
-	line       int    // line number of the opening fence
+	line       int    // of the opening fence
 	kind, text string // language and content
 	notRun     string // reason from <!-- not run: ... --> on the line above
 }
@@ -57,7 +57,6 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 	return blocks, indented
 }
 
-// An indented table is not a command.
 func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
@@ -67,8 +66,7 @@ func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	}
 }
 
-// The blocks of a document run in order, in the environment docEnv. A block with the comment "not run" is skipped.
-// JSON and YAML blocks are valid.
+// The blocks of a document run in order. A block with the comment "not run" is skipped.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -122,7 +120,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 // docEnv is a git project with lessons, transcripts and a running precept, the lessons of two other projects, and a
 // Redis.
 type docEnv struct {
-	dir, redis   string // directory of the project, and address of the Redis
+	dir, redis   string
 	env          []string
 	placeholders *strings.Replacer // replaces addresses and placeholders in a block
 }
@@ -193,7 +191,6 @@ func sendChat(t *testing.T, p *harness.Process, session, body string) {
 	_ = res.Body.Close()
 }
 
-// addSampleToRedis sends a session through a precept with a store in Redis, and waits for the sample.
 func (d *docEnv) addSampleToRedis(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

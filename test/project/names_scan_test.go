@@ -100,7 +100,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	cmd, rest := k.command(words[:nameLength])
 	if cmd == k.root && nameLength > 0 || len(rest) > 0 && len(cmd.subcommands) > 0 {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
-			return // prose in a block
+			return
 		}
 		report("precept %s is not a command", strings.Join(words[:nameLength], " "))
 		return
@@ -110,7 +110,6 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	k.checkFlags(cmd, preceptArgs, report)
 }
 
-// checkFlags reports the flags in text that neither a command nor one of its subcommands has.
 func (k *knownNames) checkFlags(cmd *command, text string, report func(string, ...any)) {
 	for _, m := range flagPattern.FindAllStringSubmatch(text, -1) {
 		if !cmd.hasFlag(m[1]) && !belongsToOtherProgram(text) {

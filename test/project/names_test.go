@@ -145,7 +145,6 @@ func gatherNames(t *testing.T) *knownNames {
 	return p
 }
 
-// metricNameRecorder is a Prometheus registerer that records the names of metrics.
 type metricNameRecorder struct{ names map[string]bool }
 
 func (d metricNameRecorder) Register(c prometheus.Collector) error {
@@ -183,7 +182,6 @@ func metricNames(t *testing.T) map[string]bool {
 	return d.names
 }
 
-// sourceFiles returns the parsed Go files in directories, without tests.
 func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	t.Helper()
 	var out []*ast.File
@@ -209,8 +207,8 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	return out
 }
 
-// routePatterns returns patterns of the paths that the two listeners answer. In the source, these paths are the first
-// arguments of GET, POST and similar calls, and the keys of the map in proxy.endpoints.
+// routePatterns returns patterns of the paths that the two listeners answer: the first arguments of GET, POST and
+// similar calls, and the keys of the map in proxy.endpoints.
 func routePatterns(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
@@ -256,7 +254,7 @@ func routePatterns(t *testing.T) []*regexp.Regexp {
 	return out
 }
 
-// headerNames returns the names of Precept-* headers in string literals of the source, in lower case.
+// headerNames returns the Precept-* headers in string literals of the source, in lower case.
 func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -290,10 +288,10 @@ func makeTargets(t *testing.T) map[string]bool {
 type command struct {
 	path        string // such as precept lessons approve
 	flags       map[string]bool
-	subcommands map[string]*command // by name
+	subcommands map[string]*command
 }
 
-// commandTree returns the commands and flags that the shell completion of the program prints.
+// commandTree reads the shell completion of the program.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {
@@ -336,7 +334,6 @@ func (k *knownNames) command(words []string) (c *command, rest []string) {
 	return c, nil
 }
 
-// hasFlag reports whether a command or one of its subcommands has a flag.
 func (c *command) hasFlag(name string) bool {
 	if name == "help" || name == "version" || c.flags[name] {
 		return true

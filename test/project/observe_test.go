@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// promQueries returns the queries of the Prometheus rules and of the Grafana dashboard in configs/, by rule or panel.
+// promQueries returns the queries of the Prometheus rules and of the Grafana dashboard, by rule or panel.
 func promQueries(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -96,7 +96,6 @@ func promtool(t *testing.T) string {
 	return tool
 }
 
-// Each alert has data for which the alert fires, and data for which it does not.
 func TestRuleTestsCoverEachAlert(t *testing.T) {
 	var ruleTests struct {
 		Tests []struct {

@@ -54,7 +54,6 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	}
 }
 
-// responseTypes returns the response types whose schemas are generated.
 func responseTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
@@ -62,7 +61,6 @@ func responseTypes() []reflect.Type {
 	}
 }
 
-// apiDescription is an OpenAPI description, and records the operations that a test has called.
 type apiDescription struct {
 	t                *testing.T
 	doc              map[string]any
@@ -89,8 +87,7 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	return d
 }
 
-// resolve follows a JSON pointer and its references. It returns the node, or nil if there is none, and the pointer of
-// the node without references.
+// resolve follows a JSON pointer and its references. It returns the node, or nil, and the pointer without references.
 func (d *apiDescription) resolve(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -196,7 +193,6 @@ func (d *apiDescription) callWith(header http.Header, base, method, path, body s
 	return got
 }
 
-// The test calls each described operation at least once.
 func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 	m := harness.NewModel(t, nil)
 	r := harness.Start(t, t.TempDir(), append(harness.AlwaysInject(m, harness.LessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own", "--hooks-gitlab", "hook-secret-of-the-test")...)

@@ -20,8 +20,8 @@ import (
 // schemas generates JSON Schemas in YAML from Go types, with the comments of their fields as descriptions.
 type schemas struct {
 	t        *testing.T
-	done     map[string]string            // finished schemas by name
-	comments map[string]map[string]string // comments of fields, by package path and "Type.Field"
+	done     map[string]string            // by name
+	comments map[string]map[string]string // by package path and "Type.Field"
 }
 
 func newSchemas(t *testing.T, all ...reflect.Type) string {
@@ -108,8 +108,8 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// writeFields writes the schemas of the fields that encoding/json encodes, including the fields of embedded structs.
-// It appends the names of the fields that are never omitted to required.
+// writeFields writes the schemas of the fields that encoding/json encodes, and appends the fields that are never
+// omitted to required.
 func (s *schemas) writeFields(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// The test does not build a release.
 func TestReleaseScriptListsTargetsAndRefusesChanges(t *testing.T) {
 	t.Parallel()
 	known, err := exec.CommandContext(t.Context(), "go", "tool", "dist", "list").Output()
@@ -52,7 +51,6 @@ func TestReleaseScriptListsTargetsAndRefusesChanges(t *testing.T) {
 	}
 }
 
-// Two bills of the same binary are equal.
 func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	t.Parallel()
 	binary, err := exec.LookPath("precept")

@@ -16,8 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// The test runs the commands in docs/OPERATIONS.md. The restored files are private, and the server stores new
-// exchanges.
+// The test runs the commands in docs/OPERATIONS.md.
 func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	t.Parallel()
 	up, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()

@@ -12,7 +12,6 @@ import (
 	"precept/test/harness"
 )
 
-// limits.feedback limits the entries of a session and of a run. A stored entry may be posted again.
 func TestFeedbackEntriesAreLimited(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

@@ -15,7 +15,6 @@ import (
 	"precept/test/harness"
 )
 
-// The line has the Precept-Request-Id. No line contains text of a request, a reply, a lesson or feedback.
 func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	t.Parallel()
 	const canary = "heliotrope-4711"

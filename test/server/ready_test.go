@@ -12,7 +12,6 @@ import (
 	"precept/test/harness"
 )
 
-// precept ready finds the server by its data directory or address.
 func TestReadyCommandPrintsReadyz(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -35,7 +34,6 @@ func TestReadyCommandPrintsReadyz(t *testing.T) {
 	}
 }
 
-// The service manager gets the addresses when precept is ready, and a second message when precept begins to stop.
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	socketDir, err := os.MkdirTemp("", "n") // a socket's path is at most 107 bytes

@@ -13,7 +13,6 @@ import (
 	"precept/test/harness"
 )
 
-// TestThousandReloadsFailNoRequest has more reloads.
 func TestChaosReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
 	reloadUnderLoad(t, harness.UsualOrChaos(150, 5000))
@@ -44,7 +43,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForRequests(40) }) // so that before includes the goroutines and files that stay open
+	underLoad(func() { load.WaitForRequests(40) }) // before includes the goroutines and files that stay open
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)
@@ -72,7 +71,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	s.Stop()
 }
 
-// countReloads returns the number of matches of line in the part of the log that earlier calls did not read.
+// countReloads counts matches of line in the part of the log that earlier calls did not read.
 func (s *configFileServer) countReloads(line *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1

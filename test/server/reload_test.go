@@ -19,7 +19,7 @@ import (
 type configFileServer struct {
 	*harness.Process
 	file, dir              string
-	readBytes, reloadCount int // of the log read by countReloads, and reloads found in it
+	readBytes, reloadCount int
 }
 
 func startWithFile(t *testing.T, text string, flags ...string) *configFileServer {
@@ -42,7 +42,6 @@ func (s *configFileServer) acceptsToken(token string) bool {
 	return status == http.StatusOK
 }
 
-// The last configuration stays in effect.
 func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	t.Parallel()
 	lessons := filepath.Join(t.TempDir(), "lessons")

@@ -22,7 +22,6 @@ import (
 	"precept/test/harness"
 )
 
-// Only the first start logs the link. The stop removes run.json.
 func TestServeLogsLoginLinkAndWritesRunFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := harness.Launch(t, dir, nil).WaitUntilReady(dir)
@@ -161,7 +160,7 @@ func TestServeDrainsStreams(t *testing.T) {
 	}
 }
 
-// A second signal, or the end of limits.drain_timeout, cuts the streams, and the exit code is 3.
+// The end of limits.drain_timeout cuts the streams, too.
 func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	for name, secondSignal := range map[string]bool{"drain timeout": false, "second signal": true} {
@@ -192,7 +191,6 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	}
 }
 
-// The log and the dashboard report why an invalid file is refused.
 func TestServeReloadsConfig(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
 	write := func(text string) {
@@ -346,7 +344,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	check("after the server stopped", false)
-	secrets := []string{canary, "verbs-token"} // the client's key and the admin token
+	secrets := []string{canary, "verbs-token"}
 	for _, secret := range secrets {
 		if strings.Contains(p.Log.String(), secret) {
 			t.Errorf("the log has the secret %q", secret)

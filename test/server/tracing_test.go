@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Precept sends the spans at the latest when it stops. A span has the slug of the injected lesson.
+// Precept sends the spans at the latest when it stops.
 func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	var mu sync.Mutex
 	var names []string

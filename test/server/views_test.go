@@ -167,8 +167,6 @@ func checkWatch(t *testing.T, dir, id string) {
 	}
 }
 
-// checkSameExports checks that the admin listener exports the same lines as precept export, in every format except
-// Parquet.
 func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []string) {
 	t.Helper()
 	for _, format := range admin.ExportFormats() {

@@ -38,7 +38,6 @@ func TestEvictionPolicyOfRedisIsReported(t *testing.T) {
 	}
 }
 
-// Doctor reports exchanges that the outbox has delivered and the store does not have.
 func TestDoctorReportsMissingExchanges(t *testing.T) {
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
@@ -85,7 +84,6 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	checkMissingReported(false)
 }
 
-// Doctor exits with 1 unless the answer of /readyz is ok.
 func TestDoctorAgreesWithReadyz(t *testing.T) {
 	type answer struct {
 		OK    bool
@@ -95,8 +93,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		}
 		DataDir string `json:"data_dir_error"`
 	}
-	// prepare runs before each attempt: it fills the outbox again, because a full outbox has room again after a
-	// moment.
+	// prepare fills the outbox before each attempt, because a full outbox has room again after a moment.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" of /readyz and doctor", func() bool {
@@ -153,7 +150,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	}
 }
 
-// The process id in the run.json of the killed server belongs to a running process of another program.
+// The process id in the run.json of the killed server belongs to another program.
 func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
@@ -169,8 +166,6 @@ func TestDoctorReportsADestroyedOutboxDespiteAStaleRunFile(t *testing.T) {
 	}
 }
 
-// Doctor does not ask the server of another directory. It names --store-url if the running server uses a store other
-// than the default.
 func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
 	other := harness.StartWithUpstream(t, t.TempDir(), model.URL)
@@ -189,8 +184,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 }
 
-// A fault of a key that only a server needs is a warning. If a fault hides the data directory, doctor does not read
-// the default directory.
+// A fault of a key that only a server needs is a warning.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, tc := range []struct {

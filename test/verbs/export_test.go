@@ -38,7 +38,7 @@ func sessionID(n int) session.ID {
 	return session.IDOf("default", session.NamespaceSession, fmt.Sprint(n))
 }
 
-// newExchange returns the exchange of the first turn of a session, in which lesson is injected; "" means no lesson.
+// newExchange returns the first exchange of a session. The empty lesson means no lesson.
 func newExchange(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
@@ -51,8 +51,7 @@ func newExchange(tenant string, id session.ID, n int, at time.Time, lesson strin
 	return x
 }
 
-// storeFourSessions writes sessions 0 to 3, of two tenants and with different ratings, to a store, and returns its
-// data directory.
+// storeFourSessions writes sessions 0 to 3, of two tenants and with different ratings.
 func storeFourSessions(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +104,6 @@ func storeFourSessions(t *testing.T) string {
 
 func day(n int) time.Time { return time.Date(2031, 5, n, 12, 0, 0, 0, time.UTC) }
 
-// --lesson also selects the lines of the format experiment.
 func TestExportFiltersApplyToEachFormat(t *testing.T) {
 	dir := storeFourSessions(t)
 	for _, tc := range []struct {
@@ -211,7 +209,6 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	}
 }
 
-// Standard error has the number of sessions that were read, and the feedback that is missing.
 func TestExportExplainsMissingPairs(t *testing.T) {
 	dir := storeFourSessions(t)
 	out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", "preference")
@@ -277,7 +274,6 @@ func TestExportMisuseIsRefused(t *testing.T) {
 	}
 }
 
-// generatedSamples is a store with n samples, which EachSample generates one by one.
 type generatedSamples struct {
 	server.StoreReader
 	n int
@@ -301,7 +297,7 @@ func (g generatedSamples) EachSample(_ context.Context, _ string, _, _ time.Time
 // heapMeter is a writer that measures the heap at every 64th write.
 type heapMeter struct {
 	bytes, writes int64
-	largestHeap   uint64 // in bytes
+	largestHeap   uint64
 }
 
 func (hm *heapMeter) Write(b []byte) (int, error) {
@@ -314,7 +310,6 @@ func (hm *heapMeter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// An export of 60 MB uses at most 48 MiB of heap.
 func TestExportMemoryIsBounded(t *testing.T) {
 	const samples, limit = 30_000, 48 << 20 // three times the measured heap, garbage included
 	for _, format := range []string{"mplp", "parquet"} {

@@ -11,7 +11,6 @@ import (
 	"testing"
 )
 
-// The memory of precept version does not count.
 func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes a transcript of 40 MB")
@@ -46,7 +45,7 @@ func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	}
 }
 
-// peakMemory runs a precept command and returns its largest resident size in bytes.
+// peakMemory returns the largest resident size of a precept command, in bytes.
 func peakMemory(t *testing.T, args ...string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)

@@ -15,7 +15,6 @@ import (
 	"precept/test/harness"
 )
 
-// The server removes the run file of the user when it stops.
 func TestCommandsFindTheRunningServerOfTheUser(t *testing.T) {
 	t.Parallel()
 	runtimeDir, data, project := t.TempDir(), t.TempDir(), t.TempDir()
@@ -124,7 +123,6 @@ func TestRunIgnoresTheRunFileOfADeadServer(t *testing.T) {
 	}
 }
 
-// The log also has the command that prints the login link.
 func TestSecondStartLogsTheDashboardAddress(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -157,7 +155,6 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	}
 }
 
-// The report does not claim that no session counts.
 func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 	t.Parallel()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})

@@ -11,8 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// newRulesFile writes a rules file. It returns a function that runs a subcommand of precept rules on the file, and
-// the lesson directory of these commands.
+// newRulesFile writes a rules file, and returns a function that runs a subcommand of precept rules on the file.
 func newRulesFile(t *testing.T, text string) (call func(subcommand string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()

@@ -53,8 +53,7 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// The agent only reads OPENAI_BASE_URL. The verdict of the verifier is feedback on its session, and --record adds the
-// failure to AGENT.md.
+// The agent only reads OPENAI_BASE_URL. --record adds the failure to AGENT.md.
 func TestRunRatesTheSessionOfItsAgent(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
@@ -145,8 +144,7 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	}
 }
 
-// checkVerdict waits until the exported experiment has a closed session or run with the verdict of a verifier, and
-// checks that the reward is 0.
+// checkVerdict waits until a session or run has closed with the reward 0 and the verdict of a verifier.
 func checkVerdict(t *testing.T, dir, dataDir string) {
 	t.Helper()
 	harness.Eventually(t, "a closed session or run with a verdict", func() bool {
@@ -168,7 +166,6 @@ func checkVerdict(t *testing.T, dir, dataDir string) {
 	})
 }
 
-// The verifier does not run if a signal stopped the agent.
 func TestRunForwardsSignals(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, _ := os.Executable()

@@ -10,7 +10,6 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Standard output has the content of run.json, and nothing else.
 func TestServePrintsAddressesAsJSON(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "precept", "serve", "--json", "--upstream", "http://127.0.0.1:9/v1",

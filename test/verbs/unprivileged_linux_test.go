@@ -14,13 +14,11 @@ import (
 	"precept/test/harness"
 )
 
-// unprivilegedUser may read the binary and the directory, and has no rights of root.
 type unprivilegedUser struct {
 	binary, dir string
 	credential  *syscall.Credential
 }
 
-// newUnprivilegedUser returns the current user or, for root, a user without rights.
 func newUnprivilegedUser(t *testing.T) unprivilegedUser {
 	t.Helper()
 	dir := t.TempDir()

@@ -65,7 +65,6 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 	}
 }
 
-// The exit code is that of the command, and nothing is recorded.
 func TestVerifyForwardsSignals(t *testing.T) {
 	for _, tc := range []struct {
 		script string
@@ -104,7 +103,6 @@ func TestVerifyForwardsSignals(t *testing.T) {
 	}
 }
 
-// The background process keeps the output of the command open.
 func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	out, _, code := harness.RunCommand(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+pidFile+"; exit 5")
@@ -132,7 +130,6 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	}
 }
 
-// Nothing is recorded if the command does not run its task, or if the ledger cannot be written.
 func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
@@ -148,7 +145,6 @@ func TestVerifyReportsThatNothingIsRecorded(t *testing.T) {
 	}
 }
 
-// The reason is reported once.
 func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -160,7 +156,7 @@ func TestVerifyNamesNoTraceThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// The configuration names ./lessons, so the printed command must start precept in the directory of the configuration.
+// The configuration names ./lessons, which is relative to the working directory.
 func TestInitPrintsACommandForItsDirectory(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
 		if out, stderr, code := harness.RunCommand(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
