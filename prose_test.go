@@ -151,7 +151,7 @@ func TestProseIsPlain(t *testing.T) {
 
 func TestProseCountsHardWords(t *testing.T) {
 	var p prose
-	for _, text := range commentsOf(strings.Join([]string{"// What it tells stands there.", "// Nobody knows.", "func f() {}" + " // put down anew", "//nolint:x // y", ""}, "\n")) {
+	for _, text := range commentsOf(strings.Join([]string{"// What it tells stands there.", "// Nobody knows.", "func f() {} " + "// put down anew", "//nolint:x // y", ""}, "\n")) {
 		p.add(text)
 	}
 	if want := (prose{10, 4, 1, 5}); p != want {

@@ -93,7 +93,7 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 		t.Fatal(err)
 	}
 	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != maxStopDuration {
-		t.Errorf("limits.drain_timeout = %s does not fit stopNeeds = %s; adapt stopNeeds and the durations in deploy/", out.Limits.DrainTimeout, maxStopDuration)
+		t.Errorf("limits.drain_timeout = %s does not fit maxStopDuration = %s; adapt maxStopDuration and the durations in deploy/", out.Limits.DrainTimeout, maxStopDuration)
 	}
 	return out
 }
