@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// The tests do not run on all systems for which the program is released: Linux, macOS and Windows.
+// The program is released for Linux, macOS and Windows, but the tests do not run on all of these systems.
 func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {

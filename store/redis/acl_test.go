@@ -116,7 +116,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	<-done
 }
 
-// A write without an error would seem to be stored.
+// If a write returned no error, its caller would count it as stored.
 func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

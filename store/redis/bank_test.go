@@ -94,7 +94,7 @@ evidence:
 Look first.
 `
 
-// The watcher does not wait for the next poll.
+// The watcher gets the change before its next poll.
 func TestWatcherGetsPublishedChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)

@@ -10,7 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// An earlier release closed sessions without a settlement.
+// Readmit makes sessions due that an earlier release closed without counting them (a settlement).
 func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The clicks count from the overview.
+// Each task starts at the overview.
 func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {

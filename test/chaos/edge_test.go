@@ -50,7 +50,7 @@ func residentMemory(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// The text that the clients received is stored.
+// The upstream must see the disconnects, and the store must have the text that the clients received.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
 	var disconnected, completed atomic.Int64

@@ -87,7 +87,7 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 	workers.Wait()
 }
 
-// The script shares no code with precept.
+// The report is recomputed by a script that shares no code with precept.
 func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")

@@ -33,7 +33,7 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// The rewards do not prove the effect within 150 short sessions.
+// The lesson prevents its error. The outcome recurrence proves this within 150 short sessions; the rewards do not.
 func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -31,7 +31,8 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// The lessons no longer reach the model: after a refusal, a compaction, or if the client forbids insertions.
+// A treated session keeps its arm and reward when the lessons no longer reach the model: after a refusal, after a
+// compaction, or when the client forbids insertions.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

@@ -202,7 +202,8 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 }
 
-// The same sections are cut from every request of a session: a retry, a fork, a compacted history, and after a kill.
+// Every request of a session has the same cuts: after a retry, a fork, a compaction of the history, and a kill of
+// precept.
 func TestSessionCutsAreStable(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -298,7 +299,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
-// The client's bytes are sent once, and later requests of the session keep their sections.
+// The model refuses requests without their sections. Precept then sends the client's bytes once, and later requests
+// of the session keep their sections.
 func TestRefusedCutIsRetriedUnchangedAndCounted(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)

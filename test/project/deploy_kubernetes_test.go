@@ -338,7 +338,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 	p.Eventually("the reload", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
-// The user creates the Secret, so the 6 objects include none.
+// The manifests have 6 objects, without the Secret, which the user creates.
 func TestKustomizeBuildsTheManifests(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("kubectl"); err != nil {

@@ -160,7 +160,7 @@ func TestServeDrainsStreams(t *testing.T) {
 	}
 }
 
-// The end of limits.drain_timeout cuts the streams, too.
+// A second signal, or the end of limits.drain_timeout, cuts the streams.
 func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	for name, secondSignal := range map[string]bool{"drain timeout": false, "second signal": true} {
