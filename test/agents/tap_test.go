@@ -15,7 +15,7 @@ import (
 	"precept/test/harness"
 )
 
-// tapHeader holds the number of the agent's request, by which a request of precept is compared with it.
+// tapHeader holds the number of the agent's request, to compare it with the request that reaches the model.
 const tapHeader = "X-Tap"
 
 // tap is a proxy between the agent and precept, or in a direct run between the agent and the model.

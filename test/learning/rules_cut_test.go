@@ -19,8 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Precept decides at random, for each session and section, whether to cut the section from the requests: always
-// cutSection, never keptSection, and halfSection in half of the sessions.
+// Sections of a rules file. Precept decides at random which sections it cuts from the requests of a session. The
+// shares make it always cut cutSection, never keptSection, and halfSection in half of the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
