@@ -14,6 +14,7 @@ import (
 	"strings"
 )
 
+// object is a part of a CycloneDX document.
 type object map[string]any
 
 func main() {
@@ -23,6 +24,8 @@ func main() {
 	}
 }
 
+// run prints the bill of the binary that args names. The linker wrote the list of linked modules into
+// the binary.
 func run(args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: sbom BINARY")
@@ -41,7 +44,8 @@ func run(args []string) error {
 	return e.Encode(describeBinary(info, sha256.Sum256(binary)))
 }
 
-// describeBinary takes the serial number from the binary's digest, so two documents of one binary are equal.
+// describeBinary returns the document of a binary. The serial number comes from the binary's digest, so
+// two documents of one binary are equal.
 func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) object {
 	id := sum
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8 of UUIDs: custom contents
@@ -75,8 +79,8 @@ func describeBinary(info *debug.BuildInfo, sum [sha256.Size]byte) object {
 	}
 }
 
-// component returns a module as a component. Go's h1: sum covers names and digests of the module's files and is no
-// hash of a download, so the sum is a property and not one of the hashes.
+// component returns a module as a component. Go's h1: sum covers names and digests of the module's files
+// and is no hash of a download, so the sum is a property and not one of the hashes.
 func component(m *debug.Module) object {
 	purl := "pkg:golang/" + m.Path
 	if m.Version != "" {
